@@ -1,1 +1,27 @@
-//! Stub.
+//! The NVIDIA cubin format: what the bytes are, and nothing about linking them.
+//!
+//! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
+//! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
+//! [`compat`], [`note`]) and the few structures needed to write such a file ([`encode`]).
+//! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
+//! [`Malformed`] that names section and offset, never a panic.
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used))]
+
+pub mod arch;
+pub mod attr;
+pub mod callgraph;
+pub mod compat;
+mod cubin;
+pub mod elf;
+pub mod encode;
+mod error;
+pub mod note;
+mod read;
+
+pub use crate::cubin::{
+    Cubin, Header, MAX_ALIGN, RelocEntry, Relocations, Section, SectionIndex, Symbol, SymbolIndex,
+    SymbolSection,
+};
+pub use crate::error::Malformed;

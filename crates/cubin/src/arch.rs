@@ -1,0 +1,118 @@
+//! The GPU architectures, one row each.
+
+/// How a target's linked file is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// sm_75 to sm_90a: machine code only.
+    Classic,
+    /// sm_100 and later: machine code beside Mercury capsules.
+    Mercury,
+}
+
+/// One architecture that `-arch` can name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arch {
+    /// The name, as `-arch` takes it.
+    pub name: &'static str,
+    /// The SM number in `e_flags`.
+    pub sm: u32,
+    /// True for the `a` variants, whose code runs on this very number only.
+    pub accelerated: bool,
+    /// Other SM numbers whose objects may be linked for this target.
+    pub accepts: &'static [u32],
+    /// Which kind of linked file it takes.
+    pub flavour: Flavour,
+    /// Bytes of shared memory per block that the system keeps for itself in front of the
+    /// program's own.
+    pub reserved_shared: u64,
+    /// True where files carry `.nv.compat`.
+    pub has_compat: bool,
+    /// True where `sh_info` of code holds the register count in bits 24-31.
+    pub registers_in_text_info: bool,
+}
+
+use Flavour::{Classic, Mercury};
+
+const fn row(
+    name: &'static str,
+    sm: u32,
+    accelerated: bool,
+    accepts: &'static [u32],
+    flavour: Flavour,
+) -> Arch {
+    let since_90 = sm >= 90;
+    Arch {
+        name,
+        sm,
+        accelerated,
+        accepts,
+        flavour,
+        reserved_shared: if since_90 { 0x400 } else { 0 },
+        has_compat: since_90,
+        registers_in_text_info: !since_90,
+    }
+}
+
+/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md).
+#[rustfmt::skip]
+pub const ARCHS: &[Arch] = &[
+    //   name       SM   'a'    objects of    flavour
+    row("sm_75",    75, false, &[],          Classic),
+    row("sm_80",    80, false, &[],          Classic),
+    row("sm_86",    86, false, &[80],        Classic),
+    row("sm_87",    87, false, &[],          Classic),
+    row("sm_88",    88, false, &[],          Classic),
+    row("sm_89",    89, false, &[80, 86],    Classic),
+    row("sm_90",    90, false, &[],          Classic),
+    row("sm_90a",   90, true,  &[],          Classic),
+    row("sm_100",  100, false, &[],          Mercury),
+    row("sm_100a", 100, true,  &[],          Mercury),
+    row("sm_100f", 100, false, &[],          Mercury),
+    row("sm_103",  103, false, &[100],       Mercury),
+    row("sm_103a", 103, true,  &[100],       Mercury),
+    row("sm_103f", 103, false, &[100],       Mercury),
+    row("sm_110",  110, false, &[],          Mercury),
+    row("sm_110a", 110, true,  &[],          Mercury),
+    row("sm_110f", 110, false, &[],          Mercury),
+    row("sm_120",  120, false, &[],          Mercury),
+    row("sm_120a", 120, true,  &[],          Mercury),
+    row("sm_120f", 120, false, &[],          Mercury),
+    row("sm_121",  121, false, &[120],       Mercury),
+    row("sm_121a", 121, true,  &[120],       Mercury),
+    row("sm_121f", 121, false, &[120],       Mercury),
+];
+
+impl Arch {
+    /// The row called `name`.
+    pub fn by_name(name: &str) -> Option<&'static Arch> {
+        ARCHS.iter().find(|arch| arch.name == name)
+    }
+
+    /// True when an object made for SM number `sm` may be linked for this target.
+    pub fn takes(&self, sm: u32) -> bool {
+        sm == self.sm || self.accepts.contains(&sm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_match_their_number() {
+        for (i, arch) in ARCHS.iter().enumerate() {
+            assert!(ARCHS[i + 1..].iter().all(|other| other.name != arch.name));
+            let digits: String = arch.name.chars().filter(char::is_ascii_digit).collect();
+            assert_eq!(digits.parse(), Ok(arch.sm));
+            assert_eq!(arch.accelerated, arch.name.ends_with('a'));
+        }
+    }
+
+    #[test]
+    fn objects_go_up_inside_a_family_only() {
+        let takes = |target: &str, sm| Arch::by_name(target).unwrap().takes(sm);
+        assert!(takes("sm_86", 80) && takes("sm_89", 80) && takes("sm_89", 86));
+        assert!(!takes("sm_80", 86) && !takes("sm_87", 80) && !takes("sm_90", 89));
+        assert!(takes("sm_90", 90) && takes("sm_90a", 90));
+    }
+}

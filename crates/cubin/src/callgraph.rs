@@ -1,0 +1,82 @@
+//! `.nv.callgraph` and `.nv.prototype`: who calls whom, and with which signature.
+//!
+//! In: the bytes of the section. Out: [`Edge`]s. A call-graph section is pairs of 32-bit words;
+//! a pair whose first word is 0 opens a list, its second word says which: -1 direct calls, -2
+//! functions whose address is taken, -3 functions that make indirect calls, -4 functions that
+//! name the address of a function they know. A prototype section is (symbol, string) pairs.
+
+use crate::cubin::{Section, SymbolIndex};
+use crate::error::Malformed;
+use crate::read;
+
+/// One record of a call graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// `caller` calls `callee` directly (list -1).
+    Call {
+        /// The calling function.
+        caller: SymbolIndex,
+        /// The called function.
+        callee: SymbolIndex,
+    },
+    /// The address of `function` is taken; `prototype` is its signature (list -2).
+    AddressTaken {
+        /// The function.
+        function: SymbolIndex,
+        /// Offset in the string table, bytes.
+        prototype: u32,
+    },
+    /// `function` calls something with the signature `prototype` through a pointer (list -3).
+    IndirectCall {
+        /// The calling function.
+        function: SymbolIndex,
+        /// Offset in the string table, bytes.
+        prototype: u32,
+    },
+    /// `function` names the address of `known` (list -4).
+    Reference {
+        /// The function that names it.
+        function: SymbolIndex,
+        /// The function named.
+        known: SymbolIndex,
+    },
+}
+
+/// The second words of list headers.
+pub const LISTS: [i32; 4] = [-1, -2, -3, -4];
+
+/// The records of call-graph section `section`, in file order.
+pub fn edges<'d>(section: &Section<'d>) -> impl Iterator<Item = Result<Edge, Malformed>> + use<'d> {
+    let (name, data) = (section.name, section.data);
+    let mut list = 0i32;
+    (0..data.len() / 8).filter_map(move |i| {
+        let first = read::u32_at(data, 8 * i)?;
+        let second = read::u32_at(data, 8 * i + 4)?;
+        if first == 0 {
+            list = second as i32;
+            return (!LISTS.contains(&list)).then(|| {
+                let what = format!("unknown call-graph list {list}");
+                Err(Malformed::section(name, 8 * i as u64, what))
+            });
+        }
+        let function = SymbolIndex(first);
+        Some(Ok(match list {
+            -1 => Edge::Call { caller: function, callee: SymbolIndex(second) },
+            -2 => Edge::AddressTaken { function, prototype: second },
+            -3 => Edge::IndirectCall { function, prototype: second },
+            -4 => Edge::Reference { function, known: SymbolIndex(second) },
+            _ => {
+                let what = "call-graph record before the first list".to_owned();
+                return Some(Err(Malformed::section(name, 8 * i as u64, what)));
+            }
+        }))
+    })
+}
+
+/// The (function, string offset in bytes) pairs of prototype section `section`, in file order.
+pub fn prototypes<'d>(section: &Section<'d>) -> impl Iterator<Item = (SymbolIndex, u32)> + use<'d> {
+    let data = section.data;
+    (0..data.len() / 8).filter_map(move |i| {
+        Some((SymbolIndex(read::u32_at(data, 8 * i)?), read::u32_at(data, 8 * i + 4)?))
+    })
+}

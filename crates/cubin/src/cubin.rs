@@ -1,0 +1,558 @@
+//! A cubin as tables of sections and symbols that borrow the file's bytes.
+//!
+//! In: the file. Out: [`Cubin`]. Guaranteed after [`Cubin::parse`]: every section's bytes lie in
+//! the file and overlap nothing else, every name is terminated, every symbol names a section
+//! that exists, every `sh_link` and `sh_info` that is an index is one, alignments are powers of
+//! two of at most [`MAX_ALIGN`] bytes, and tables hold whole records.
+
+use object::LittleEndian as Le;
+use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64, Sym64};
+use object::pod;
+
+use crate::elf::{self, shf, sht, sto, stt};
+use crate::error::Malformed;
+use crate::read;
+
+/// The largest section alignment that is accepted, in bytes. ptxas writes at most 128 for code
+/// and up to 4 KiB for data.
+pub const MAX_ALIGN: u64 = 1 << 20;
+
+/// Index of a section in one file's section header table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SectionIndex(pub u32);
+
+/// Index of a symbol in one file's symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SymbolIndex(pub u32);
+
+/// The fields of the ELF header that a linker looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// ET_REL (1) or ET_EXEC (2).
+    pub e_type: u16,
+    /// `e_ident[EI_OSABI]`.
+    pub os_abi: u8,
+    /// `e_ident[EI_ABIVERSION]`.
+    pub abi_version: u8,
+    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note.
+    pub flags: u32,
+}
+
+impl Header {
+    /// The SM number the code was made for: 90 for sm_90 and sm_90a.
+    pub fn sm(&self) -> u32 {
+        (self.flags >> 8) & 0xffff
+    }
+}
+
+/// One section of the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Section<'d> {
+    /// Name, without NUL.
+    pub name: &'d [u8],
+    /// `sh_type`, see [`sht`].
+    pub sh_type: u32,
+    /// `sh_flags`, see [`shf`].
+    pub flags: u64,
+    /// `sh_size` in bytes (also of sections without bytes in the file).
+    pub size: u64,
+    /// `sh_link`.
+    pub link: u32,
+    /// `sh_info`.
+    pub info: u32,
+    /// `sh_addralign` in bytes, at least 1.
+    pub align: u64,
+    /// `sh_entsize` in bytes.
+    pub entsize: u64,
+    /// The bytes; empty for sections that have none in the file.
+    pub data: &'d [u8],
+}
+
+impl<'d> Section<'d> {
+    /// True for REL and RELA.
+    pub fn is_reloc(&self) -> bool {
+        matches!(self.sh_type, sht::REL | sht::RELA)
+    }
+
+    /// True for machine code.
+    pub fn is_code(&self) -> bool {
+        self.flags & shf::EXECINSTR != 0
+    }
+
+    /// The section that `sh_info` names: the target of relocations, or the function a bank, an
+    /// attribute list or shared memory belongs to.
+    pub fn info_section(&self) -> Option<SectionIndex> {
+        let linked = self.is_reloc() || self.flags & shf::INFO_LINK != 0;
+        linked.then_some(SectionIndex(self.info))
+    }
+
+    /// The constant bank number, for `.nv.constant<N>` and `.nv.constant<N>.<function>`.
+    pub fn constant_bank(&self) -> Option<u8> {
+        let digits = self.name.strip_prefix(b".nv.constant")?;
+        let digits = digits.split(|&b| b == b'.').next()?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
+    /// The records of a REL or RELA section; none for other sections.
+    pub fn relocations(&self) -> Relocations<'d> {
+        match self.sh_type {
+            sht::RELA => Relocations::Rela(all_of(self.data)),
+            sht::REL => Relocations::Rel(all_of(self.data)),
+            _ => Relocations::Rel(&[]),
+        }
+    }
+}
+
+/// The bytes as whole records; parse() has checked that nothing is left over.
+fn all_of<T: pod::Pod>(data: &[u8]) -> &[T] {
+    pod::slice_from_all_bytes(data).unwrap_or(&[])
+}
+
+/// The records of one relocation section.
+#[derive(Debug, Clone, Copy)]
+pub enum Relocations<'d> {
+    /// SHT_REL: the addend is in the place.
+    Rel(&'d [Rel64<Le>]),
+    /// SHT_RELA.
+    Rela(&'d [Rela64<Le>]),
+}
+
+/// One relocation record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelocEntry {
+    /// Offset of the place in its section, bytes.
+    pub offset: u64,
+    /// Index of the symbol in the same file.
+    pub symbol: SymbolIndex,
+    /// Relocation type.
+    pub kind: u32,
+    /// Addend; 0 in a REL record.
+    pub addend: i64,
+}
+
+impl Relocations<'_> {
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        match self {
+            Relocations::Rel(records) => records.len(),
+            Relocations::Rela(records) => records.len(),
+        }
+    }
+
+    /// True when there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Record number `i`.
+    pub fn get(&self, i: usize) -> Option<RelocEntry> {
+        let (offset, info, addend) = match self {
+            Relocations::Rel(records) => {
+                let r = records.get(i)?;
+                (r.r_offset.get(Le), r.r_info.get(Le), 0)
+            }
+            Relocations::Rela(records) => {
+                let r = records.get(i)?;
+                (r.r_offset.get(Le), r.r_info.get(Le), r.r_addend.get(Le))
+            }
+        };
+        let symbol = SymbolIndex((info >> 32) as u32);
+        Some(RelocEntry { offset, symbol, kind: info as u32, addend })
+    }
+
+    /// All records in file order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RelocEntry> + '_ {
+        (0..self.len()).filter_map(|i| self.get(i))
+    }
+}
+
+/// Where a symbol is defined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SymbolSection {
+    /// Nowhere in this file.
+    Undefined,
+    /// In this section.
+    In(SectionIndex),
+    /// SHN_ABS.
+    Absolute,
+    /// SHN_COMMON: `value` is the alignment.
+    Common,
+}
+
+/// One symbol of the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Symbol<'d> {
+    /// Name, without NUL.
+    pub name: &'d [u8],
+    /// `st_info`: binding and type.
+    pub info: u8,
+    /// `st_other`, see [`sto`].
+    pub other: u8,
+    /// Where it is defined.
+    pub section: SymbolSection,
+    /// Offset in its section; the alignment for common and shared symbols.
+    pub value: u64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Symbol<'_> {
+    /// Binding, see [`elf::stb`].
+    pub fn binding(&self) -> u8 {
+        self.info >> 4
+    }
+
+    /// Type, see [`stt`].
+    pub fn kind(&self) -> u8 {
+        self.info & 15
+    }
+
+    /// True for functions, entries included.
+    pub fn is_function(&self) -> bool {
+        self.kind() == stt::FUNC
+    }
+
+    /// True for kernels.
+    pub fn is_entry(&self) -> bool {
+        self.is_function() && self.other & sto::ENTRY != 0
+    }
+
+    /// True for a variable in shared memory.
+    pub fn is_shared(&self) -> bool {
+        !self.is_function() && self.other & sto::SPACE == sto::SPACE_SHARED
+    }
+
+    /// The section it is defined in, if that is a real one.
+    pub fn defined_in(&self) -> Option<SectionIndex> {
+        match self.section {
+            SymbolSection::In(index) => Some(index),
+            _ => None,
+        }
+    }
+}
+
+/// A parsed cubin.
+#[derive(Debug, Clone)]
+pub struct Cubin<'d> {
+    /// Header fields.
+    pub header: Header,
+    /// All sections; index 0 is the null section.
+    pub sections: Vec<Section<'d>>,
+    /// All symbols; index 0 is the null symbol. Empty when the file has no symbol table.
+    pub symbols: Vec<Symbol<'d>>,
+    /// The string table that symbols, call-graph and prototype records name strings in.
+    pub strings: &'d [u8],
+}
+
+impl<'d> Cubin<'d> {
+    /// Reads and checks the tables of `data`.
+    ///
+    /// Errors: anything that breaks the guarantees of this module. Costs O(n log n) in sections
+    /// and O(n) in symbols.
+    pub fn parse(data: &'d [u8]) -> Result<Self, Malformed> {
+        let (header, table) = headers(data)?;
+        let names = name_table(data, header, table)?;
+        let mut sections = Vec::with_capacity(table.len());
+        for (index, raw) in table.iter().enumerate() {
+            sections.push(section(data, header, index, raw, names)?);
+        }
+        check_links(&sections)?;
+        check_overlap(header, table, &sections)?;
+        let (symbols, strings) = symbols(&sections)?;
+        check_symbol_links(&sections, symbols.len())?;
+        let header = Header {
+            e_type: header.e_type.get(Le).0,
+            os_abi: header.e_ident.os_abi.0,
+            abi_version: header.e_ident.abi_version,
+            flags: header.e_flags.get(Le).0,
+        };
+        Ok(Cubin { header, sections, symbols, strings })
+    }
+
+    /// The section at `index`.
+    pub fn section(&self, index: SectionIndex) -> Option<&Section<'d>> {
+        self.sections.get(index.0 as usize)
+    }
+
+    /// The symbol at `index`.
+    pub fn symbol(&self, index: SymbolIndex) -> Option<&Symbol<'d>> {
+        self.symbols.get(index.0 as usize)
+    }
+
+    /// The first section called `name`.
+    pub fn section_by_name(&self, name: &[u8]) -> Option<&Section<'d>> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    /// The terminated string at byte `offset` of [`Cubin::strings`].
+    pub fn string(&self, offset: u32) -> Option<&'d [u8]> {
+        read::c_str(self.strings, offset as usize)
+    }
+
+    /// All sections with their indices.
+    pub fn section_indices(&self) -> impl Iterator<Item = (SectionIndex, &Section<'d>)> {
+        (0u32..).map(SectionIndex).zip(&self.sections)
+    }
+
+    /// All symbols with their indices.
+    pub fn symbol_indices(&self) -> impl Iterator<Item = (SymbolIndex, &Symbol<'d>)> {
+        (0u32..).map(SymbolIndex).zip(&self.symbols)
+    }
+}
+
+type RawHeader = FileHeader64<Le>;
+type RawSection = SectionHeader64<Le>;
+
+fn headers(data: &[u8]) -> Result<(&RawHeader, &[RawSection]), Malformed> {
+    let (header, _) = pod::from_bytes::<RawHeader>(data)
+        .map_err(|()| Malformed::file(0, "the file is too short for an ELF header"))?;
+    let ident = &header.e_ident;
+    if ident.magic != *b"\x7fELF" {
+        return Err(Malformed::file(0, "no ELF magic number"));
+    }
+    if ident.class != object::elf::ELFCLASS64 {
+        let what = format!("ELF class {}, expected 64-bit (2)", ident.class.0);
+        return Err(Malformed::file(4, what));
+    }
+    if ident.data != object::elf::ELFDATA2LSB {
+        let what = format!("ELF data encoding {}, expected little endian (1)", ident.data.0);
+        return Err(Malformed::file(5, what));
+    }
+    if header.e_machine.get(Le).0 != elf::EM_CUDA {
+        let machine = header.e_machine.get(Le).0;
+        let what = format!("ELF machine {machine}, expected {} (CUDA)", elf::EM_CUDA);
+        return Err(Malformed::file(18, what));
+    }
+    let offset = header.e_shoff.get(Le);
+    if offset == 0 {
+        return Err(Malformed::file(40, "no section header table"));
+    }
+    if header.e_shentsize.get(Le) != 64 {
+        return Err(Malformed::file(58, "section headers are not 64 bytes long"));
+    }
+    let tail = usize::try_from(offset).ok().and_then(|at| data.get(at..)).ok_or_else(|| {
+        Malformed::file(40, format!("section header table at {offset:#x}, past the end"))
+    })?;
+    let (first, _) = pod::from_bytes::<RawSection>(tail)
+        .map_err(|()| Malformed::file(offset, "section header table runs past the end"))?;
+    let count = match header.e_shnum.get(Le) {
+        0 => first.sh_size.get(Le),
+        n => u64::from(n),
+    };
+    let table = usize::try_from(count)
+        .ok()
+        .and_then(|count| pod::slice_from_bytes::<RawSection>(tail, count).ok());
+    match table {
+        Some((table, _)) => Ok((header, table)),
+        None => {
+            let what = format!("section header table of {count} entries runs past the end");
+            Err(Malformed::file(offset, what))
+        }
+    }
+}
+
+fn name_table<'d>(
+    data: &'d [u8],
+    header: &RawHeader,
+    table: &[RawSection],
+) -> Result<&'d [u8], Malformed> {
+    let index = match header.e_shstrndx.get(Le).0 {
+        0xffff => table.first().map_or(0, |first| first.sh_link.get(Le)),
+        n => u32::from(n),
+    };
+    let raw = table.get(index as usize).ok_or_else(|| {
+        Malformed::file(62, format!("section name table index {index} is out of range"))
+    })?;
+    file_range(data, raw).ok_or_else(|| {
+        Malformed::file(
+            header_offset(header, index as usize),
+            "section name table is not in the file",
+        )
+    })
+}
+
+fn header_offset(header: &RawHeader, index: usize) -> u64 {
+    header.e_shoff.get(Le).saturating_add(64 * index as u64)
+}
+
+fn file_range<'d>(data: &'d [u8], raw: &RawSection) -> Option<&'d [u8]> {
+    let start = usize::try_from(raw.sh_offset.get(Le)).ok()?;
+    let size = usize::try_from(raw.sh_size.get(Le)).ok()?;
+    read::bytes(data, start, size)
+}
+
+fn section<'d>(
+    data: &'d [u8],
+    header: &RawHeader,
+    index: usize,
+    raw: &RawSection,
+    names: &'d [u8],
+) -> Result<Section<'d>, Malformed> {
+    let at = header_offset(header, index);
+    let name_offset = raw.sh_name.get(Le);
+    let name = read::c_str(names, name_offset as usize).ok_or_else(|| {
+        let what =
+            format!("name of section {index} at {name_offset:#x} is not a terminated string");
+        Malformed::file(at, what)
+    })?;
+    let sh_type = raw.sh_type.get(Le).0;
+    let size = raw.sh_size.get(Le);
+    let align = raw.sh_addralign.get(Le).max(1);
+    if !align.is_power_of_two() || align > MAX_ALIGN {
+        return Err(Malformed::section(name, 0, format!("alignment {align:#x} is not usable")));
+    }
+    // Index 0 carries overflow counts of the file header, not a section.
+    let bytes = if index == 0 || sh_type == sht::NULL || elf::is_nobits(sh_type) {
+        &[]
+    } else {
+        file_range(data, raw).ok_or_else(|| {
+            let offset = raw.sh_offset.get(Le);
+            let what = format!(
+                "{size:#x} bytes at file offset {offset:#x} run past the end of the file ({:#x})",
+                data.len()
+            );
+            Malformed::section(name, 0, what)
+        })?
+    };
+    Ok(Section {
+        name,
+        sh_type: if index == 0 { sht::NULL } else { sh_type },
+        flags: raw.sh_flags.get(Le).0,
+        size: if index == 0 { 0 } else { size },
+        link: raw.sh_link.get(Le),
+        info: raw.sh_info.get(Le),
+        align,
+        entsize: raw.sh_entsize.get(Le),
+        data: bytes,
+    })
+}
+
+/// Tables hold whole records and name sections that exist.
+fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
+    for section in sections {
+        let record = match section.sh_type {
+            sht::RELA | sht::SYMTAB => 24,
+            sht::REL => 16,
+            sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
+            sht::SYMTAB_SHNDX => 4,
+            _ => 1,
+        };
+        if section.size % record != 0 {
+            let what = format!("size {:#x} is no multiple of {record}", section.size);
+            return Err(Malformed::section(section.name, section.size / record * record, what));
+        }
+        if let Some(target) = section.info_section()
+            && (target.0 == 0 || target.0 as usize >= sections.len())
+        {
+            let what = format!("sh_info names section {}, which does not exist", target.0);
+            return Err(Malformed::section(section.name, 0, what));
+        }
+    }
+    Ok(())
+}
+
+/// No two sections share bytes of the file, nor does one with a header table.
+fn check_overlap(
+    header: &RawHeader,
+    table: &[RawSection],
+    sections: &[Section<'_>],
+) -> Result<(), Malformed> {
+    let mut ranges = Vec::with_capacity(sections.len() + 1);
+    let table_start = header.e_shoff.get(Le);
+    ranges.push((table_start, table_start + 64 * table.len() as u64, usize::MAX));
+    for (index, (raw, section)) in table.iter().zip(sections).enumerate() {
+        if !section.data.is_empty() {
+            let start = raw.sh_offset.get(Le);
+            ranges.push((start, start + section.data.len() as u64, index));
+        }
+    }
+    ranges.sort_unstable();
+    let name = |index: usize| match sections.get(index) {
+        Some(section) => format!("section '{}'", String::from_utf8_lossy(section.name)),
+        None => "the section header table".to_owned(),
+    };
+    for pair in ranges.windows(2) {
+        let &[(_, end, first), (start, _, second)] = pair else { continue };
+        if start < end {
+            let what = format!("{} overlaps {}", name(second), name(first));
+            return Err(Malformed::file(start, what));
+        }
+    }
+    if let Some(&(start, _, index)) = ranges.first()
+        && start < 64
+    {
+        return Err(Malformed::file(start, format!("{} overlaps the ELF header", name(index))));
+    }
+    Ok(())
+}
+
+type SymbolTable<'d> = (Vec<Symbol<'d>>, &'d [u8]);
+
+fn symbols<'d>(sections: &[Section<'d>]) -> Result<SymbolTable<'d>, Malformed> {
+    let mut tables = sections.iter().filter(|section| section.sh_type == sht::SYMTAB);
+    let Some(table) = tables.next() else { return Ok((Vec::new(), &[])) };
+    if tables.next().is_some() {
+        return Err(Malformed::section(table.name, 0, "the file has more than one symbol table"));
+    }
+    let strings = sections
+        .get(table.link as usize)
+        .filter(|strings| strings.sh_type == sht::STRTAB)
+        .ok_or_else(|| {
+            let what = format!("sh_link names section {}, not a string table", table.link);
+            Malformed::section(table.name, 0, what)
+        })?;
+    let high = sections.iter().find(|section| section.sh_type == sht::SYMTAB_SHNDX);
+    let raws = all_of::<Sym64<Le>>(table.data);
+    let mut symbols = Vec::with_capacity(raws.len());
+    for (index, raw) in raws.iter().enumerate() {
+        let at = 24 * index as u64;
+        let name_offset = raw.st_name.get(Le);
+        let name = read::c_str(strings.data, name_offset as usize).ok_or_else(|| {
+            let what =
+                format!("name of symbol {index} at {name_offset:#x} is not a terminated string");
+            Malformed::section(table.name, at, what)
+        })?;
+        let section = match raw.st_shndx.get(Le).0 {
+            0 => SymbolSection::Undefined,
+            0xfff1 => SymbolSection::Absolute,
+            0xfff2 => SymbolSection::Common,
+            0xffff => {
+                let index = high.and_then(|high| read::u32_at(high.data, 4 * index));
+                SymbolSection::In(SectionIndex(index.unwrap_or(u32::MAX)))
+            }
+            n => SymbolSection::In(SectionIndex(u32::from(n))),
+        };
+        if let SymbolSection::In(SectionIndex(target)) = section
+            && target as usize >= sections.len()
+        {
+            let what = format!("symbol {index} is in section {target}, which does not exist");
+            return Err(Malformed::section(table.name, at, what));
+        }
+        let (value, size) = (raw.st_value.get(Le), raw.st_size.get(Le));
+        symbols.push(Symbol {
+            name,
+            info: raw.st_info.0,
+            other: raw.st_other.0,
+            section,
+            value,
+            size,
+        });
+    }
+    Ok((symbols, strings.data))
+}
+
+/// Relocation records name symbols that exist.
+fn check_symbol_links(sections: &[Section<'_>], count: usize) -> Result<(), Malformed> {
+    for section in sections.iter().filter(|section| section.is_reloc()) {
+        let record = if section.sh_type == sht::RELA { 24 } else { 16 };
+        let relocations = section.relocations();
+        for (index, reloc) in relocations.iter().enumerate() {
+            if reloc.symbol.0 as usize >= count {
+                let what =
+                    format!("relocation names symbol {}, which does not exist", reloc.symbol.0);
+                return Err(Malformed::section(section.name, record * index as u64, what));
+            }
+        }
+    }
+    Ok(())
+}

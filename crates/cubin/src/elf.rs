@@ -1,0 +1,123 @@
+//! Constants of the cubin ELF dialect. Generic ELF values come from the `object` crate.
+//!
+//! Source of each value: dumps of ptxas and nvlink 13.0.88 files (docs/rules).
+
+/// `e_machine` of a device ELF (EM_CUDA).
+pub const EM_CUDA: u16 = 190;
+/// `e_ident[EI_OSABI]` of files made by CUDA 13 tools.
+pub const OSABI_CUDA: u8 = 0x41;
+/// `e_ident[EI_ABIVERSION]` of files made by CUDA 13 tools.
+pub const ABI_VERSION: u8 = 8;
+/// `e_ident[EI_OSABI]` of files made by CUDA 12 and older tools for sm_90 and older.
+pub const OSABI_CUDA_12: u8 = 0x33;
+
+/// The values of `sh_type` that a cubin uses.
+pub mod sht {
+    /// Unused entry.
+    pub const NULL: u32 = 0;
+    /// Bytes in the file.
+    pub const PROGBITS: u32 = 1;
+    /// Symbol table.
+    pub const SYMTAB: u32 = 2;
+    /// String table.
+    pub const STRTAB: u32 = 3;
+    /// Relocations with addends.
+    pub const RELA: u32 = 4;
+    /// Notes.
+    pub const NOTE: u32 = 7;
+    /// No bytes in the file.
+    pub const NOBITS: u32 = 8;
+    /// Relocations without addends.
+    pub const REL: u32 = 9;
+    /// Section indices above 0xff00 of symbols.
+    pub const SYMTAB_SHNDX: u32 = 18;
+    /// `.nv.info` and `.nv.info.<function>`: attribute records.
+    pub const CUDA_INFO: u32 = 0x7000_0000;
+    /// `.nv.callgraph`.
+    pub const CUDA_CALLGRAPH: u32 = 0x7000_0001;
+    /// `.nv.prototype`.
+    pub const CUDA_PROTOTYPE: u32 = 0x7000_0002;
+    /// `.nv.resolvedrela.<section>`, made with `--preserve-relocs`.
+    pub const CUDA_RESOLVED_RELA: u32 = 0x7000_0003;
+    /// `.nv.global`: zero-initialised variables of a relocatable object, no bytes in the file.
+    pub const CUDA_GLOBAL: u32 = 0x7000_0007;
+    /// `.nv.global.init`: initialised variables of a relocatable object.
+    pub const CUDA_GLOBAL_INIT: u32 = 0x7000_0008;
+    /// `.nv.shared.*` and `.nv_debug.shared` of a relocatable object, no bytes in the file.
+    pub const CUDA_SHARED: u32 = 0x7000_000a;
+    /// `.nv.rel.action`.
+    pub const CUDA_REL_ACTION: u32 = 0x7000_000b;
+    /// `.nv.constant0*`; bank N is `CUDA_CONSTANT0 + N`.
+    pub const CUDA_CONSTANT0: u32 = 0x7000_0064;
+    /// The type of the last constant bank, 17.
+    pub const CUDA_CONSTANT_LAST: u32 = CUDA_CONSTANT0 + 17;
+    /// `.nv.compat`.
+    pub const CUDA_COMPAT: u32 = 0x7000_0086;
+}
+
+/// Bits of `sh_flags`.
+pub mod shf {
+    /// Written at run time.
+    pub const WRITE: u64 = 1;
+    /// Occupies memory.
+    pub const ALLOC: u64 = 2;
+    /// Machine code.
+    pub const EXECINSTR: u64 = 4;
+    /// `sh_info` is a section index.
+    pub const INFO_LINK: u64 = 0x40;
+    /// On the note that tells tools what made the file.
+    pub const NOTE_TKINFO: u64 = 0x200_0000;
+    /// On the note that tells the driver what the file needs.
+    pub const NOTE_CUINFO: u64 = 0x100_0000;
+}
+
+/// Symbol types (`st_info & 15`).
+pub mod stt {
+    /// No type.
+    pub const NOTYPE: u8 = 0;
+    /// Data.
+    pub const OBJECT: u8 = 1;
+    /// Function.
+    pub const FUNC: u8 = 2;
+    /// Section.
+    pub const SECTION: u8 = 3;
+    /// Legacy texture reference.
+    pub const CUDA_TEXTURE: u8 = 10;
+    /// Legacy surface reference.
+    pub const CUDA_SURFACE: u8 = 12;
+    /// A data object whose memory space is told by `st_other`.
+    pub const CUDA_OBJECT: u8 = 13;
+}
+
+/// Symbol bindings (`st_info >> 4`).
+pub mod stb {
+    /// Seen in its own file only.
+    pub const LOCAL: u8 = 0;
+    /// Seen by all files.
+    pub const GLOBAL: u8 = 1;
+    /// Like global, but gives way to it.
+    pub const WEAK: u8 = 2;
+}
+
+/// Bits of `st_other`.
+pub mod sto {
+    /// Made by ptxas for itself (`_param`, `f.const_opt.a.b`).
+    pub const INTERNAL: u8 = 0x01;
+    /// Managed memory.
+    pub const MANAGED: u8 = 0x04;
+    /// A kernel.
+    pub const ENTRY: u8 = 0x10;
+    /// Mask of the memory space.
+    pub const SPACE: u8 = 0xe0;
+    /// Global memory.
+    pub const SPACE_GLOBAL: u8 = 0x20;
+    /// Shared memory.
+    pub const SPACE_SHARED: u8 = 0x40;
+    /// Constant memory.
+    pub const SPACE_CONSTANT: u8 = 0x80;
+}
+
+/// True for section types without bytes in the file.
+pub fn is_nobits(sh_type: u32) -> bool {
+    matches!(sh_type, sht::NOBITS | sht::CUDA_GLOBAL | sht::CUDA_SHARED)
+}

@@ -1,0 +1,179 @@
+//! The fixed-size structures of an output file, written field by field.
+//!
+//! In: plain numbers. Out: bytes appended to a buffer. Nothing is decided here.
+
+use object::LittleEndian as Le;
+use object::elf::{Rel64, Rela64, SectionHeader64, Sym64};
+use object::endian::{I64, U16, U32, U64};
+use object::pod::bytes_of;
+
+use crate::elf;
+
+/// The ELF header. Counts over 0xff00 go into section header 0, see [`null_section`].
+#[derive(Debug, Clone, Copy)]
+pub struct FileHeader {
+    /// `e_type`.
+    pub e_type: u16,
+    /// `e_flags`.
+    pub flags: u32,
+    /// File offset of the program headers, bytes.
+    pub program_headers: u64,
+    /// Number of program headers.
+    pub program_header_count: u16,
+    /// File offset of the section headers, bytes.
+    pub section_headers: u64,
+    /// Number of section headers.
+    pub section_count: usize,
+    /// Index of the section name table.
+    pub section_names: u16,
+}
+
+/// Section counts from here on do not fit `e_shnum`.
+pub const RESERVED_INDEX: usize = 0xff00;
+
+impl FileHeader {
+    /// The 64 bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        out.extend_from_slice(b"\x7fELF\x02\x01\x01");
+        out.extend_from_slice(&[elf::OSABI_CUDA, elf::ABI_VERSION, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&self.e_type.to_le_bytes());
+        out.extend_from_slice(&elf::EM_CUDA.to_le_bytes());
+        out.extend_from_slice(&1u32.to_le_bytes());
+        for word in [0, self.program_headers, self.section_headers] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        let count =
+            if self.section_count >= RESERVED_INDEX { 0 } else { self.section_count as u16 };
+        for half in [64, 56, self.program_header_count, 64, count, self.section_names] {
+            out.extend_from_slice(&half.to_le_bytes());
+        }
+        out
+    }
+}
+
+/// One section header.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SectionHeader {
+    /// Offset of the name in the section name table, bytes.
+    pub name: u32,
+    /// `sh_type`.
+    pub sh_type: u32,
+    /// `sh_flags`.
+    pub flags: u64,
+    /// File offset, bytes.
+    pub offset: u64,
+    /// Size, bytes.
+    pub size: u64,
+    /// `sh_link`.
+    pub link: u32,
+    /// `sh_info`.
+    pub info: u32,
+    /// Alignment, bytes.
+    pub align: u64,
+    /// Size of a record, bytes.
+    pub entsize: u64,
+}
+
+impl SectionHeader {
+    /// Appends the 64 bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let raw = SectionHeader64::<Le> {
+            sh_name: U32::new(Le, self.name),
+            sh_type: U32::new(Le, object::elf::SectionType(self.sh_type)),
+            sh_flags: U64::new(Le, object::elf::SectionFlags(self.flags)),
+            sh_addr: U64::new(Le, 0),
+            sh_offset: U64::new(Le, self.offset),
+            sh_size: U64::new(Le, self.size),
+            sh_link: U32::new(Le, self.link),
+            sh_info: U32::new(Le, self.info),
+            sh_addralign: U64::new(Le, self.align),
+            sh_entsize: U64::new(Le, self.entsize),
+        };
+        out.extend_from_slice(bytes_of(&raw));
+    }
+}
+
+/// Section header 0 of a file with `section_count` sections: all zero, or the overflow form.
+pub fn null_section(section_count: usize) -> SectionHeader {
+    let size = if section_count >= RESERVED_INDEX { section_count as u64 } else { 0 };
+    SectionHeader { size, ..SectionHeader::default() }
+}
+
+/// One symbol.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SymbolEntry {
+    /// Offset of the name in the string table, bytes.
+    pub name: u32,
+    /// `st_info`.
+    pub info: u8,
+    /// `st_other`.
+    pub other: u8,
+    /// `st_shndx`.
+    pub section: u16,
+    /// `st_value`.
+    pub value: u64,
+    /// `st_size`.
+    pub size: u64,
+}
+
+impl SymbolEntry {
+    /// Appends the 24 bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let raw = Sym64::<Le> {
+            st_name: U32::new(Le, self.name),
+            st_info: object::elf::SymbolInfo(self.info),
+            st_other: object::elf::SymbolOther(self.other),
+            st_shndx: U16::new(Le, object::elf::SymbolSection(self.section)),
+            st_value: U64::new(Le, self.value),
+            st_size: U64::new(Le, self.size),
+        };
+        out.extend_from_slice(bytes_of(&raw));
+    }
+}
+
+/// Appends one RELA record of 24 bytes.
+pub fn write_rela(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32, addend: i64) {
+    let raw = Rela64::<Le> {
+        r_offset: U64::new(Le, offset),
+        r_info: U64::new(Le, u64::from(symbol) << 32 | u64::from(kind)),
+        r_addend: I64::new(Le, addend),
+    };
+    out.extend_from_slice(bytes_of(&raw));
+}
+
+/// Appends one REL record of 16 bytes.
+pub fn write_rel(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32) {
+    let raw = Rel64::<Le> {
+        r_offset: U64::new(Le, offset),
+        r_info: U64::new(Le, u64::from(symbol) << 32 | u64::from(kind)),
+    };
+    out.extend_from_slice(bytes_of(&raw));
+}
+
+/// One program header.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramHeader {
+    /// `p_type`.
+    pub p_type: u32,
+    /// `p_flags`.
+    pub flags: u32,
+    /// File offset, bytes.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory.
+    pub memory_size: u64,
+}
+
+impl ProgramHeader {
+    /// Appends the 56 bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.p_type.to_le_bytes());
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        for word in [self.offset, 0, 0, self.file_size, self.memory_size, 8] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+}

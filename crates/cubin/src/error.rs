@@ -1,0 +1,42 @@
+//! The one error of this crate: which part of a file is not what the format says, and where.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A part of the input that contradicts the format.
+///
+/// The display form is one line, "`section '.nv.info', offset 0x10: ...`"; the file's name is
+/// added by whoever knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Name of the section (lossy UTF-8), or `None` for the ELF header and header tables.
+    pub section: Option<String>,
+    /// Offset in bytes: inside the section when there is one, else inside the file.
+    pub offset: u64,
+    /// What is wrong, in words.
+    pub what: Cow<'static, str>,
+}
+
+impl Malformed {
+    /// A defect at `offset` of the file.
+    pub fn file(offset: u64, what: impl Into<Cow<'static, str>>) -> Self {
+        Malformed { section: None, offset, what: what.into() }
+    }
+
+    /// A defect at `offset` of the section called `name`.
+    pub fn section(name: &[u8], offset: u64, what: impl Into<Cow<'static, str>>) -> Self {
+        let name = String::from_utf8_lossy(name).into_owned();
+        Malformed { section: Some(name), offset, what: what.into() }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.section {
+            Some(name) => write!(f, "section '{name}', offset {:#x}: {}", self.offset, self.what),
+            None => write!(f, "offset {:#x}: {}", self.offset, self.what),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}

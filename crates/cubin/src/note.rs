@@ -1,0 +1,138 @@
+//! The two notes of a cubin.
+//!
+//! `.note.nv.tkinfo` has one record per tool that made a part of the file, `.note.nv.cuinfo` one
+//! record with what the driver needs to know. Layout of a record (words are little endian):
+//!
+//! ```text
+//! 0   u32 12            name size
+//! 4   u32 n             descriptor size, a multiple of 4
+//! 8   u32 2000 | 1000   type: tkinfo | cuinfo
+//! 12  "NVIDIA Corp\0"
+//! 24  n bytes           descriptor
+//! ```
+
+use crate::error::Malformed;
+use crate::read;
+
+/// Vendor name of every record, with NUL.
+pub const VENDOR: &[u8; 12] = b"NVIDIA Corp\0";
+/// Type of a tool record.
+pub const TYPE_TKINFO: u32 = 2000;
+/// Type of a driver record.
+pub const TYPE_CUINFO: u32 = 1000;
+
+/// Appends one record to `out`; the descriptor is padded with zeros to `size` bytes (rounded up
+/// to 4) if it is shorter.
+pub fn write_record(out: &mut Vec<u8>, note_type: u32, descriptor: &[u8], size: usize) {
+    let size = descriptor.len().max(size).next_multiple_of(4);
+    for word in [VENDOR.len() as u32, size as u32, note_type] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend_from_slice(VENDOR);
+    out.extend_from_slice(descriptor);
+    out.resize(out.len() + size - descriptor.len(), 0);
+}
+
+/// What one tool tells about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolRecord {
+    /// Name of the object made; empty unless debugging.
+    pub object: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Its release, in words.
+    pub release: String,
+    /// Its build.
+    pub build: String,
+    /// The options it ran with, normalised.
+    pub options: String,
+}
+
+impl ToolRecord {
+    /// The descriptor's bytes: version 2, five string offsets, five strings.
+    pub fn descriptor(&self) -> Vec<u8> {
+        let strings = [&self.object, &self.tool, &self.release, &self.build, &self.options];
+        let mut out = 2u32.to_le_bytes().to_vec();
+        let mut offset = 0u32;
+        for string in strings {
+            out.extend_from_slice(&offset.to_le_bytes());
+            offset += string.len() as u32 + 1;
+        }
+        for string in strings {
+            out.extend_from_slice(string.as_bytes());
+            out.push(0);
+        }
+        out
+    }
+}
+
+/// The driver record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CuInfo {
+    /// Layout version, 2.
+    pub version: u16,
+    /// The PTX target the code was made from (75, 90, ...).
+    pub virtual_sm: u16,
+    /// The toolkit release: 130 is 13.0.
+    pub toolkit: u16,
+}
+
+impl CuInfo {
+    /// Reads the first record of a `.note.nv.cuinfo` section called `section`.
+    pub fn parse(section: &[u8], data: &[u8]) -> Result<CuInfo, Malformed> {
+        let descriptor = read::bytes(data, 24, 6)
+            .filter(|_| read::u32_at(data, 8) == Some(TYPE_CUINFO))
+            .filter(|_| read::u32_at(data, 0) == Some(VENDOR.len() as u32));
+        let half = |i: usize| descriptor.and_then(|bytes| read::u16_at(bytes, 2 * i));
+        match (half(0), half(1), half(2)) {
+            (Some(version), Some(virtual_sm), Some(toolkit)) => {
+                Ok(CuInfo { version, virtual_sm, toolkit })
+            }
+            _ => Err(Malformed::section(section, 0, "no driver record (type 1000) in the note")),
+        }
+    }
+
+    /// Appends the record to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut descriptor = Vec::with_capacity(8);
+        for half in [self.version, self.virtual_sm, self.toolkit, 0] {
+            descriptor.extend_from_slice(&half.to_le_bytes());
+        }
+        write_record(out, TYPE_CUINFO, &descriptor, 8);
+    }
+}
+
+/// The length in bytes of the first record of a note section, if it is whole.
+pub fn first_record_len(data: &[u8]) -> Option<usize> {
+    let name = read::u32_at(data, 0)? as usize;
+    let descriptor = read::u32_at(data, 4)? as usize;
+    let len =
+        name.checked_next_multiple_of(4)?.checked_add(descriptor.checked_next_multiple_of(4)?)?;
+    let len = len.checked_add(12)?;
+    (len <= data.len()).then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuinfo_round_trips() {
+        let info = CuInfo { version: 2, virtual_sm: 90, toolkit: 130 };
+        let mut out = Vec::new();
+        info.write(&mut out);
+        assert_eq!(out.len(), 32);
+        assert_eq!(CuInfo::parse(b".note.nv.cuinfo", &out), Ok(info));
+        assert!(CuInfo::parse(b".note.nv.cuinfo", &out[..29]).is_err());
+    }
+
+    #[test]
+    fn tool_record_is_padded_to_the_size_asked_for() {
+        let record = ToolRecord { tool: "culd".into(), ..ToolRecord::default() };
+        let descriptor = record.descriptor();
+        let mut out = Vec::new();
+        write_record(&mut out, TYPE_TKINFO, &descriptor, 101);
+        assert_eq!(first_record_len(&out), Some(24 + 104));
+        assert_eq!(out.len(), 24 + 104);
+    }
+}

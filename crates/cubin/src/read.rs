@@ -1,0 +1,28 @@
+//! Checked little-endian reads. Everything that walks input bytes goes through here.
+
+/// `len` bytes at `at`, if they are there.
+pub(crate) fn bytes(data: &[u8], at: usize, len: usize) -> Option<&[u8]> {
+    data.get(at..at.checked_add(len)?)
+}
+
+/// The byte at `at`.
+pub(crate) fn u8_at(data: &[u8], at: usize) -> Option<u8> {
+    data.get(at).copied()
+}
+
+/// Two bytes at `at`, little endian.
+pub(crate) fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes(data, at, 2)?.try_into().ok()?))
+}
+
+/// Four bytes at `at`, little endian.
+pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes(data, at, 4)?.try_into().ok()?))
+}
+
+/// The NUL-terminated string at `at`, without its NUL; `None` when no NUL follows.
+pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
+    let tail = data.get(at..)?;
+    let len = tail.iter().position(|&byte| byte == 0)?;
+    tail.get(..len)
+}
