@@ -1,0 +1,5 @@
+//! Prints `docs/RELOCATIONS.md`.
+
+fn main() {
+    print!("{}", culd_reloc::markdown_table());
+}
