@@ -12,7 +12,7 @@ const _: () = check(&MERCURY, MERCURY_BASE);
 
 /// The `R_MERCURY_*` types, `MERCURY[code - 0x10000].code == code`.
 //
-//      code         name                           resolver   value bits, first word bitnvlink
+//      code         name                           resolver   fields                   nvlink
 #[rustfmt::skip]
 pub static MERCURY: [RelocDesc; 65] = [
     row(0x10000,     "R_MERCURY_NONE",              Nobody,    &[],                      Rejected),
