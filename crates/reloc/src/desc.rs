@@ -72,8 +72,8 @@ pub enum Source {
     Part,
     /// Number N of the section `.nv.constantN` that holds the symbol.
     Bank,
-    /// Slot number of a bound texture, sampler or surface. Architectures before Kepler: the number that
-    /// nvlink takes for S is not the symbol's offset.
+    /// Slot number of a bound texture, sampler or surface, on architectures before Kepler. nvlink takes
+    /// another S here than everywhere else: a shared variable's `st_value` in the object, 0 for a constant.
     Slot,
     /// Generic address.
     Generic,

@@ -231,7 +231,7 @@ fn every_bit_of_the_value_arrives_where_nvlink_puts_it() {
 #[test]
 fn values_against_a_constant_and_a_shared_variable() {
     for &Written { code, bit, constant, shared } in &WRITTEN {
-        // For slot types nvlink takes another S than for all others: 0 and 4 instead of 0x10 and 0.
+        // Slot types have an S of their own (see `Source::Slot`): 0 and 4 instead of 0x10 and 0.
         let (c, s) = if matches!(code, 19..=21 | 26) { (0, 4) } else { (0x10, 0) };
         let row = row(code);
         assert_eq!(applied(row, 0, 0x1234567 + c, 3), constant << bit, "{} constant", row.name);
