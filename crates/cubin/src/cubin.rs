@@ -1,9 +1,10 @@
 //! A cubin as tables of sections and symbols that borrow the file's bytes.
 //!
 //! In: the file. Out: [`Cubin`]. Guaranteed after [`Cubin::parse`]: every section's bytes lie in
-//! the file and overlap nothing else, every name is terminated, every symbol names a section
-//! that exists, every `sh_link` and `sh_info` that is an index is one, alignments are powers of
-//! two of at most [`MAX_ALIGN`] bytes, and tables hold whole records.
+//! the file and overlap nothing else (a Mercury section may be its SASS twin's very bytes), every
+//! name is terminated, every symbol names a section that exists, every `sh_link` and `sh_info`
+//! that is an index is one, alignments are powers of two of at most [`MAX_ALIGN`] bytes, and
+//! tables hold whole records.
 
 use object::LittleEndian as Le;
 use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64, Sym64};
@@ -93,10 +94,13 @@ impl<'d> Section<'d> {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// The records of a REL or RELA section; none for other sections.
+    /// The records of a relocation section, those of Mercury code and of resolved relocations
+    /// included; none for other sections.
     pub fn relocations(&self) -> Relocations<'d> {
         match self.sh_type {
-            sht::RELA => Relocations::Rela(all_of(self.data)),
+            sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => {
+                Relocations::Rela(all_of(self.data))
+            }
             sht::REL => Relocations::Rel(all_of(self.data)),
             _ => Relocations::Rel(&[]),
         }
@@ -240,6 +244,8 @@ pub struct Cubin<'d> {
     pub sections: Vec<Section<'d>>,
     /// All symbols; index 0 is the null symbol. Empty when the file has no symbol table.
     pub symbols: Vec<Symbol<'d>>,
+    /// The symbols of the Mercury sections (sm_100 and later), like [`Cubin::symbols`].
+    pub mercury_symbols: Vec<Symbol<'d>>,
     /// The string table that symbols, call-graph and prototype records name strings in.
     pub strings: &'d [u8],
 }
@@ -258,15 +264,16 @@ impl<'d> Cubin<'d> {
         }
         check_links(&sections)?;
         check_overlap(header, table, &sections)?;
-        let (symbols, strings) = symbols(&sections)?;
-        check_symbol_links(&sections, symbols.len())?;
+        let (symbols, strings) = symbols(&sections, sht::SYMTAB)?;
+        let (mercury_symbols, _) = self::symbols(&sections, sht::MERCURY_SYMTAB)?;
+        check_symbol_links(&sections, symbols.len(), mercury_symbols.len())?;
         let header = Header {
             e_type: header.e_type.get(Le).0,
             os_abi: header.e_ident.os_abi.0,
             abi_version: header.e_ident.abi_version,
             flags: header.e_flags.get(Le).0,
         };
-        Ok(Cubin { header, sections, symbols, strings })
+        Ok(Cubin { header, sections, symbols, mercury_symbols, strings })
     }
 
     /// The section at `index`.
@@ -431,9 +438,11 @@ fn section<'d>(
 fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
     for section in sections {
         let record = match section.sh_type {
-            sht::RELA | sht::SYMTAB => 24,
+            sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => 24,
+            sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
             sht::REL => 16,
             sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
+            sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
             sht::SYMTAB_SHNDX => 4,
             _ => 1,
         };
@@ -471,9 +480,12 @@ fn check_overlap(
         Some(section) => format!("section '{}'", String::from_utf8_lossy(section.name)),
         None => "the section header table".to_owned(),
     };
+    let is_mercury =
+        |index: usize| sections.get(index).is_some_and(|s| s.flags & shf::MERCURY != 0);
     for pair in ranges.windows(2) {
-        let &[(_, end, first), (start, _, second)] = pair else { continue };
-        if start < end {
+        let &[(begin, end, first), (start, finish, second)] = pair else { continue };
+        let twins = (begin, end) == (start, finish) && is_mercury(first) != is_mercury(second);
+        if start < end && !twins {
             let what = format!("{} overlaps {}", name(second), name(first));
             return Err(Malformed::file(start, what));
         }
@@ -488,8 +500,9 @@ fn check_overlap(
 
 type SymbolTable<'d> = (Vec<Symbol<'d>>, &'d [u8]);
 
-fn symbols<'d>(sections: &[Section<'d>]) -> Result<SymbolTable<'d>, Malformed> {
-    let mut tables = sections.iter().filter(|section| section.sh_type == sht::SYMTAB);
+/// The one symbol table of type `sh_type`, and its strings.
+fn symbols<'d>(sections: &[Section<'d>], sh_type: u32) -> Result<SymbolTable<'d>, Malformed> {
+    let mut tables = sections.iter().filter(|section| section.sh_type == sh_type);
     let Some(table) = tables.next() else { return Ok((Vec::new(), &[])) };
     if tables.next().is_some() {
         return Err(Malformed::section(table.name, 0, "the file has more than one symbol table"));
@@ -542,9 +555,14 @@ fn symbols<'d>(sections: &[Section<'d>]) -> Result<SymbolTable<'d>, Malformed> {
 }
 
 /// Relocation records name symbols that exist.
-fn check_symbol_links(sections: &[Section<'_>], count: usize) -> Result<(), Malformed> {
-    for section in sections.iter().filter(|section| section.is_reloc()) {
-        let record = if section.sh_type == sht::RELA { 24 } else { 16 };
+fn check_symbol_links(
+    sections: &[Section<'_>],
+    count: usize,
+    mercury_count: usize,
+) -> Result<(), Malformed> {
+    for section in sections {
+        let record = if section.sh_type == sht::REL { 16 } else { 24 };
+        let count = if section.sh_type == sht::MERCURY_RELA { mercury_count } else { count };
         let relocations = section.relocations();
         for (index, reloc) in relocations.iter().enumerate() {
             if reloc.symbol.0 as usize >= count {

@@ -51,8 +51,20 @@ pub mod sht {
     pub const CUDA_CONSTANT0: u32 = 0x7000_0064;
     /// The type of the last constant bank, 17.
     pub const CUDA_CONSTANT_LAST: u32 = CUDA_CONSTANT0 + 17;
+    /// `.nv.capmerc.text.<function>`: Mercury code.
+    pub const MERCURY_CODE: u32 = 0x7000_0016;
+    /// `.nv.merc.rela.*`: relocations with addends of a Mercury section.
+    pub const MERCURY_RELA: u32 = 0x7000_0082;
+    /// `.nv.merc.nv.info*`: attribute records of Mercury code.
+    pub const MERCURY_INFO: u32 = 0x7000_0083;
+    /// `.nv.merc.symtab`: the symbol table of the Mercury sections.
+    pub const MERCURY_SYMTAB: u32 = 0x7000_0085;
     /// `.nv.compat`.
     pub const CUDA_COMPAT: u32 = 0x7000_0086;
+    /// `.nv.merc.nv.callgraph`, CUDA 13.4 and later.
+    pub const MERCURY_CALLGRAPH: u32 = 0x7000_008a;
+    /// `.nv.merc.nv.prototype`, CUDA 13.4 and later.
+    pub const MERCURY_PROTOTYPE: u32 = 0x7000_008b;
 }
 
 /// Bits of `sh_flags`.
@@ -69,6 +81,8 @@ pub mod shf {
     pub const NOTE_TKINFO: u64 = 0x200_0000;
     /// On the note that tells the driver what the file needs.
     pub const NOTE_CUINFO: u64 = 0x100_0000;
+    /// On every section of Mercury code and what belongs to it.
+    pub const MERCURY: u64 = 0x1000_0000;
 }
 
 /// Symbol types (`st_info & 15`).

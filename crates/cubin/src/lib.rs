@@ -18,6 +18,7 @@ pub mod elf;
 pub mod encode;
 mod error;
 pub mod note;
+pub mod raw;
 mod read;
 
 pub use crate::cubin::{

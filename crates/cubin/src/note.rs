@@ -49,6 +49,25 @@ pub struct ToolRecord {
 }
 
 impl ToolRecord {
+    /// Reads a descriptor; `None` for another version, a string that does not end or is no UTF-8.
+    pub fn parse(descriptor: &[u8]) -> Option<ToolRecord> {
+        if read::u32_at(descriptor, 0) != Some(2) {
+            return None;
+        }
+        let strings = descriptor.get(24..)?;
+        let string = |i: usize| {
+            let offset = read::u32_at(descriptor, 4 + 4 * i)? as usize;
+            String::from_utf8(read::c_str(strings, offset)?.to_vec()).ok()
+        };
+        Some(ToolRecord {
+            object: string(0)?,
+            tool: string(1)?,
+            release: string(2)?,
+            build: string(3)?,
+            options: string(4)?,
+        })
+    }
+
     /// The descriptor's bytes: version 2, five string offsets, five strings.
     pub fn descriptor(&self) -> Vec<u8> {
         let strings = [&self.object, &self.tool, &self.release, &self.build, &self.options];
@@ -102,6 +121,49 @@ impl CuInfo {
     }
 }
 
+/// One record of a note section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoteRecord<'d> {
+    /// Type, see [`TYPE_TKINFO`] and [`TYPE_CUINFO`].
+    pub note_type: u32,
+    /// Vendor name, with NUL.
+    pub vendor: &'d [u8],
+    /// Descriptor, with its padding.
+    pub descriptor: &'d [u8],
+    /// All bytes of the record.
+    pub bytes: &'d [u8],
+}
+
+/// The records of note section `section`, in file order. A record that is cut short ends them.
+pub fn records<'d>(
+    section: &'d [u8],
+    data: &'d [u8],
+) -> impl Iterator<Item = Result<NoteRecord<'d>, Malformed>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let tail = data.get(at..).filter(|tail| !tail.is_empty())?;
+        let Some(record) = first_record(tail) else {
+            let offset = at as u64;
+            at = data.len();
+            return Some(Err(Malformed::section(section, offset, "note record is cut short")));
+        };
+        at += record.bytes.len();
+        Some(Ok(record))
+    })
+}
+
+fn first_record(data: &[u8]) -> Option<NoteRecord<'_>> {
+    let bytes = data.get(..first_record_len(data)?)?;
+    let name = read::u32_at(data, 0)? as usize;
+    let descriptor = read::u32_at(data, 4)? as usize;
+    Some(NoteRecord {
+        note_type: read::u32_at(data, 8)?,
+        vendor: read::bytes(data, 12, name)?,
+        descriptor: read::bytes(data, 12 + name.checked_next_multiple_of(4)?, descriptor)?,
+        bytes,
+    })
+}
+
 /// The length in bytes of the first record of a note section, if it is whole.
 pub fn first_record_len(data: &[u8]) -> Option<usize> {
     let name = read::u32_at(data, 0)? as usize;
@@ -134,5 +196,23 @@ mod tests {
         write_record(&mut out, TYPE_TKINFO, &descriptor, 101);
         assert_eq!(first_record_len(&out), Some(24 + 104));
         assert_eq!(out.len(), 24 + 104);
+    }
+
+    #[test]
+    fn tool_records_are_read_back_and_damage_is_an_error() {
+        let record = ToolRecord {
+            tool: "culd".into(),
+            options: "-arch sm_90 ".into(),
+            ..ToolRecord::default()
+        };
+        let mut out = Vec::new();
+        write_record(&mut out, TYPE_TKINFO, &record.descriptor(), 0);
+        write_record(&mut out, TYPE_TKINFO, &[1, 2], 0);
+        let all: Vec<_> = records(b"n", &out).map(Result::unwrap).collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!(ToolRecord::parse(all[0].descriptor), Some(record));
+        assert_eq!(ToolRecord::parse(all[1].descriptor), None);
+        let cut: Vec<_> = records(b"n", &out[..out.len() - 1]).collect();
+        assert!(cut[0].is_ok() && cut[1].is_err() && cut.len() == 2);
     }
 }
