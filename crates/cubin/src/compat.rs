@@ -2,22 +2,37 @@
 //!
 //! The section holds records of the form of [`crate::attr`], with codes of their own.
 
-/// Codes of compat attributes.
-pub mod code {
+macro_rules! attributes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
+        /// Codes of compat attributes.
+        pub mod code {
+            $($(#[$doc])* pub const $name: u8 = $code;)*
+        }
+        /// Every known compat attribute: code and name.
+        pub const ATTRIBUTES: &[(u8, &str)] = &[$(($code, stringify!($name)),)*];
+    };
+}
+
+attributes! {
     /// Instruction set class.
-    pub const ISA_CLASS: u8 = 0x02;
+    ISA_CLASS = 0x02;
     /// A bit set, merged by OR.
-    pub const FEATURES: u8 = 0x03;
+    FEATURES = 0x03;
     /// Two fields of two bits.
-    pub const PAIR: u8 = 0x05;
+    PAIR = 0x05;
     /// 1 unless all files agree on another value.
-    pub const COMMON: u8 = 0x06;
+    COMMON = 0x06;
     /// A version, major in the high byte.
-    pub const VERSION: u8 = 0x07;
+    VERSION = 0x07;
     /// A maximum.
-    pub const MAXIMUM: u8 = 0x08;
+    MAXIMUM = 0x08;
     /// 1 for an `a` target.
-    pub const ACCELERATED: u8 = 0x09;
+    ACCELERATED = 0x09;
     /// Finalizer words, Mercury only.
-    pub const FINALIZER: u8 = 0x0b;
+    FINALIZER = 0x0b;
+}
+
+/// The name of compat attribute `code`.
+pub fn name(code: u8) -> Option<&'static str> {
+    ATTRIBUTES.iter().find(|row| row.0 == code).map(|row| row.1)
 }

@@ -1,0 +1,80 @@
+//! `culd-diff A B`: the readable difference of two cubins.
+//!
+//! Exit status: 0 nothing differs, 1 something does, 2 trouble.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use culd_inspect::diff::{self, Difference, Options};
+use culd_inspect::view::View;
+
+const USAGE: &str = "\
+usage: culd-diff [OPTION]... A B
+Compare two cubins by the names of what is in them. A is the left side; \"missing\" is in A only.
+  --limit N   at most N lines of each group (default 20)
+  --tool      compare the first record of .note.nv.tkinfo too: the one of the linker itself
+exit status: 0 nothing differs, 1 something does, 2 trouble";
+
+struct Arguments {
+    limit: usize,
+    tool: bool,
+    files: [String; 2],
+}
+
+fn arguments() -> Result<Option<Arguments>, String> {
+    let (mut limit, mut tool, mut files) = (20, false, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "-h" | "--help" => return Ok(None),
+            "--tool" => tool = true,
+            "--ignore-tool" => tool = false,
+            "--limit" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                limit = number.ok_or("--limit needs a number")?;
+            }
+            option if option.starts_with('-') => return Err(format!("unknown option '{option}'")),
+            _ => files.push(argument),
+        }
+    }
+    let count = files.len();
+    let files = files.try_into().map_err(|_| format!("two files are needed, {count} given"))?;
+    Ok(Some(Arguments { limit, tool, files }))
+}
+
+fn difference(arguments: &Arguments) -> Result<Difference, String> {
+    let [a_name, b_name] = &arguments.files;
+    let read = |name: &String| std::fs::read(name).map_err(|error| format!("{name}: {error}"));
+    let (a, b) = (read(a_name)?, read(b_name)?);
+    let a = View::parse(&a).map_err(|error| format!("{a_name}: {error}"))?;
+    let b = View::parse(&b).map_err(|error| format!("{b_name}: {error}"))?;
+    Ok(diff::compare(&a, &b, Options { tool: arguments.tool }))
+}
+
+fn run() -> Result<ExitCode, String> {
+    let usage = |error: String| format!("{error}\n{USAGE}");
+    let Some(arguments) = arguments().map_err(usage)? else {
+        print(&format!("{USAGE}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let difference = difference(&arguments)?;
+    let mut text = String::new();
+    difference.write(&mut text, arguments.limit).map_err(|error| error.to_string())?;
+    print(&text)?;
+    Ok(ExitCode::from(u8::from(!difference.is_empty())))
+}
+
+/// Writes to the standard output. A reader that has seen enough and closes the pipe is no trouble.
+fn print(text: &str) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        eprintln!("culd-diff: {error}");
+        ExitCode::from(2)
+    })
+}
