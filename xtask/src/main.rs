@@ -1,1 +1,38 @@
-fn main() {}
+//! Project tasks: `cargo xtask <task>`.
+//!
+//! In: the name of a task and its options. Out: its report and, when something is wrong, a failing exit code.
+
+mod args;
+mod corpus;
+mod workspace;
+
+use args::Args;
+use std::process::ExitCode;
+
+/// A task: name, function, one line of help.
+type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
+
+const TASKS: &[Task] = &[(
+    "corpus",
+    corpus::run,
+    "link generated programs with nvlink and culd, compare: see 'corpus --help'",
+)];
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let name = words.next().unwrap_or_default();
+    let Some((_, task, _)) = TASKS.iter().find(|task| task.0 == name) else {
+        eprintln!("usage: cargo xtask <task> [options]\n");
+        for (name, _, help) in TASKS {
+            eprintln!("  {name:10} {help}");
+        }
+        return ExitCode::from(2);
+    };
+    match task(Args::new(words.collect())) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask {name}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

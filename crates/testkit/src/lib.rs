@@ -1,1 +1,5 @@
-//! Stub.
+//! Development only: generated programs, the reference tools, comparison, reduction, benchmark inputs.
+
+pub mod compare;
+pub mod generate;
+pub mod oracle;

@@ -1,0 +1,201 @@
+//! Compares what two linkers made of the same inputs.
+//!
+//! In: two linked cubins, or two finished processes. Out: nothing when they agree, else a line that says where they
+//! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
+//! names itself.
+
+pub mod trial;
+
+use crate::oracle::process::Run;
+use object::elf::{FileHeader64, SectionHeader64};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{LittleEndian, elf};
+use std::ops::Range;
+
+const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
+
+/// Where two cubins differ first; `None` when they are equal but for the linker's own note.
+pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
+    if expected == actual {
+        return None;
+    }
+    let own = own_note(expected).unwrap_or(0..0);
+    let same_range = own_note(actual).unwrap_or(0..0) == own;
+    let differs =
+        |at: usize| expected.get(at) != actual.get(at) && !(same_range && own.contains(&at));
+    let first = (0..expected.len().max(actual.len())).find(|&at| differs(at))?;
+    let total = (0..expected.len().max(actual.len())).filter(|&at| differs(at)).count();
+    let sizes = if expected.len() == actual.len() {
+        String::new()
+    } else {
+        format!(", sizes {} and {}", expected.len(), actual.len())
+    };
+    let byte = |bytes: &[u8]| bytes.get(first).map_or("end".to_owned(), |b| format!("{b:02x}"));
+    Some(format!(
+        "{}: {} instead of {}; {total} bytes differ{sizes}",
+        place(expected, first),
+        byte(actual),
+        byte(expected)
+    ))
+}
+
+/// Byte range of the payload of the first record of the tool note.
+fn own_note(bytes: &[u8]) -> Option<Range<usize>> {
+    let (_, range) = sections(bytes).into_iter().find(|(name, _)| name == TOOL_NOTE)?;
+    let word = |at: usize| {
+        let raw = bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes(raw.try_into().ok()?) as usize)
+    };
+    let start = range.start + 12 + word(range.start)?.next_multiple_of(4);
+    let end = start + word(range.start + 4)?;
+    (end <= range.end).then_some(start..end)
+}
+
+/// Names and file ranges of the sections with contents; empty for what is not an ELF file.
+fn sections(bytes: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
+    let parse = || -> object::read::Result<Vec<_>> {
+        let header = FileHeader64::<LittleEndian>::parse(bytes)?;
+        let endian = header.endian()?;
+        let table = header.sections(endian, bytes)?;
+        let mut list = Vec::new();
+        for section in table.iter() {
+            let section: &SectionHeader64<LittleEndian> = section;
+            if let Some((offset, size)) = section.file_range(endian)
+                && section.sh_type(endian) != elf::SHT_NULL
+            {
+                let name = table.section_name(endian, section)?;
+                list.push((name.to_vec(), offset as usize..(offset + size) as usize));
+            }
+        }
+        Ok(list)
+    };
+    parse().unwrap_or_default()
+}
+
+/// Names a file offset by section.
+fn place(bytes: &[u8], at: usize) -> String {
+    for (name, range) in sections(bytes) {
+        if range.contains(&at) {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            return format!("{name}+{:#x}", at - range.start);
+        }
+    }
+    let region = if at < 64 { "ELF header" } else { "padding or header tables" };
+    format!("{region}, file offset {at:#x}")
+}
+
+/// Where the outcomes of two runs differ: status or messages. The name a linker gives itself at the start of a line
+/// does not count.
+pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
+    if expected.status != actual.status {
+        let text = actual.stderr_text();
+        return Some(format!("{} instead of {}: {text}", actual.status, expected.status));
+    }
+    let (expected, actual) = (messages(expected), messages(actual));
+    let first =
+        (0..expected.len().max(actual.len())).find(|&i| expected.get(i) != actual.get(i))?;
+    let line =
+        |lines: &[String]| lines.get(first).cloned().unwrap_or_else(|| "(nothing)".to_owned());
+    Some(format!("message {}: '{}' instead of '{}'", first + 1, line(&actual), line(&expected)))
+}
+
+fn messages(run: &Run) -> Vec<String> {
+    let text = run.stderr_text();
+    let plain = |line: &str| {
+        let rest = ["nvlink ", "culd "].iter().find_map(|name| line.strip_prefix(name));
+        rest.unwrap_or(line).to_owned()
+    };
+    text.lines().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::process::Status;
+    use std::time::Duration;
+
+    /// An ELF file with a tool note of two records and some text.
+    fn cubin(own: &[u8; 8], second: &[u8; 4], text: &[u8; 4]) -> Vec<u8> {
+        let mut note = Vec::new();
+        for desc in [&own[..], &second[..]] {
+            note.extend(12u32.to_le_bytes());
+            note.extend((desc.len() as u32).to_le_bytes());
+            note.extend(2000u32.to_le_bytes());
+            note.extend(b"NVIDIA Corp\0");
+            note.extend(desc);
+        }
+        let names = b"\0.note.nv.tkinfo\0.text.k\0.shstrtab\0";
+        let mut bytes = vec![0; 64];
+        bytes[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x41");
+        bytes[16..18].copy_from_slice(&2u16.to_le_bytes());
+        bytes[18..20].copy_from_slice(&190u16.to_le_bytes());
+        bytes[20..24].copy_from_slice(&1u32.to_le_bytes());
+        let mut headers = vec![0; 64];
+        for (name, kind, content) in [(1u32, 7u32, note.as_slice()), (17, 1, text), (25, 3, names)]
+        {
+            let mut header = [0; 64];
+            header[..4].copy_from_slice(&name.to_le_bytes());
+            header[4..8].copy_from_slice(&kind.to_le_bytes());
+            header[24..32].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+            header[32..40].copy_from_slice(&(content.len() as u64).to_le_bytes());
+            headers.extend(header);
+            bytes.extend(content);
+        }
+        let table = bytes.len() as u64;
+        bytes[40..48].copy_from_slice(&table.to_le_bytes());
+        bytes[52..54].copy_from_slice(&64u16.to_le_bytes());
+        bytes[58..60].copy_from_slice(&64u16.to_le_bytes());
+        bytes[60..62].copy_from_slice(&4u16.to_le_bytes());
+        bytes[62..64].copy_from_slice(&3u16.to_le_bytes());
+        bytes.extend(headers);
+        bytes
+    }
+
+    #[test]
+    fn the_own_note_may_differ() {
+        let a = cubin(b"theirs..", b"same", b"code");
+        assert_eq!(cubins(&a, &cubin(b"ours....", b"same", b"code")), None);
+    }
+
+    #[test]
+    fn later_notes_and_code_may_not() {
+        let a = cubin(b"theirs..", b"same", b"code");
+        let note = cubins(&a, &cubin(b"ours....", b"Same", b"code")).expect("note differs");
+        assert!(note.starts_with(".note.nv.tkinfo+0x38: 53 instead of 73; 1 bytes"), "{note}");
+        let code = cubins(&a, &cubin(b"theirs..", b"same", b"coXe")).expect("code differs");
+        assert!(code.starts_with(".text.k+0x2: 58 instead of 64"), "{code}");
+    }
+
+    #[test]
+    fn every_single_byte_counts_outside_the_own_note() {
+        let a = cubin(b"theirs..", b"same", b"code");
+        let own = own_note(&a).expect("a note");
+        for at in 0..a.len() {
+            let mut b = a.clone();
+            b[at] ^= 0x10;
+            assert_eq!(cubins(&a, &b).is_none(), own.contains(&at), "byte {at:#x}");
+        }
+        assert!(cubins(&a, &a[..a.len() - 1]).is_some());
+    }
+
+    fn run(status: Status, stderr: &str) -> Run {
+        let stderr = stderr.as_bytes().to_vec();
+        Run { status, stdout: Vec::new(), stderr, wall: Duration::ZERO }
+    }
+
+    #[test]
+    fn messages_are_equal_but_for_the_program_name() {
+        let theirs = run(Status::Exit(1), "nvlink error   : a\nnvlink fatal   : b\n");
+        let same = run(Status::Exit(1), "culd error   : a\nculd fatal   : b\n");
+        assert_eq!(outcomes(&theirs, &same), None);
+        let less = run(Status::Exit(1), "culd error   : a\n");
+        assert_eq!(
+            outcomes(&theirs, &less).as_deref(),
+            Some("message 2: '(nothing)' instead of 'fatal   : b'")
+        );
+        assert!(
+            outcomes(&theirs, &run(Status::Exit(255), "culd error   : a\nculd fatal   : b\n"))
+                .is_some()
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! One trial: a program is compiled, linked by the oracle and by the linker under test, and the results are compared.
+//!
+//! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
+//! same folder, once in file order and once reversed.
+
+use super::{cubins, outcomes};
+use crate::generate::model::{Debug, Program, Unit};
+use crate::generate::ptx;
+use crate::oracle::Oracle;
+use crate::oracle::process::{self, Run, Status};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Time limits; generous, because a slow machine must not look like a difference.
+const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+const LINK_LIMIT: Duration = Duration::from_secs(20);
+
+/// The two linkers and the compiler.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// ptxas and nvlink.
+    pub oracle: Oracle,
+    /// The linker under test.
+    pub candidate: PathBuf,
+}
+
+/// What came of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All links gave the same bytes.
+    Identical,
+    /// At least one link failed, and all ended alike with the same messages.
+    SameError,
+    /// A file did not pass ptxas; its message.
+    NotCompiled(String),
+    /// The oracle crashed or did not end; nothing to compare with.
+    NoVerdict(Status),
+    /// They differ: the order of the files and where.
+    Different(Difference),
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The linker's arguments.
+    pub arguments: Vec<String>,
+    /// What differs, in one line or a few.
+    pub what: String,
+}
+
+/// Compiles `program` in `dir` and compares the links.
+///
+/// # Errors
+/// When a tool cannot be started or a file not be written.
+pub fn trial(tools: &Tools, program: &Program, dir: &Path) -> Result<Verdict> {
+    for unit in &program.units {
+        if let Some(message) = compile(tools, program, unit, dir)? {
+            return Ok(Verdict::NotCompiled(message));
+        }
+    }
+    let mut files: Vec<String> =
+        program.units.iter().map(|unit| format!("{}.cubin", unit.name)).collect();
+    let mut failed = false;
+    for _ in 0..2 {
+        let mut arguments = vec![format!("-arch={}", program.link_arch)];
+        arguments.extend(program.link_options.iter().cloned());
+        arguments.extend(files.iter().cloned());
+        match compare_links(tools, &arguments, dir)? {
+            Verdict::Identical => {}
+            Verdict::SameError => failed = true,
+            other => return Ok(other),
+        }
+        files.reverse();
+    }
+    Ok(if failed { Verdict::SameError } else { Verdict::Identical })
+}
+
+/// Writes and compiles one unit; the message of ptxas when it refuses.
+fn compile(tools: &Tools, program: &Program, unit: &Unit, dir: &Path) -> Result<Option<String>> {
+    let source = format!("{}.ptx", unit.name);
+    fs::write(dir.join(&source), ptx::print(program, unit))?;
+    let mut command = tools.oracle.command("ptxas");
+    command.current_dir(dir).args(compile_arguments(unit));
+    let run = process::run(&mut command, COMPILE_LIMIT).context("cannot start ptxas")?;
+    Ok((!run.status.success()).then(|| run.stderr_text()))
+}
+
+/// Arguments of ptxas for a unit.
+pub fn compile_arguments(unit: &Unit) -> Vec<String> {
+    let mut arguments = vec!["-c".to_owned(), format!("-arch={}", unit.arch)];
+    arguments.extend(unit.options.iter().cloned());
+    match unit.debug {
+        Debug::Off => {}
+        Debug::Lines => arguments.push("-lineinfo".to_owned()),
+        Debug::Full => arguments.push("-g".to_owned()),
+    }
+    arguments.extend([
+        format!("{}.ptx", unit.name),
+        "-o".to_owned(),
+        format!("{}.cubin", unit.name),
+    ]);
+    arguments
+}
+
+/// Links with both linkers and compares outcome and output.
+///
+/// # Errors
+/// When a linker cannot be started or an output not be read.
+pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
+    let (expected, expected_out) = link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
+    if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
+        return Ok(Verdict::NoVerdict(expected.status));
+    }
+    let mut candidate = Command::new(&tools.candidate);
+    candidate.env_remove("LD_LIBRARY_PATH");
+    let (actual, actual_out) = link(candidate, arguments, dir, "culd")?;
+    let what = outcomes(&expected, &actual).or_else(|| match (&expected_out, &actual_out) {
+        (Some(expected), Some(actual)) => cubins(expected, actual),
+        (None, None) => None,
+        (Some(_), None) => Some("no output file".to_owned()),
+        (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
+    });
+    Ok(match what {
+        Some(what) => Verdict::Different(Difference { arguments: arguments.to_vec(), what }),
+        None if expected.status.success() => Verdict::Identical,
+        None => Verdict::SameError,
+    })
+}
+
+/// Runs one linker; its output goes to `<folder>/out.cubin`, the same base name for both.
+fn link(
+    mut command: Command,
+    arguments: &[String],
+    dir: &Path,
+    folder: &str,
+) -> Result<(Run, Option<Vec<u8>>)> {
+    let out_dir = dir.join(folder);
+    fs::create_dir_all(&out_dir)?;
+    let out = out_dir.join("out.cubin");
+    if out.exists() {
+        fs::remove_file(&out)?;
+    }
+    command.current_dir(dir).args(arguments).args(["-o", &format!("{folder}/out.cubin")]);
+    let run = process::run(&mut command, LINK_LIMIT)
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let bytes = if out.exists() { Some(fs::read(&out)?) } else { None };
+    Ok((run, bytes))
+}

@@ -1,0 +1,71 @@
+//! Random programs for the differential test.
+//!
+//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several PTX files.
+//! Guaranteed: the same seed gives the same program on every machine, and every program is meant to pass
+//! `ptxas -c`; the caller counts those that do not.
+
+mod body;
+mod build;
+mod dwarf;
+mod fill;
+mod mistakes;
+pub mod mix;
+pub mod model;
+pub mod ptx;
+pub mod rng;
+
+use mix::{FAMILIES, Family};
+use model::{Arch, Program};
+use rng::Rng;
+
+/// What the caller fixes; `None` lets the seed decide.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Name of a family.
+    pub family: Option<&'static Family>,
+    /// Architecture of the link.
+    pub arch: Option<Arch>,
+}
+
+/// The family of that name.
+pub fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name == name)
+}
+
+/// The program of a seed.
+pub fn generate(seed: u64, wish: Wish) -> Program {
+    let mut rng = Rng::new(seed);
+    let weights: Vec<u32> = FAMILIES.iter().map(|family| family.weight).collect();
+    // Drawn even when not needed, so that a wish does not change the rest of the program.
+    let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
+    let arch = rng.pick(&Arch::ALL);
+    let family = wish.family.unwrap_or(drawn);
+    let mut program = build::build(seed, family, wish.arch.unwrap_or(arch), &mut rng);
+    for _ in 0..family.mix.mistakes {
+        mistakes::add(&mut program, &mut rng);
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_names_one_program() {
+        for seed in 0..50 {
+            assert_eq!(generate(seed, Wish::default()), generate(seed, Wish::default()));
+        }
+    }
+
+    #[test]
+    fn every_family_prints() {
+        for family in FAMILIES {
+            let program = generate(3, Wish { family: Some(family), arch: None });
+            assert!(program.units.len() >= 2, "{}", family.name);
+            for unit in &program.units {
+                assert!(ptx::print(&program, unit).contains(".address_size 64"));
+            }
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Prints the body of a generated function.
+//!
+//! In: a [`Function`] of a unit. Out: PTX statements. Guaranteed: every statement is a block with registers of its
+//! own that reads and writes only the accumulator `%acc`, so statements can be removed one by one; memory accesses
+//! are volatile and results are used, so that ptxas keeps them.
+
+use super::model::{
+    Debug, Function, Program, Reference, Shape, Signature, Space, Special, Stmt, SymbolId,
+    SymbolKind, Syscall, Type, Unit,
+};
+use super::ptx::{believed_kind, line, parameter, prototype};
+
+/// Writes one function body.
+pub(super) struct BodyPrinter<'p> {
+    program: &'p Program,
+    unit: &'p Unit,
+    out: &'p mut String,
+    /// Source line for `.loc`; grows with every statement.
+    source_line: u32,
+}
+
+impl<'p> BodyPrinter<'p> {
+    pub(super) fn new(program: &'p Program, unit: &'p Unit, out: &'p mut String) -> Self {
+        Self { program, unit, out, source_line: 10 }
+    }
+
+    pub(super) fn function(mut self, function: &Function, kind: &SymbolKind) {
+        let name = &self.program.symbol(function.symbol).name;
+        line!(self.out, ".reg .b32 %acc;");
+        self.location();
+        if self.unit.debug == Debug::Full {
+            line!(self.out, "$begin_{name}:");
+        }
+        line!(self.out, "mov.u32 %acc, %tid.x;");
+        let (params, prefix) = match kind {
+            SymbolKind::Function(signature) => (signature.params.as_slice(), "p".to_owned()),
+            SymbolKind::Entry(params) => (params.as_slice(), format!("{name}_")),
+            _ => (&[][..], String::new()),
+        };
+        for (i, &ty) in params.iter().enumerate() {
+            self.load_value(ty, &format!("ld.param"), &format!("{prefix}{i}"));
+        }
+        for stmt in &function.body {
+            self.stmt(stmt);
+        }
+        self.location();
+        match kind {
+            SymbolKind::Entry(_) => {
+                line!(
+                    self.out,
+                    "{{ .reg .b64 %out; ld.param.u64 %out, [{name}_out]; st.global.u32 [%out], %acc; }}"
+                );
+                line!(self.out, "ret;");
+            }
+            SymbolKind::Function(Signature { noreturn: true, .. }) => {
+                line!(self.out, "trap; exit;")
+            }
+            SymbolKind::Function(Signature { result, .. }) => {
+                if let Some(ty) = result {
+                    self.store_value(*ty, "result");
+                }
+                line!(self.out, "ret;");
+            }
+            _ => line!(self.out, "ret;"),
+        }
+        if self.unit.debug == Debug::Full {
+            line!(self.out, "$end_{name}:");
+        }
+    }
+
+    fn location(&mut self) {
+        if self.unit.debug != Debug::Off {
+            line!(self.out, ".loc 1 {} 3", self.source_line);
+            self.source_line += 1;
+        }
+    }
+
+    /// Mixes a parameter or a result into the accumulator.
+    fn load_value(&mut self, ty: Type, load: &str, name: &str) {
+        match ty {
+            Type::B32 => line!(
+                self.out,
+                "{{ .reg .b32 %v; {load}.b32 %v, [{name}]; xor.b32 %acc, %acc, %v; }}"
+            ),
+            Type::F32 => line!(
+                self.out,
+                "{{ .reg .f32 %v; .reg .b32 %w; {load}.f32 %v, [{name}]; mov.b32 %w, %v; xor.b32 %acc, %acc, %w; }}"
+            ),
+            Type::B64 => line!(
+                self.out,
+                "{{ .reg .b64 %v; .reg .b32 %w; {load}.b64 %v, [{name}]; cvt.u32.u64 %w, %v; add.u32 %acc, %acc, %w; }}"
+            ),
+            Type::F64 => line!(
+                self.out,
+                "{{ .reg .f64 %v; .reg .b64 %u; .reg .b32 %w; {load}.f64 %v, [{name}]; mov.b64 %u, %v; cvt.u32.u64 %w, %u; add.u32 %acc, %acc, %w; }}"
+            ),
+            Type::Bytes { size, .. } => line!(
+                self.out,
+                "{{ .reg .b32 %v, %w; {load}.b32 %v, [{name}]; {load}.b32 %w, [{name}+{}]; xor.b32 %acc, %acc, %v; add.u32 %acc, %acc, %w; }}",
+                size - 4
+            ),
+        }
+    }
+
+    /// Stores a value made from the accumulator into a parameter or a result.
+    fn store_value(&mut self, ty: Type, name: &str) {
+        match ty {
+            Type::B32 => line!(self.out, "st.param.b32 [{name}], %acc;"),
+            Type::F32 => {
+                line!(self.out, "{{ .reg .f32 %v; mov.b32 %v, %acc; st.param.f32 [{name}], %v; }}")
+            }
+            Type::B64 => line!(
+                self.out,
+                "{{ .reg .b64 %v; cvt.u64.u32 %v, %acc; st.param.b64 [{name}], %v; }}"
+            ),
+            Type::F64 => {
+                line!(
+                    self.out,
+                    "{{ .reg .f64 %v; mov.b64 %v, {{%acc, %acc}}; st.param.f64 [{name}], %v; }}"
+                );
+            }
+            Type::Bytes { size, .. } => {
+                line!(
+                    self.out,
+                    "st.param.b32 [{name}], %acc; st.param.b32 [{name}+{}], %acc;",
+                    size - 4
+                );
+            }
+        }
+    }
+
+    fn name(&self, symbol: SymbolId) -> &'p str {
+        &self.program.symbol(symbol).name
+    }
+
+    fn kind(&self, symbol: SymbolId) -> &'p SymbolKind {
+        believed_kind(self.program, self.unit, symbol)
+    }
+
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            self.stmt(stmt);
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        self.location();
+        line!(self.out, "{{");
+        match stmt {
+            Stmt::Arith(steps) => self.arith(*steps),
+            Stmt::Pressure(values) => self.pressure(*values),
+            Stmt::Call(callee) => {
+                if let SymbolKind::Function(signature) = self.kind(*callee) {
+                    self.call(self.name(*callee), None, signature);
+                }
+            }
+            Stmt::CallAddress(callee) => {
+                if let SymbolKind::Function(signature) = self.kind(*callee) {
+                    line!(self.out, ".reg .b64 %fn; mov.u64 %fn, {};", self.name(*callee));
+                    self.call("%fn", Some(signature), signature);
+                }
+            }
+            Stmt::CallTable { table, index, signature } => self.call_table(*table, *index, signature),
+            Stmt::Address { symbol, addend, generic } => self.address(*symbol, *addend, *generic),
+            Stmt::Access { symbol, offset, store, indexed } => {
+                self.access(*symbol, *offset, *store, *indexed);
+            }
+            Stmt::FunctionShared { shape, used } => self.function_shared(*shape, *used),
+            Stmt::Frame(bytes) => self.frame(*bytes),
+            Stmt::Alloca => line!(
+                self.out,
+                ".reg .b64 %n, %a; .reg .b32 %v; and.b32 %v, %acc, 255; add.u32 %v, %v, 16; cvt.u64.u32 %n, %v; alloca.u64 %a, %n;
+cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; add.u32 %acc, %acc, %v;"
+            ),
+            Stmt::Doubles(count) => self.doubles(*count),
+            Stmt::Switch(cases) => self.switch(*cases),
+            Stmt::Barrier(number) => line!(self.out, "bar.sync {number};"),
+            Stmt::Syscall(syscall) => self.syscall(*syscall),
+            Stmt::Fetch { symbol, sampler } => self.fetch(*symbol, *sampler),
+            Stmt::Special(special) => self.special(*special),
+            Stmt::Loop(body) => {
+                line!(self.out, ".reg .b32 %i; .reg .pred %p; and.b32 %i, %acc, 7;\nagain:");
+                self.block(body);
+                line!(self.out, "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;\n@%p bra again;");
+            }
+            Stmt::If(body) => {
+                line!(self.out, ".reg .pred %p; setp.gt.u32 %p, %acc, 5;\n@!%p bra over;");
+                self.block(body);
+                line!(self.out, "over:\nadd.u32 %acc, %acc, 1;");
+            }
+        }
+        line!(self.out, "}}");
+    }
+
+    fn arith(&mut self, steps: u32) {
+        line!(self.out, ".reg .f32 %f; mov.b32 %f, %acc;");
+        for step in 0..steps {
+            line!(self.out, "fma.rn.f32 %f, %f, %f, 0f{:08X};", 0x3f00_0000 + step * 104_729);
+        }
+        line!(self.out, "mov.b32 %acc, %f;");
+    }
+
+    /// Values that are all loaded before the first is used, and volatile so that none can be loaded again.
+    fn pressure(&mut self, values: u32) {
+        line!(self.out, ".reg .b32 %v<{values}>; .reg .b64 %a; cvt.u64.u32 %a, %acc;");
+        for i in 0..values {
+            line!(self.out, "ld.volatile.b32 %v{i}, [%a+{}];", 4 * i);
+        }
+        for i in 0..values {
+            line!(self.out, "mad.lo.u32 %acc, %acc, %v{i}, %v{};", (i * 7 + 3) % values);
+        }
+    }
+
+    fn call(&mut self, target: &str, through: Option<&Signature>, signature: &Signature) {
+        if let Some(signature) = through {
+            line!(self.out, "{}", prototype("proto", signature));
+        }
+        for (i, &ty) in signature.params.iter().enumerate() {
+            line!(self.out, "{};", parameter(ty, &format!("a{i}")));
+            self.store_value(ty, &format!("a{i}"));
+        }
+        let arguments: Vec<String> = (0..signature.params.len()).map(|i| format!("a{i}")).collect();
+        let arguments = arguments.join(", ");
+        let label = if through.is_some() { ", proto" } else { "" };
+        match signature.result {
+            Some(ty) => {
+                line!(self.out, "{};", parameter(ty, "res"));
+                line!(self.out, "call (res), {target}, ({arguments}){label};");
+                self.load_value(ty, "ld.param", "res");
+            }
+            None => line!(self.out, "call {target}, ({arguments}){label};"),
+        }
+    }
+
+    fn call_table(&mut self, table: SymbolId, index: u32, signature: &Signature) {
+        let space = self.space(table);
+        let volatile = if space == Space::Const { "" } else { ".volatile" };
+        let name = self.name(table);
+        line!(
+            self.out,
+            ".reg .b64 %fn; ld{volatile}.{}.u64 %fn, [{name}+{}];",
+            space.name(),
+            8 * index
+        );
+        self.call("%fn", Some(signature), signature);
+    }
+
+    fn space(&self, symbol: SymbolId) -> Space {
+        match self.kind(symbol) {
+            SymbolKind::Variable(space, _) => *space,
+            SymbolKind::DynamicShared(_) => Space::Shared,
+            _ => Space::Global,
+        }
+    }
+
+    fn address(&mut self, symbol: SymbolId, addend: u32, generic: bool) {
+        let name = self.name(symbol);
+        let plus = if addend > 0 { format!("+{addend}") } else { String::new() };
+        line!(self.out, ".reg .b64 %a; .reg .b32 %l, %h; mov.u64 %a, {name}{plus};");
+        let data =
+            matches!(self.kind(symbol), SymbolKind::Variable(..) | SymbolKind::DynamicShared(_));
+        if generic && data {
+            line!(self.out, "cvta.{}.u64 %a, %a;", self.space(symbol).name());
+        }
+        line!(self.out, "mov.b64 {{%l, %h}}, %a; xor.b32 %acc, %acc, %l; add.u32 %acc, %acc, %h;");
+    }
+
+    fn access(&mut self, symbol: SymbolId, offset: u32, store: bool, indexed: bool) {
+        let (SymbolKind::Variable(_, shape) | SymbolKind::DynamicShared(shape)) = self.kind(symbol)
+        else {
+            return;
+        };
+        let space = self.space(symbol);
+        let volatile = if space == Space::Const { "" } else { ".volatile" };
+        let (space, name) = (space.name(), self.name(symbol));
+        let register = if shape.width == 8 { "b64" } else { "b32" };
+        line!(self.out, ".reg .b64 %a, %x; .reg .{register} %v; .reg .b32 %w;");
+        let place = if indexed {
+            line!(
+                self.out,
+                "mov.u64 %a, {name}; and.b32 %w, %acc, 1; mul.wide.u32 %x, %w, {}; add.u64 %a, %a, %x;",
+                shape.width
+            );
+            format!("%a+{offset}")
+        } else {
+            format!("{name}+{offset}")
+        };
+        let bits = 8 * shape.width;
+        if store {
+            let value =
+                if shape.width == 8 { "cvt.u64.u32 %v, %acc;" } else { "mov.b32 %v, %acc;" };
+            line!(self.out, "{value} st{volatile}.{space}.u{bits} [{place}], %v;");
+        } else {
+            let narrow = if shape.width == 8 { "cvt.u32.u64 %w, %v;" } else { "mov.b32 %w, %v;" };
+            line!(
+                self.out,
+                "ld{volatile}.{space}.u{bits} %v, [{place}]; {narrow} xor.b32 %acc, %acc, %w;"
+            );
+        }
+    }
+
+    fn function_shared(&mut self, shape: Shape, used: bool) {
+        let Shape { width, count, align } = shape;
+        line!(self.out, ".shared .align {align} .b{} buf[{count}];", 8 * width);
+        if used {
+            let last = width * (count - 1);
+            line!(
+                self.out,
+                ".reg .b32 %v; st.volatile.shared.u8 [buf+{last}], %acc; ld.volatile.shared.u8 %v, [buf]; xor.b32 %acc, %acc, %v;"
+            );
+        }
+    }
+
+    fn frame(&mut self, bytes: u32) {
+        line!(
+            self.out,
+            ".local .align 8 .b8 buf[{bytes}]; .reg .b64 %a, %x; .reg .b32 %i, %v; mov.u64 %a, buf; cvta.local.u64 %a, %a; and.b32 %i, %acc, 3;
+mul.wide.u32 %x, %i, 4; add.u64 %a, %a, %x; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; add.u32 %acc, %acc, %v;"
+        );
+    }
+
+    fn doubles(&mut self, count: u32) {
+        line!(self.out, ".reg .f64 %d; cvt.rn.f64.u32 %d, %acc;");
+        for i in 0..count {
+            let literal = 0x3ff1_2345_6789_abcd_u64 + u64::from(i) * 0x0001_1111_2222_3333;
+            line!(self.out, "fma.rn.f64 %d, %d, %d, 0d{literal:016X};");
+        }
+        line!(self.out, "cvt.rzi.u32.f64 %acc, %d;");
+    }
+
+    fn switch(&mut self, cases: u32) {
+        let labels: Vec<String> = (0..cases).map(|i| format!("case{i}")).collect();
+        line!(
+            self.out,
+            ".reg .b32 %i; rem.u32 %i, %acc, {cases};\ntargets: .branchtargets {};",
+            labels.join(", ")
+        );
+        line!(self.out, "brx.idx %i, targets;");
+        for (i, label) in labels.iter().enumerate() {
+            let op = ["add.u32", "xor.b32", "mul.lo.u32"][i % 3];
+            line!(self.out, "{label}: {op} %acc, %acc, {}; bra done;", 2 * i + 3);
+        }
+        line!(self.out, "done:\nadd.u32 %acc, %acc, 1;");
+    }
+
+    fn syscall(&mut self, syscall: Syscall) {
+        let text = match syscall {
+            Syscall::Vprintf => {
+                ".reg .b64 %a; .param .b64 a0; .param .b64 a1; .param .b32 res; .reg .b32 %v; cvt.u64.u32 %a, %acc;
+st.param.b64 [a0], %a; st.param.b64 [a1], %a; call (res), vprintf, (a0, a1); ld.param.b32 %v, [res]; add.u32 %acc, %acc, %v;"
+            }
+            Syscall::Malloc => {
+                ".reg .b64 %a; .param .b64 a0; .param .b64 res; .reg .b32 %v; cvt.u64.u32 %a, %acc;
+st.param.b64 [a0], %a; call (res), malloc, (a0); ld.param.b64 %a, [res]; cvt.u32.u64 %v, %a; xor.b32 %acc, %acc, %v;"
+            }
+            Syscall::Free => {
+                ".reg .b64 %a; .param .b64 a0; cvt.u64.u32 %a, %acc; st.param.b64 [a0], %a; call free, (a0);"
+            }
+            Syscall::AssertFail => {
+                ".reg .b64 %a; .param .b64 a0; .param .b64 a1; .param .b32 a2; .param .b64 a3; .param .b64 a4; cvt.u64.u32 %a, %acc;
+st.param.b64 [a0], %a; st.param.b64 [a1], %a; st.param.b32 [a2], %acc; st.param.b64 [a3], %a; st.param.b64 [a4], %a;
+call __assertfail, (a0, a1, a2, a3, a4);"
+            }
+        };
+        line!(self.out, "{text}");
+    }
+
+    fn fetch(&mut self, symbol: SymbolId, sampler: Option<SymbolId>) {
+        let name = self.name(symbol);
+        if *self.kind(symbol) == SymbolKind::Reference(Reference::Surface) {
+            line!(
+                self.out,
+                ".reg .b32 %v; suld.b.1d.b32.trap {{%v}}, [{name}, {{%acc}}]; add.u32 %acc, %acc, %v;"
+            );
+        } else {
+            let sampler = sampler.map_or(String::new(), |id| format!("{}, ", self.name(id)));
+            line!(
+                self.out,
+                ".reg .f32 %f<4>; .reg .b32 %v; tex.1d.v4.f32.s32 {{%f0, %f1, %f2, %f3}}, [{name}, {sampler}{{%acc}}];
+mov.b32 %v, %f1; add.u32 %acc, %acc, %v;"
+            );
+        }
+    }
+
+    fn special(&mut self, special: Special) {
+        let text = match special {
+            Special::CtaidZ => ".reg .b32 %v; mov.u32 %v, %ctaid.z; add.u32 %acc, %acc, %v;",
+            Special::Mbarrier => {
+                ".reg .b64 %s; .reg .b32 %t, %v; .shared .align 8 .b64 bar[1]; mov.u32 %t, bar; mbarrier.init.shared.b64 [%t], 5;
+mbarrier.arrive.shared.b64 %s, [%t]; cvt.u32.u64 %v, %s; add.u32 %acc, %acc, %v;"
+            }
+            Special::Warp => {
+                ".reg .b32 %v<3>; .reg .pred %p; setp.gt.u32 %p, %acc, 3; vote.sync.ballot.b32 %v0, %p, 0xffffffff;
+shfl.sync.idx.b32 %v1, %acc, 1, 31, 0xffffffff; match.any.sync.b32 %v2, %acc, 0xffffffff;
+xor.b32 %acc, %v0, %v1; xor.b32 %acc, %acc, %v2;"
+            }
+            Special::Exit => ".reg .pred %p; setp.eq.u32 %p, %acc, 77; @%p exit;",
+            Special::SparseMma => {
+                ".reg .f32 %f<4>; .reg .b32 %v; mov.b32 %f0, %acc; mov.b32 %f1, %acc; mov.b32 %f2, %acc; mov.b32 %f3, %acc;
+mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%acc, %acc}, {%acc, %acc}, {%f0, %f1, %f2, %f3}, %acc, 0x0;
+mov.b32 %v, %f0; xor.b32 %acc, %acc, %v;"
+            }
+            Special::Cluster => {
+                ".reg .b32 %v; mov.u32 %v, %cluster_ctaid.x; add.u32 %acc, %acc, %v; barrier.cluster.arrive; barrier.cluster.wait;"
+            }
+            Special::GridDependency => "griddepcontrol.wait; griddepcontrol.launch_dependents;",
+            Special::SetMaxRegisters => "setmaxnreg.inc.sync.aligned.u32 120;",
+            Special::ReservedShared => {
+                ".reg .b32 %v; mov.u32 %v, %reserved_smem_offset_begin; add.u32 %acc, %acc, %v;"
+            }
+            Special::Trap => ".reg .pred %p; setp.eq.u32 %p, %acc, 99; @%p trap;",
+        };
+        line!(self.out, "{text}");
+    }
+}

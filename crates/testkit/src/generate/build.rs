@@ -1,0 +1,440 @@
+//! Builds the frame of a program: files, names, who defines what, who may see whom.
+//!
+//! In: a family and a random number generator. Out: a [`Program`] whose functions still have empty bodies, which
+//! [`super::fill`] completes. Guaranteed: in no file do two symbols share a name, and calls can be made acyclic because
+//! a function is only reached from functions with a smaller id.
+
+use super::fill;
+use super::mix::{Family, Mix};
+use super::model::{
+    Arch, Debug, Function, Item, Linkage, Program, Reference, Shape, Signature, Space, Symbol,
+    SymbolId, SymbolKind, Type, Unit, Variable,
+};
+use super::rng::Rng;
+use std::collections::BTreeMap;
+
+/// The complete program of a family.
+pub(super) fn build(seed: u64, family: &Family, arch: Arch, rng: &mut Rng) -> Program {
+    let mut builder = Builder::new(seed, family, arch, rng);
+    builder.variables();
+    builder.functions();
+    builder.aliases();
+    builder.entries();
+    builder.tables();
+    fill::fill(&mut builder);
+    builder.program
+}
+
+/// Where a symbol is defined and who may name it.
+pub(super) struct Home {
+    /// First file that defines it.
+    pub unit: usize,
+    /// Only that file may name it.
+    pub local: bool,
+    /// Declaring it ahead of its definition is possible.
+    pub ahead: bool,
+}
+
+/// A program under construction.
+pub(super) struct Builder<'r> {
+    pub rng: &'r mut Rng,
+    pub mix: &'static Mix,
+    pub program: Program,
+    homes: Vec<Home>,
+    /// Per file, which symbol each name stands for.
+    claims: Vec<BTreeMap<String, SymbolId>>,
+    signatures: Vec<Signature>,
+}
+
+impl<'r> Builder<'r> {
+    fn new(seed: u64, family: &Family, arch: Arch, rng: &'r mut Rng) -> Self {
+        let mix = family.mix;
+        let count = rng.range(mix.units.0, mix.units.1);
+        let program = Program {
+            seed,
+            family: family.name,
+            link_arch: arch,
+            link_options: Vec::new(),
+            symbols: Vec::new(),
+            units: (0..count).map(|index| unit(index, arch, mix, rng)).collect(),
+        };
+        let variety = rng.range(1, mix.signature_variety);
+        let signatures = (0..variety).map(|i| signature(i, rng)).collect();
+        let claims = vec![BTreeMap::new(); count];
+        let mut builder = Self { rng, mix, program, homes: Vec::new(), claims, signatures };
+        if mix.textures.1 > 0 && builder.rng.chance(15) {
+            builder.program.units.iter_mut().for_each(|unit| unit.independent_textures = true);
+        }
+        builder
+    }
+
+    /// All symbols with their homes.
+    pub(super) fn symbols(&self) -> impl Iterator<Item = (SymbolId, &Symbol, &Home)> {
+        let pairs = self.program.symbols.iter().zip(&self.homes);
+        pairs.enumerate().map(|(i, (symbol, home))| (SymbolId(i as u32), symbol, home))
+    }
+
+    /// True if code or data of `unit` may name `id`.
+    pub(super) fn visible(&self, unit: usize, id: SymbolId) -> bool {
+        let home = &self.homes[id.0 as usize];
+        let name = &self.program.symbol(id).name;
+        (home.unit == unit || !home.local)
+            && self.claims[unit].get(name).is_none_or(|&claimed| claimed == id)
+    }
+
+    /// Notes that `unit` names `id`, which closes the name for others of that name.
+    pub(super) fn claim(&mut self, unit: usize, id: SymbolId) {
+        self.claims[unit].insert(self.program.symbol(id).name.clone(), id);
+    }
+
+    fn add(&mut self, stem: &str, kind: SymbolKind, home: Home) -> SymbolId {
+        let id = SymbolId(self.program.symbols.len() as u32);
+        let mut name = format!("{stem}{}", id.0);
+        if home.local && self.rng.chance(self.mix.same_name_pc) {
+            // One of few names, so that other files use it too, for something else or for the same kind of thing.
+            let common = format!("{stem}_same{}", self.rng.below(2));
+            if !self.claims[home.unit].contains_key(&common) {
+                name = common;
+            }
+        } else if self.rng.chance(20) {
+            name = match self.rng.below(4) {
+                0 => format!("_ZN2ns{}{stem}E{}v", stem.len(), id.0),
+                1 => format!("{stem}${}", id.0),
+                2 => format!("a_rather_long_name_of_{stem}_{}", id.0),
+                _ => format!("_{}{stem}", id.0),
+            };
+        }
+        let unit = home.unit;
+        self.program.symbols.push(Symbol { name, kind });
+        self.homes.push(home);
+        self.claim(unit, id);
+        id
+    }
+
+    /// The files that define one more copy of a symbol of `unit`: some others, each with a name still free.
+    fn further_units(&mut self, unit: usize, id: SymbolId) -> Vec<usize> {
+        let mut others = Vec::new();
+        for other in 0..self.program.units.len() {
+            if other != unit && self.visible(other, id) && self.rng.chance(50) {
+                self.claim(other, id);
+                others.push(other);
+            }
+        }
+        others
+    }
+
+    fn variables(&mut self) {
+        for unit in 0..self.program.units.len() {
+            for (space, range) in [
+                (Space::Global, self.mix.globals),
+                (Space::Const, self.mix.constants),
+                (Space::Shared, self.mix.shared),
+            ] {
+                for _ in 0..self.rng.range(range.0, range.1) {
+                    self.variable(unit, space);
+                }
+            }
+            for _ in 0..self.rng.range(self.mix.textures.0, self.mix.textures.1) {
+                self.reference(unit);
+            }
+        }
+        for _ in 0..self.rng.range(self.mix.commons.0, self.mix.commons.1) {
+            self.common();
+        }
+        if self.rng.chance(self.mix.dynamic_shared_pc) {
+            self.dynamic_shared();
+        }
+    }
+
+    fn variable(&mut self, unit: usize, space: Space) {
+        let shape = shape(self.rng, space);
+        let kind = SymbolKind::Variable(space, shape);
+        let local = self.rng.chance(self.mix.local_pc);
+        let weak = !local && self.rng.chance(self.mix.weak_variable_pc);
+        let stem = ["g", "data", "tab"][self.rng.below(3)];
+        let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
+        let home = Home { unit, local, ahead: !local && !managed };
+        let id = self.add(stem, kind.clone(), home);
+        let linkage = match (local, weak) {
+            (true, _) => Linkage::Local,
+            (_, true) => Linkage::Weak,
+            _ => Linkage::Visible,
+        };
+        let mut copies = vec![(unit, linkage)];
+        if weak {
+            copies.extend(
+                self.further_units(unit, id).into_iter().map(|other| (other, Linkage::Weak)),
+            );
+            self.crown(&mut copies);
+        }
+        for (unit, linkage) in copies {
+            let mut kind = kind.clone();
+            if let (SymbolKind::Variable(_, shape), true) = (&mut kind, weak && self.rng.chance(8))
+            {
+                shape.align = 1 << self.rng.range(shape.width.trailing_zeros() as usize, 6);
+            }
+            let variable = Variable { symbol: id, linkage, kind, managed, init: Vec::new() };
+            self.program.units[unit].items.push(Item::Variable(variable));
+        }
+    }
+
+    /// Lets one of several weak copies be strong, sometimes.
+    fn crown(&mut self, copies: &mut [(usize, Linkage)]) {
+        if self.rng.chance(self.mix.strong_winner_pc) {
+            let winner = self.rng.below(copies.len());
+            copies[winner].1 = Linkage::Visible;
+        }
+    }
+
+    fn reference(&mut self, unit: usize) {
+        let independent = self.program.units[unit].independent_textures;
+        let kind = match self.rng.below(4) {
+            0 => Reference::Surface,
+            1 if independent => Reference::Sampler,
+            _ => Reference::Texture,
+        };
+        let home = Home { unit, local: false, ahead: false };
+        let kind = SymbolKind::Reference(kind);
+        let id = self.add("tex", kind.clone(), home);
+        let linkage = if self.rng.chance(50) { Linkage::Local } else { Linkage::Visible };
+        let variable = Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+        self.program.units[unit].items.push(Item::Variable(variable));
+    }
+
+    fn common(&mut self) {
+        let unit = self.rng.below(self.program.units.len());
+        let first = shape(self.rng, Space::Global);
+        let kind = SymbolKind::Variable(Space::Global, first);
+        let id = self.add("common", kind, Home { unit, local: false, ahead: false });
+        let mut units = vec![unit];
+        units.extend(self.further_units(unit, id));
+        let same_size = self.rng.chance(50);
+        for unit in units {
+            let mut shape = first;
+            if !same_size {
+                shape.count = self.rng.range(1, 20) as u32;
+            }
+            shape.align = shape.width << self.rng.below(4);
+            // A definition next to commons: it wins when it is at least as large.
+            let linkage = if self.rng.chance(6) { Linkage::Visible } else { Linkage::Common };
+            let kind = SymbolKind::Variable(Space::Global, shape);
+            let variable = Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+            self.program.units[unit].items.push(Item::Variable(variable));
+        }
+    }
+
+    /// `.extern .shared x[]`, of one name in several files; each declares it, none defines it.
+    fn dynamic_shared(&mut self) {
+        let shape = Shape { width: 1, count: 0, align: 1 << self.rng.range(0, 5) };
+        let home = Home { unit: 0, local: false, ahead: false };
+        self.add("dynamic", SymbolKind::DynamicShared(shape), home);
+        if self.rng.chance(30) {
+            let home = Home { unit: 0, local: false, ahead: false };
+            self.add("dynamic", SymbolKind::DynamicShared(shape), home);
+        }
+    }
+
+    fn functions(&mut self) {
+        let mut units = Vec::new();
+        for unit in 0..self.program.units.len() {
+            let count = self.rng.range(self.mix.functions.0, self.mix.functions.1);
+            units.extend(std::iter::repeat_n(unit, count));
+        }
+        // Ids give the direction of calls: mixing the files makes calls cross them both ways.
+        for i in (1..units.len()).rev() {
+            units.swap(i, self.rng.below(i + 1));
+        }
+        for unit in units {
+            self.function(unit);
+        }
+    }
+
+    fn function(&mut self, unit: usize) {
+        let at = self.rng.below(self.signatures.len());
+        let mut signature = self.signatures[at].clone();
+        if self.rng.chance(self.mix.noreturn_pc) {
+            signature = Signature { result: None, noreturn: true, ..signature };
+        }
+        let local = self.rng.chance(self.mix.local_pc);
+        let weak = !local && self.rng.chance(self.mix.weak_function_pc);
+        let stem = ["f", "work", "fn_"][self.rng.below(3)];
+        let home = Home { unit, local, ahead: true };
+        let id = self.add(stem, SymbolKind::Function(signature), home);
+        let linkage = match (local, weak) {
+            (true, _) => Linkage::Local,
+            (_, true) => Linkage::Weak,
+            _ => Linkage::Visible,
+        };
+        self.function_copies(unit, id, linkage, Vec::new());
+    }
+
+    fn function_copies(
+        &mut self,
+        unit: usize,
+        id: SymbolId,
+        linkage: Linkage,
+        directives: Vec<String>,
+    ) {
+        let mut copies = vec![(unit, linkage)];
+        if linkage == Linkage::Weak {
+            copies.extend(
+                self.further_units(unit, id).into_iter().map(|other| (other, Linkage::Weak)),
+            );
+            self.crown(&mut copies);
+        }
+        for (unit, linkage) in copies {
+            let function =
+                Function { symbol: id, linkage, directives: directives.clone(), body: Vec::new() };
+            self.program.units[unit].items.push(Item::Function(function));
+        }
+    }
+
+    fn entries(&mut self) {
+        for unit in 0..self.program.units.len() {
+            // A program without any kernel is legal and rare.
+            let least = usize::from(unit == 0 && self.rng.chance(97));
+            let count = self.rng.range(self.mix.entries.0, self.mix.entries.1).max(least);
+            for _ in 0..count {
+                self.entry(unit);
+            }
+        }
+    }
+
+    fn entry(&mut self, unit: usize) {
+        let params = (0..self.rng.below(4)).map(|_| value_type(self.rng)).collect();
+        let home = Home { unit, local: false, ahead: true };
+        let stem = ["k", "kernel", "main"][self.rng.below(3)];
+        let id = self.add(stem, SymbolKind::Entry(params), home);
+        let directives = self.directives();
+        let weak = self.rng.chance(self.mix.weak_entry_pc);
+        let linkage = if weak { Linkage::Weak } else { Linkage::Visible };
+        self.function_copies(unit, id, linkage, directives);
+    }
+
+    fn directives(&mut self) -> Vec<String> {
+        let mut directives = Vec::new();
+        if !self.rng.chance(self.mix.launch_bounds_pc) {
+            return directives;
+        }
+        let threads = 32 << self.rng.below(4);
+        match self.rng.below(5) {
+            0 => directives.push(format!(".reqntid {threads}")),
+            1 => directives
+                .push(format!(".maxntid {threads}, 1, 1 .minnctapersm {}", self.rng.range(1, 3))),
+            2 => directives.push(format!(".maxnreg {}", 24 + 8 * self.rng.below(12))),
+            3 => directives.push(format!(".maxntid {threads}, 2, 1")),
+            _ if self.program.link_arch.number() >= 90 => {
+                directives.push(format!(".reqnctapercluster {}, 1, 1", 1 << self.rng.below(3)));
+            }
+            _ => {}
+        }
+        directives
+    }
+
+    fn aliases(&mut self) {
+        for unit in 0..self.program.units.len() {
+            let targets: Vec<SymbolId> = self.program.units[unit]
+                .items
+                .iter()
+                .filter_map(|item| match item {
+                    Item::Function(function) if function.linkage != Linkage::Weak => {
+                        Some(function.symbol)
+                    }
+                    _ => None,
+                })
+                .collect();
+            for _ in 0..self.rng.range(self.mix.aliases.0, self.mix.aliases.1) {
+                let Some(&target) = self.rng.choose(&targets) else { break };
+                let kind = self.program.symbol(target).kind.clone();
+                let symbol = self.add("alias", kind, Home { unit, local: false, ahead: true });
+                let weak = self.rng.chance(40);
+                self.program.units[unit].items.push(Item::Alias { symbol, weak, target });
+            }
+        }
+    }
+
+    /// Tables of function addresses; their elements come from [`super::fill`].
+    fn tables(&mut self) {
+        for unit in 0..self.program.units.len() {
+            for _ in 0..self.rng.range(self.mix.tables.0, self.mix.tables.1) {
+                let space = if self.rng.chance(25) { Space::Const } else { Space::Global };
+                let shape = Shape { width: 8, count: self.rng.range(1, 6) as u32, align: 8 };
+                let local = self.rng.chance(self.mix.local_pc);
+                let kind = SymbolKind::Variable(space, shape);
+                let id = self.add("vtable", kind.clone(), Home { unit, local, ahead: false });
+                let linkage = if local { Linkage::Local } else { Linkage::Visible };
+                let variable =
+                    Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+                // Before the functions, which use it.
+                self.program.units[unit].items.insert(0, Item::Variable(variable));
+            }
+        }
+    }
+}
+
+fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
+    let guest = rng.chance(mix.cross_arch_pc) && rng.chance(60);
+    let arch = if guest { rng.choose(arch.guests()).copied().unwrap_or(arch) } else { arch };
+    let lower =
+        Arch::ALL.into_iter().filter(|a| a.number() < arch.number() && *a != Arch("sm_90a"));
+    let lower: Vec<Arch> = lower.collect();
+    let target = if rng.chance(8) { rng.choose(&lower).copied().unwrap_or(arch) } else { arch };
+    let debug = match () {
+        () if rng.chance(mix.debug_pc) => Debug::Full,
+        () if rng.chance(mix.lines_pc) => Debug::Lines,
+        () => Debug::Off,
+    };
+    let mut options = Vec::new();
+    if rng.chance(mix.options_pc) {
+        options.push(match rng.below(3) {
+            // -g goes with -O0 only, its default.
+            0 if debug != Debug::Full => format!("-O{}", rng.below(4)),
+            _ => format!("-maxrregcount={}", 24 + 8 * rng.below(10)),
+        });
+    }
+    let stem = ["unit", "m", "file_"][rng.below(3)];
+    Unit {
+        name: format!("{stem}{index}"),
+        target,
+        arch,
+        options,
+        debug,
+        independent_textures: false,
+        beliefs: Vec::new(),
+        items: Vec::new(),
+    }
+}
+
+fn value_type(rng: &mut Rng) -> Type {
+    match rng.below(8) {
+        0..4 => Type::B32,
+        4 => Type::B64,
+        5 => Type::F32,
+        6 => Type::F64,
+        _ => Type::Bytes { size: 4 * rng.range(1, 16) as u32, align: 4 << rng.below(3) },
+    }
+}
+
+/// The first signature of a program is the plain one, so that prototypes of different files meet.
+fn signature(index: usize, rng: &mut Rng) -> Signature {
+    let params = if index == 0 {
+        vec![Type::B32]
+    } else {
+        (0..rng.below(5)).map(|_| value_type(rng)).collect()
+    };
+    let result = if index == 0 || rng.chance(70) { Some(Type::B32) } else { None };
+    let result = if index > 0 && rng.chance(30) { Some(value_type(rng)) } else { result };
+    Signature { params, result, noreturn: false }
+}
+
+fn shape(rng: &mut Rng, space: Space) -> Shape {
+    let width = 1 << rng.weighted(&[3, 1, 8, 3]).unwrap_or(2);
+    let count = match rng.below(10) {
+        0..3 => 1,
+        3..8 => rng.range(2, 16),
+        8 => rng.range(17, 100),
+        _ => rng.range(100, if space == Space::Global { 2000 } else { 400 }),
+    } as u32;
+    let align = if rng.chance(60) { width } else { width.max(1 << rng.below(8)) };
+    Shape { width, count, align }
+}

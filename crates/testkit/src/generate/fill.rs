@@ -1,0 +1,351 @@
+//! Fills a program: initialisers of variables, bodies of functions, calls that make functions reachable.
+//!
+//! In: a [`Builder`] with all names in place. Out: the same, complete.
+
+use super::build::Builder;
+use super::mix;
+use super::model::{
+    Init, Item, Linkage, Reference, Shape, Signature, Space, Special, Stmt, SymbolId, SymbolKind,
+    Syscall,
+};
+
+/// Completes the program.
+pub(super) fn fill(builder: &mut Builder<'_>) {
+    for unit in 0..builder.program.units.len() {
+        for item in 0..builder.program.units[unit].items.len() {
+            builder.initialise(unit, item);
+        }
+    }
+    for unit in 0..builder.program.units.len() {
+        for item in 0..builder.program.units[unit].items.len() {
+            builder.body(unit, item);
+        }
+    }
+    builder.connect();
+}
+
+impl Builder<'_> {
+    fn initialise(&mut self, unit: usize, at: usize) {
+        let Item::Variable(variable) = &self.program.units[unit].items[at] else { return };
+        let SymbolKind::Variable(space, shape) = variable.kind else { return };
+        let (id, linkage) = (variable.symbol, variable.linkage);
+        if space == Space::Shared || linkage == Linkage::Common {
+            return;
+        }
+        let table = self.is_table(id);
+        if !table && !self.rng.chance(self.mix.initialised_pc) {
+            return;
+        }
+        let count = if table {
+            shape.count
+        } else {
+            self.rng.range(1, shape.count.min(12) as usize) as u32
+        };
+        let mut init = Vec::new();
+        for _ in 0..count {
+            let pointer = if table {
+                self.function_element(unit)
+            } else if self.rng.chance(self.mix.pointer_pc) {
+                self.pointer_element(unit, id, shape)
+            } else {
+                None
+            };
+            let limit = if shape.width == 1 { 256 } else { 60_000 };
+            init.push(pointer.unwrap_or_else(|| Init::Value(self.rng.below(limit) as u64)));
+        }
+        if let Item::Variable(variable) = &mut self.program.units[unit].items[at] {
+            variable.init = init;
+        }
+    }
+
+    fn is_table(&self, id: SymbolId) -> bool {
+        self.program.symbol(id).name.contains("vtable")
+    }
+
+    fn function_element(&mut self, unit: usize) -> Option<Init> {
+        let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Function(_)))?;
+        Some(Init::Address { symbol, addend: 0, generic: false, byte: None })
+    }
+
+    fn pointer_element(&mut self, unit: usize, own: SymbolId, shape: Shape) -> Option<Init> {
+        if shape.width != 8 && shape.width != 1 {
+            return None;
+        }
+        // Own variables must stand above, or be such as can be declared ahead.
+        let above: Vec<SymbolId> = self
+            .symbols()
+            .filter(|(id, symbol, home)| {
+                let memory =
+                    matches!(symbol.kind, SymbolKind::Variable(Space::Global | Space::Const, _));
+                memory && *id != own && (*id < own || home.ahead)
+            })
+            .map(|(id, ..)| id)
+            .filter(|&id| self.visible(unit, id) && !self.is_table(id))
+            .collect();
+        let mut symbol = *self.rng.choose(&above)?;
+        if shape.width == 8 && self.rng.chance(15) {
+            symbol =
+                self.any(unit, |kind| matches!(kind, SymbolKind::Function(_))).unwrap_or(symbol);
+        }
+        self.claim(unit, symbol);
+        let data = matches!(self.program.symbol(symbol).kind, SymbolKind::Variable(..));
+        let byte = (shape.width == 1).then(|| self.rng.below(8) as u8);
+        let addend = if data && self.rng.chance(40) { 4 * self.rng.below(8) as u32 } else { 0 };
+        Some(Init::Address { symbol, addend, generic: data && self.rng.chance(50), byte })
+    }
+
+    /// A random symbol of some kind that `unit` may name; its name is claimed.
+    fn any(&mut self, unit: usize, test: impl Fn(&SymbolKind) -> bool) -> Option<SymbolId> {
+        let found: Vec<SymbolId> = self
+            .symbols()
+            .filter(|(id, symbol, _)| test(&symbol.kind) && self.visible(unit, *id))
+            .map(|(id, ..)| id)
+            .collect();
+        let id = *self.rng.choose(&found)?;
+        self.claim(unit, id);
+        Some(id)
+    }
+
+    fn body(&mut self, unit: usize, at: usize) {
+        let Item::Function(function) = &self.program.units[unit].items[at] else { return };
+        let id = function.symbol;
+        let count = self.rng.range(self.mix.statements.0, self.mix.statements.1);
+        let body = self.statements(unit, id, count, 0);
+        if let Item::Function(function) = &mut self.program.units[unit].items[at] {
+            function.body = body;
+        }
+    }
+
+    fn statements(&mut self, unit: usize, id: SymbolId, count: usize, depth: u32) -> Vec<Stmt> {
+        (0..count).filter_map(|_| self.statement(unit, id, depth)).collect()
+    }
+
+    fn statement(&mut self, unit: usize, id: SymbolId, depth: u32) -> Option<Stmt> {
+        let m = self.mix;
+        let weights = [
+            m.w_arith,
+            m.w_pressure,
+            m.w_call,
+            m.w_call_address,
+            m.w_call_table,
+            m.w_address,
+            m.w_global,
+            m.w_const,
+            m.w_shared,
+            m.w_function_shared,
+            m.w_frame,
+            m.w_alloca,
+            m.w_doubles,
+            m.w_switch,
+            m.w_barrier,
+            m.w_syscall,
+            m.w_fetch,
+            m.w_special,
+            if depth < 2 { m.w_nested } else { 0 },
+        ];
+        match self.rng.weighted(&weights)? {
+            0 => Some(Stmt::Arith(self.rng.range(1, 12) as u32)),
+            1 => Some(Stmt::Pressure(self.rng.range(4, 60) as u32)),
+            2 => self.callee(unit, id).map(Stmt::Call),
+            3 => self.callee(unit, id).map(Stmt::CallAddress),
+            4 => self.table_call(unit),
+            5 => self.address(unit),
+            6 => self.access(unit, Space::Global),
+            7 => self.access(unit, Space::Const),
+            8 => self.access(unit, Space::Shared),
+            9 => {
+                let shape = Shape {
+                    width: 1 << self.rng.below(4),
+                    count: self.rng.range(1, 80) as u32,
+                    align: 8 << self.rng.below(5),
+                };
+                Some(Stmt::FunctionShared { shape, used: self.rng.chance(85) })
+            }
+            10 => Some(Stmt::Frame(8 * self.rng.range(2, 80) as u32)),
+            11 => Some(Stmt::Alloca),
+            12 => Some(Stmt::Doubles(self.rng.range(1, 6) as u32)),
+            13 => Some(Stmt::Switch(self.rng.range(5, 20) as u32)),
+            14 => Some(Stmt::Barrier(self.rng.below(16) as u32)),
+            15 => Some(Stmt::Syscall(self.rng.pick(&Syscall::ALL))),
+            16 => self.fetch(unit),
+            17 => self.special(unit),
+            _ => {
+                let count = self.rng.range(1, 2);
+                let body = self.statements(unit, id, count, depth + 1);
+                Some(if self.rng.chance(50) { Stmt::Loop(body) } else { Stmt::If(body) })
+            }
+        }
+    }
+
+    /// A function that `caller` may call: one with a greater id, or any when recursion strikes.
+    fn callee(&mut self, unit: usize, caller: SymbolId) -> Option<SymbolId> {
+        let any = self.rng.chance(self.mix.recursion_pc) || self.is_entry(caller);
+        let found: Vec<SymbolId> = self
+            .symbols()
+            .filter(|(id, symbol, _)| {
+                matches!(symbol.kind, SymbolKind::Function(_)) && (any || *id > caller)
+            })
+            .map(|(id, ..)| id)
+            .filter(|&id| self.visible(unit, id))
+            .collect();
+        let id = *self.rng.choose(&found)?;
+        self.claim(unit, id);
+        Some(id)
+    }
+
+    fn is_entry(&self, id: SymbolId) -> bool {
+        matches!(self.program.symbol(id).kind, SymbolKind::Entry(_))
+    }
+
+    fn table_call(&mut self, unit: usize) -> Option<Stmt> {
+        let tables: Vec<SymbolId> = self
+            .symbols()
+            .map(|(id, ..)| id)
+            .filter(|&id| self.is_table(id) && self.visible(unit, id))
+            .collect();
+        let table = *self.rng.choose(&tables)?;
+        self.claim(unit, table);
+        let SymbolKind::Variable(_, shape) = self.program.symbol(table).kind else { return None };
+        let signatures: Vec<Signature> = self
+            .symbols()
+            .filter_map(|(_, symbol, _)| match &symbol.kind {
+                SymbolKind::Function(signature) if !signature.noreturn => Some(signature.clone()),
+                _ => None,
+            })
+            .collect();
+        let signature = self.rng.choose(&signatures)?.clone();
+        Some(Stmt::CallTable {
+            table,
+            index: self.rng.below(shape.count as usize) as u32,
+            signature,
+        })
+    }
+
+    fn address(&mut self, unit: usize) -> Option<Stmt> {
+        let functions = self.rng.chance(50);
+        let symbol = self.any(unit, |kind| match kind {
+            SymbolKind::Function(_) => functions,
+            SymbolKind::Variable(..) | SymbolKind::DynamicShared(_) => !functions,
+            _ => false,
+        })?;
+        let data = !functions;
+        let addend = if data && self.rng.chance(40) { 4 * self.rng.below(10) as u32 } else { 0 };
+        Some(Stmt::Address { symbol, addend, generic: data && self.rng.chance(60) })
+    }
+
+    fn access(&mut self, unit: usize, space: Space) -> Option<Stmt> {
+        let symbol = self.any(unit, |kind| match kind {
+            SymbolKind::Variable(of, _) => *of == space,
+            SymbolKind::DynamicShared(_) => space == Space::Shared,
+            _ => false,
+        })?;
+        let (SymbolKind::Variable(_, shape) | SymbolKind::DynamicShared(shape)) =
+            self.program.symbol(symbol).kind
+        else {
+            return None;
+        };
+        let element = self.rng.below(shape.count.min(30) as usize) as u32;
+        let store = space != Space::Const && self.rng.chance(40);
+        Some(Stmt::Access {
+            symbol,
+            offset: element * shape.width,
+            store,
+            indexed: self.rng.chance(35),
+        })
+    }
+
+    fn fetch(&mut self, unit: usize) -> Option<Stmt> {
+        let symbol = self.any(unit, |kind| {
+            matches!(kind, SymbolKind::Reference(Reference::Texture | Reference::Surface))
+        })?;
+        let texture = self.program.symbol(symbol).kind == SymbolKind::Reference(Reference::Texture);
+        let sampler = if texture && self.program.units[unit].independent_textures {
+            Some(self.any(unit, |kind| *kind == SymbolKind::Reference(Reference::Sampler))?)
+        } else {
+            None
+        };
+        Some(Stmt::Fetch { symbol, sampler })
+    }
+
+    fn special(&mut self, unit: usize) -> Option<Stmt> {
+        let arch = self.program.units[unit].target;
+        let sm = 10 * arch.number() + u32::from(arch.0.ends_with('a'));
+        let possible: Vec<Special> = Special::ALL
+            .iter()
+            .filter(|(_, since)| if *since > 900 { sm == *since } else { sm >= 10 * since })
+            .map(|(special, _)| *special)
+            .collect();
+        self.rng.choose(&possible).copied().map(Stmt::Special)
+    }
+
+    /// Gives every function that is not meant to be dead a caller.
+    fn connect(&mut self) {
+        let functions: Vec<SymbolId> = self
+            .symbols()
+            .filter(|(_, symbol, _)| matches!(symbol.kind, SymbolKind::Function(_)))
+            .map(|(id, ..)| id)
+            .collect();
+        let row = self.rng.range(2, 4);
+        for (i, &callee) in functions.iter().enumerate() {
+            if self.rng.chance(self.mix.dead_pc) {
+                continue;
+            }
+            let wanted: Vec<SymbolId> = match self.mix.shape {
+                mix::Shape::Chain => functions[..i].iter().rev().take(1).copied().collect(),
+                mix::Shape::Layers => {
+                    let start = (i / row).saturating_sub(1) * row;
+                    functions[start..(i / row) * row].to_vec()
+                }
+                mix::Shape::Random => {
+                    let low = i.saturating_sub(6);
+                    let entry = self.rng.chance(30);
+                    if entry {
+                        Vec::new()
+                    } else {
+                        self.rng.choose(&functions[low..i]).copied().into_iter().collect()
+                    }
+                }
+            };
+            self.call_from(&wanted, callee);
+        }
+    }
+
+    /// Adds calls of `callee` to the functions in `callers` that may name it, to a random kernel when there are none.
+    fn call_from(&mut self, callers: &[SymbolId], callee: SymbolId) {
+        let mut places = self.places(callee, |_, id| callers.contains(&id));
+        if places.is_empty() {
+            let entries = self.places(callee, |builder, id| builder.is_entry(id));
+            places.extend(self.rng.choose(&entries).copied());
+        }
+        for (unit, item) in places {
+            if !self.visible(unit, callee) {
+                continue;
+            }
+            self.claim(unit, callee);
+            let at_front = self.rng.chance(50);
+            if let Item::Function(function) = &mut self.program.units[unit].items[item] {
+                let at = if at_front { 0 } else { function.body.len() };
+                function.body.insert(at, Stmt::Call(callee));
+            }
+        }
+    }
+
+    /// Definitions from which `callee` can be named.
+    fn places(
+        &self,
+        callee: SymbolId,
+        test: impl Fn(&Self, SymbolId) -> bool,
+    ) -> Vec<(usize, usize)> {
+        let mut places = Vec::new();
+        for (unit, content) in self.program.units.iter().enumerate() {
+            for (at, item) in content.items.iter().enumerate() {
+                if matches!(item, Item::Function(f) if test(self, f.symbol))
+                    && self.visible(unit, callee)
+                {
+                    places.push((unit, at));
+                }
+            }
+        }
+        places
+    }
+}

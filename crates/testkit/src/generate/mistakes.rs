@@ -1,0 +1,194 @@
+//! Adds mistakes to a program, so that the link fails or has something to say.
+//!
+//! In: a valid [`Program`]. Out: the same with one thing wrong, of a kind that only a linker can see.
+
+use super::model::{
+    Arch, Function, Init, Item, Linkage, Program, Shape, Signature, Space, Stmt, Symbol, SymbolId,
+    SymbolKind, Type, Unit, Variable,
+};
+use super::rng::Rng;
+
+/// Adds one mistake; sometimes it finds no place for it and adds none.
+pub(super) fn add(program: &mut Program, rng: &mut Rng) {
+    match rng.below(9) {
+        0 => drop_definition(program, rng),
+        1 => second_definition(program, rng),
+        2 => wrong_size(program, rng),
+        3 => wrong_space(program, rng),
+        4 => wrong_prototype(program, rng),
+        5 => foreign_arch(program, rng),
+        6 => too_much(program, rng, Space::Const, 40_000),
+        7 => too_much(program, rng, Space::Shared, 30_000),
+        _ => entry_parameters(program, rng),
+    }
+}
+
+/// Public definitions as (unit, item).
+fn public(program: &Program, test: impl Fn(&Item) -> bool) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for (unit, content) in program.units.iter().enumerate() {
+        for (at, item) in content.items.iter().enumerate() {
+            let linkage = match item {
+                Item::Variable(variable) => variable.linkage,
+                Item::Function(function) => function.linkage,
+                Item::Alias { .. } => continue,
+            };
+            if linkage == Linkage::Visible && test(item) {
+                found.push((unit, at));
+            }
+        }
+    }
+    found
+}
+
+fn drop_definition(program: &mut Program, rng: &mut Rng) {
+    let victims = public(program, |item| !is_entry(program, item));
+    if let Some(&(unit, at)) = rng.choose(&victims) {
+        program.units[unit].items.remove(at);
+    }
+}
+
+fn is_entry(program: &Program, item: &Item) -> bool {
+    matches!(program.symbol(item.symbol()).kind, SymbolKind::Entry(_))
+}
+
+/// A file that does not know `symbol` yet.
+fn stranger(program: &Program, rng: &mut Rng, symbol: SymbolId) -> Option<usize> {
+    let name = &program.symbol(symbol).name;
+    let knows = |unit: &Unit| {
+        unit.items.iter().any(|item| {
+            let mut ids = item.references();
+            ids.push(item.symbol());
+            ids.iter().any(|&id| program.symbol(id).name == *name)
+        })
+    };
+    let units: Vec<usize> =
+        (0..program.units.len()).filter(|&unit| !knows(&program.units[unit])).collect();
+    rng.choose(&units).copied()
+}
+
+fn second_definition(program: &mut Program, rng: &mut Rng) {
+    let Some(&(unit, at)) = rng.choose(&public(program, |_| true)) else { return };
+    let mut item = program.units[unit].items[at].clone();
+    let Some(other) = stranger(program, rng, item.symbol()) else { return };
+    match &mut item {
+        Item::Variable(variable) => variable.init.clear(),
+        Item::Function(function) => function.body = vec![Stmt::Arith(3)],
+        Item::Alias { .. } => {}
+    }
+    program.units[other].items.push(item);
+}
+
+/// Lets a file that does not know the symbol believe it to be of `kind`, and use it.
+fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: SymbolKind) {
+    let stmt = match &kind {
+        SymbolKind::Function(_) => Stmt::Call(symbol),
+        _ => Stmt::Access { symbol, offset: 0, store: false, indexed: false },
+    };
+    let id = SymbolId(program.symbols.len() as u32);
+    let name = format!("user{}", id.0);
+    let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
+    program.symbols.push(Symbol { name, kind: SymbolKind::Function(signature) });
+    let user = Function {
+        symbol: id,
+        linkage: Linkage::Visible,
+        directives: Vec::new(),
+        body: vec![stmt],
+    };
+    let unit = &mut program.units[unit];
+    unit.beliefs.push((symbol, kind));
+    unit.items.push(Item::Function(user));
+}
+
+fn wrong_size(program: &mut Program, rng: &mut Rng) {
+    let variables = public(program, |item| matches!(item, Item::Variable(_)));
+    let Some(&(unit, at)) = rng.choose(&variables) else { return };
+    let Item::Variable(variable) = &program.units[unit].items[at] else { return };
+    let (symbol, kind) = (variable.symbol, variable.kind.clone());
+    let SymbolKind::Variable(space, shape) = kind else { return };
+    let Some(other) = stranger(program, rng, symbol) else { return };
+    let shape = Shape { count: shape.count + 1, ..shape };
+    believe(program, other, symbol, SymbolKind::Variable(space, shape));
+}
+
+fn wrong_space(program: &mut Program, rng: &mut Rng) {
+    let Some(&(unit, at)) = rng.choose(&public(program, |_| true)) else { return };
+    let symbol = program.units[unit].items[at].symbol();
+    let Some(other) = stranger(program, rng, symbol) else { return };
+    let shape = match program.symbol(symbol).kind {
+        SymbolKind::Variable(_, shape) => shape,
+        _ => Shape { width: 4, count: 1, align: 4 },
+    };
+    let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
+    let kind = match rng.below(4) {
+        0 => SymbolKind::Variable(Space::Global, shape),
+        1 => SymbolKind::Variable(Space::Const, shape),
+        2 => SymbolKind::Variable(Space::Shared, shape),
+        _ => SymbolKind::Function(signature),
+    };
+    believe(program, other, symbol, kind);
+}
+
+fn wrong_prototype(program: &mut Program, rng: &mut Rng) {
+    let functions = public(program, |item| {
+        matches!(program.symbol(item.symbol()).kind, SymbolKind::Function(_))
+    });
+    let Some(&(unit, at)) = rng.choose(&functions) else { return };
+    let symbol = program.units[unit].items[at].symbol();
+    let SymbolKind::Function(mut signature) = program.symbol(symbol).kind.clone() else { return };
+    let Some(other) = stranger(program, rng, symbol) else { return };
+    signature.params.push(Type::B64);
+    believe(program, other, symbol, SymbolKind::Function(signature));
+}
+
+fn foreign_arch(program: &mut Program, rng: &mut Rng) {
+    let arch = rng.pick(&Arch::ALL);
+    let unit = rng.below(program.units.len());
+    program.units[unit].arch = arch;
+    program.units[unit].target = arch;
+}
+
+/// Large variables whose sum is over a limit.
+fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
+    for _ in 0..2 {
+        let id = SymbolId(program.symbols.len() as u32);
+        let kind = SymbolKind::Variable(space, Shape { width: 4, count: bytes / 4, align: 4 });
+        program.symbols.push(Symbol { name: format!("large{}", id.0), kind: kind.clone() });
+        let at = rng.below(program.units.len());
+        let init = if space == Space::Const { vec![Init::Value(1)] } else { Vec::new() };
+        let variable =
+            Variable { symbol: id, linkage: Linkage::Visible, kind, managed: false, init };
+        let unit = &mut program.units[at];
+        unit.items.insert(0, Item::Variable(variable));
+        for item in &mut unit.items {
+            if let Item::Function(function) = item {
+                function.body.push(Stmt::Access {
+                    symbol: id,
+                    offset: 0,
+                    store: false,
+                    indexed: false,
+                });
+            }
+        }
+    }
+}
+
+/// A weak kernel whose other copy has other parameters.
+fn entry_parameters(program: &mut Program, rng: &mut Rng) {
+    let name = format!("weak_kernel{}", program.symbols.len());
+    let units = program.units.len();
+    let first = rng.below(units);
+    for (at, params) in
+        [(first, vec![Type::B32]), ((first + 1) % units, vec![Type::B64, Type::B32])]
+    {
+        let id = SymbolId(program.symbols.len() as u32);
+        program.symbols.push(Symbol { name: name.clone(), kind: SymbolKind::Entry(params) });
+        let function = Function {
+            symbol: id,
+            linkage: Linkage::Weak,
+            directives: Vec::new(),
+            body: Vec::new(),
+        };
+        program.units[at].items.push(Item::Function(function));
+    }
+}

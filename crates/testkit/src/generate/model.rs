@@ -1,0 +1,511 @@
+//! The model of a generated program: a syntax tree of several PTX files that are linked together.
+//!
+//! In: built by [`super::generate`], cut down by [`crate::reduce`]. Out: printed as PTX by [`super::ptx`].
+//! Guaranteed: a tree stays printable when any unit, item or statement is removed, because every reference is a
+//! [`SymbolId`] whose declaration the printer can derive.
+
+use std::fmt;
+
+/// An architecture that ptxas can be asked for and PTX can name as its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Arch(pub &'static str);
+
+impl Arch {
+    /// The architectures the generator draws from.
+    pub const ALL: [Arch; 8] = [
+        Arch("sm_75"),
+        Arch("sm_80"),
+        Arch("sm_86"),
+        Arch("sm_87"),
+        Arch("sm_88"),
+        Arch("sm_89"),
+        Arch("sm_90"),
+        Arch("sm_90a"),
+    ];
+
+    /// The architecture of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.0 == name)
+    }
+
+    /// The SM number, without a suffix such as `a`.
+    pub fn number(self) -> u32 {
+        let digits: String = self.0.chars().filter(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0)
+    }
+
+    /// Architectures other than `self` whose cubins may take part in a link for `self`.
+    pub fn guests(self) -> &'static [Arch] {
+        match self.0 {
+            "sm_86" => &[Arch("sm_80")],
+            "sm_89" => &[Arch("sm_86"), Arch("sm_80")],
+            "sm_90" => &[Arch("sm_90a")],
+            "sm_90a" => &[Arch("sm_90")],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Index of a [`Symbol`] in [`Program::symbols`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolId(pub u32);
+
+/// Several PTX files and how they are to be linked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The seed it was made from.
+    pub seed: u64,
+    /// Name of the family it was made for.
+    pub family: &'static str,
+    /// Value of `-arch`.
+    pub link_arch: Arch,
+    /// Further linker options.
+    pub link_options: Vec<String>,
+    /// All names; two local symbols of different files may share one.
+    pub symbols: Vec<Symbol>,
+    /// The files, in command-line order.
+    pub units: Vec<Unit>,
+}
+
+impl Program {
+    /// The symbol of an id.
+    pub fn symbol(&self, id: SymbolId) -> &Symbol {
+        &self.symbols[id.0 as usize]
+    }
+
+    /// Number of statements and items; what the reducer makes smaller.
+    pub fn size(&self) -> usize {
+        let items = self.units.iter().flat_map(|unit| &unit.items);
+        self.units.len() + items.map(Item::size).sum::<usize>()
+    }
+}
+
+/// One PTX file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// File stem.
+    pub name: String,
+    /// Architecture of `.target`; not higher than `arch`.
+    pub target: Arch,
+    /// Value of ptxas `-arch`.
+    pub arch: Arch,
+    /// Further ptxas options.
+    pub options: Vec<String>,
+    /// Debug information.
+    pub debug: Debug,
+    /// True for `.target …, texmode_independent`.
+    pub independent_textures: bool,
+    /// Declarations that differ from the symbol's own kind: what this file believes a symbol of another one is.
+    pub beliefs: Vec<(SymbolId, SymbolKind)>,
+    /// Definitions, in the order of the file.
+    pub items: Vec<Item>,
+}
+
+/// Debug information of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// None.
+    Off,
+    /// `.loc` lines and `ptxas -lineinfo`.
+    Lines,
+    /// Hand-made DWARF, `.target …, debug` and `ptxas -g`.
+    Full,
+}
+
+/// A name and what it stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Symbol {
+    /// Its name in the file.
+    pub name: String,
+    /// What it stands for.
+    pub kind: SymbolKind,
+}
+
+/// What a symbol stands for; enough to declare it `.extern`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SymbolKind {
+    /// A device function.
+    Function(Signature),
+    /// A kernel, with the types of its parameters after the result pointer.
+    Entry(Vec<Type>),
+    /// A variable.
+    Variable(Space, Shape),
+    /// `.extern .shared x[]`.
+    DynamicShared(Shape),
+    /// A legacy texture, surface or sampler reference.
+    Reference(Reference),
+}
+
+/// Kinds of opaque references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// `.texref`
+    Texture,
+    /// `.surfref`
+    Surface,
+    /// `.samplerref`
+    Sampler,
+}
+
+/// Memory space of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// `.global`
+    Global,
+    /// `.const`
+    Const,
+    /// `.shared`
+    Shared,
+}
+
+impl Space {
+    /// Its name in PTX, without the dot.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Global => "global",
+            Space::Const => "const",
+            Space::Shared => "shared",
+        }
+    }
+}
+
+/// Element type, number of elements and alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Size of an element in bytes: 1, 2, 4 or 8.
+    pub width: u32,
+    /// Number of elements.
+    pub count: u32,
+    /// Alignment in bytes, a power of two.
+    pub align: u32,
+}
+
+impl Shape {
+    /// Size in bytes.
+    pub fn bytes(self) -> u32 {
+        self.width * self.count
+    }
+}
+
+/// Type of a parameter or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `.b32`
+    B32,
+    /// `.b64`
+    B64,
+    /// `.f32`
+    F32,
+    /// `.f64`
+    F64,
+    /// `.align A .b8 x[N]`
+    Bytes {
+        /// Size in bytes, a multiple of 4.
+        size: u32,
+        /// Alignment in bytes, at least 4.
+        align: u32,
+    },
+}
+
+/// Parameters and result of a device function.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Signature {
+    /// Types of the parameters.
+    pub params: Vec<Type>,
+    /// Type of the result.
+    pub result: Option<Type>,
+    /// `.noreturn`; such a function has no result.
+    pub noreturn: bool,
+}
+
+/// Who can see a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    /// Only the file itself.
+    Local,
+    /// Everyone.
+    Visible,
+    /// Everyone, unless another definition wins.
+    Weak,
+    /// `.common`: merged with those of the same name.
+    Common,
+}
+
+/// One definition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// A variable of any space, or an opaque reference.
+    Variable(Variable),
+    /// A device function or a kernel.
+    Function(Function),
+    /// `.alias name, target`.
+    Alias {
+        /// The second name.
+        symbol: SymbolId,
+        /// True for a weak second name.
+        weak: bool,
+        /// A function that the same file defines.
+        target: SymbolId,
+    },
+}
+
+impl Item {
+    /// The symbol it defines.
+    pub fn symbol(&self) -> SymbolId {
+        match self {
+            Item::Variable(variable) => variable.symbol,
+            Item::Function(function) => function.symbol,
+            Item::Alias { symbol, .. } => *symbol,
+        }
+    }
+
+    /// Every symbol it refers to, repeated as often as it does.
+    pub fn references(&self) -> Vec<SymbolId> {
+        let mut found = Vec::new();
+        match self {
+            Item::Variable(variable) => {
+                found.extend(variable.init.iter().filter_map(|init| match init {
+                    Init::Address { symbol, .. } => Some(*symbol),
+                    Init::Value(_) => None,
+                }))
+            }
+            Item::Function(function) => {
+                function.body.iter().for_each(|stmt| stmt.references(&mut found))
+            }
+            Item::Alias { target, .. } => found.push(*target),
+        }
+        found
+    }
+
+    /// True if a statement of it calls this driver function.
+    pub fn calls(&self, syscall: Syscall) -> bool {
+        let Item::Function(function) = self else { return false };
+        function.body.iter().any(|stmt| stmt.any(&|stmt| *stmt == Stmt::Syscall(syscall)))
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Item::Variable(variable) => 1 + variable.init.len(),
+            Item::Function(function) => 1 + function.body.iter().map(Stmt::size).sum::<usize>(),
+            Item::Alias { .. } => 1,
+        }
+    }
+}
+
+/// A variable definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name.
+    pub symbol: SymbolId,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// The kind this file gives it; weak and common ones differ from file to file.
+    pub kind: SymbolKind,
+    /// `.attribute(.managed)`.
+    pub managed: bool,
+    /// Initial elements; the rest is 0.
+    pub init: Vec<Init>,
+}
+
+/// One initial element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// A number.
+    Value(u64),
+    /// The address of a symbol.
+    Address {
+        /// Whose address.
+        symbol: SymbolId,
+        /// Added to it.
+        addend: u32,
+        /// `generic(…)`.
+        generic: bool,
+        /// `mask(…)`: which byte of the address.
+        byte: Option<u8>,
+    },
+}
+
+/// A function definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its name; the kind tells functions from kernels.
+    pub symbol: SymbolId,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
+    pub directives: Vec<String>,
+    /// The statements between reading the parameters and storing the result.
+    pub body: Vec<Stmt>,
+}
+
+/// One statement. Each reads and writes the accumulator and stands alone otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// A few dependent operations with varied constants.
+    Arith(u32),
+    /// Keeps this many values alive at once, which raises the register count.
+    Pressure(u32),
+    /// A direct call.
+    Call(SymbolId),
+    /// A call through the address of a function.
+    CallAddress(SymbolId),
+    /// A call through an element of a table of function addresses.
+    CallTable {
+        /// The table variable, elements of 8 bytes.
+        table: SymbolId,
+        /// Which element.
+        index: u32,
+        /// What the call site believes.
+        signature: Signature,
+    },
+    /// Takes the address of any symbol and mixes it in.
+    Address {
+        /// Whose address.
+        symbol: SymbolId,
+        /// Added to it.
+        addend: u32,
+        /// Convert to a generic address.
+        generic: bool,
+    },
+    /// Reads or writes a variable.
+    Access {
+        /// Which variable.
+        symbol: SymbolId,
+        /// At which byte.
+        offset: u32,
+        /// Store instead of load (not in constant space).
+        store: bool,
+        /// Add a run-time index to the address.
+        indexed: bool,
+    },
+    /// A shared variable of function scope.
+    FunctionShared {
+        /// Its shape.
+        shape: Shape,
+        /// False: declared and left alone.
+        used: bool,
+    },
+    /// A local array that is indexed at run time, so that it needs a frame.
+    Frame(u32),
+    /// A local array of run-time size.
+    Alloca,
+    /// Fp64 operations with this many different literals, which live in bank 2 on some architectures.
+    Doubles(u32),
+    /// A switch with this many cases by `brx.idx`.
+    Switch(u32),
+    /// `bar.sync n`.
+    Barrier(u32),
+    /// A call of a function the driver provides.
+    Syscall(Syscall),
+    /// Reads a texture, surface or texture with sampler.
+    Fetch {
+        /// The texture or surface.
+        symbol: SymbolId,
+        /// The sampler, in independent mode.
+        sampler: Option<SymbolId>,
+    },
+    /// An instruction that leaves a trace in the attributes of the function.
+    Special(Special),
+    /// A counted loop.
+    Loop(Vec<Stmt>),
+    /// Statements under a condition.
+    If(Vec<Stmt>),
+}
+
+impl Stmt {
+    /// True if `test` holds for it or for a statement inside it.
+    pub fn any(&self, test: &dyn Fn(&Stmt) -> bool) -> bool {
+        let inside = match self {
+            Stmt::Loop(body) | Stmt::If(body) => body.iter().any(|stmt| stmt.any(test)),
+            _ => false,
+        };
+        inside || test(self)
+    }
+
+    fn references(&self, found: &mut Vec<SymbolId>) {
+        match self {
+            Stmt::Call(symbol) | Stmt::CallAddress(symbol) => found.push(*symbol),
+            Stmt::CallTable { table: symbol, .. }
+            | Stmt::Address { symbol, .. }
+            | Stmt::Access { symbol, .. } => found.push(*symbol),
+            Stmt::Fetch { symbol, sampler } => found.extend(sampler.iter().chain([symbol])),
+            Stmt::Loop(body) | Stmt::If(body) => {
+                body.iter().for_each(|stmt| stmt.references(found))
+            }
+            _ => {}
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Stmt::Loop(body) | Stmt::If(body) => 1 + body.iter().map(Stmt::size).sum::<usize>(),
+            _ => 1,
+        }
+    }
+}
+
+/// Functions that may stay undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syscall {
+    /// `vprintf`
+    Vprintf,
+    /// `malloc`
+    Malloc,
+    /// `free`
+    Free,
+    /// `__assertfail`
+    AssertFail,
+}
+
+impl Syscall {
+    /// All of them.
+    pub const ALL: [Syscall; 4] =
+        [Syscall::Vprintf, Syscall::Malloc, Syscall::Free, Syscall::AssertFail];
+}
+
+/// Instructions that ptxas records in `.nv.info.<function>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// `%ctaid.z`
+    CtaidZ,
+    /// `mbarrier.init` (sm_80 and later)
+    Mbarrier,
+    /// `vote`, `shfl`, `match`
+    Warp,
+    /// `exit` under a condition
+    Exit,
+    /// Sparse `mma.sp` (sm_80 and later)
+    SparseMma,
+    /// Cluster barrier (sm_90 and later)
+    Cluster,
+    /// `griddepcontrol` (sm_90 and later)
+    GridDependency,
+    /// `setmaxnreg` (sm_90a)
+    SetMaxRegisters,
+    /// Reads of the reserved shared memory registers (sm_80 and later)
+    ReservedShared,
+    /// `trap`
+    Trap,
+}
+
+impl Special {
+    /// All of them, with the first SM that has each (90a: only the `a` architecture).
+    pub const ALL: [(Special, u32); 10] = [
+        (Special::CtaidZ, 0),
+        (Special::Mbarrier, 80),
+        (Special::Warp, 0),
+        (Special::Exit, 0),
+        (Special::SparseMma, 80),
+        (Special::Cluster, 90),
+        (Special::GridDependency, 90),
+        (Special::SetMaxRegisters, 901),
+        (Special::ReservedShared, 80),
+        (Special::Trap, 0),
+    ];
+}

@@ -1,0 +1,255 @@
+//! Prints a unit of a generated program as PTX.
+//!
+//! In: a [`Program`] and one of its units. Out: the text of a `.ptx` file. Guaranteed: whatever the unit refers to and
+//! does not define is declared `.extern`, and everything is declared before it is used, so any tree prints to PTX that
+//! differs from a valid one only in what the tree itself says wrongly.
+
+use super::body::BodyPrinter;
+use super::dwarf;
+use super::model::{
+    Arch, Debug, Function, Init, Item, Linkage, Program, Reference, Shape, Signature, Space,
+    SymbolId, SymbolKind, Syscall, Type, Unit, Variable,
+};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// The text of one unit.
+pub fn print(program: &Program, unit: &Unit) -> String {
+    let mut printer = Printer { program, unit, out: String::new() };
+    printer.header();
+    printer.declarations();
+    for item in &unit.items {
+        printer.item(item);
+    }
+    if unit.debug == Debug::Full {
+        dwarf::print(program, unit, &mut printer.out);
+    }
+    printer.out
+}
+
+struct Printer<'p> {
+    program: &'p Program,
+    unit: &'p Unit,
+    out: String,
+}
+
+/// Appends a formatted line to a `String`.
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => {{
+        let text = format!($($arg)*);
+        $out.push_str(&text);
+        $out.push('\n');
+    }};
+}
+pub(super) use line;
+
+impl Printer<'_> {
+    fn header(&mut self) {
+        let Arch(target) = self.unit.target;
+        let debug = if self.unit.debug == Debug::Full { ", debug" } else { "" };
+        let mode = if self.unit.independent_textures { ", texmode_independent" } else { "" };
+        line!(self.out, ".version 9.0\n.target {target}{mode}{debug}\n.address_size 64");
+        if self.unit.debug != Debug::Off {
+            line!(self.out, ".file 1 \"{}.cu\"", self.unit.name);
+        }
+    }
+
+    /// Forward declarations of own functions, `.extern` ones of foreign symbols and of own variables.
+    fn declarations(&mut self) {
+        let own: BTreeSet<SymbolId> = self.unit.items.iter().map(Item::symbol).collect();
+        let used: BTreeSet<SymbolId> = self.unit.items.iter().flat_map(Item::references).collect();
+        for syscall in Syscall::ALL {
+            if self.unit.items.iter().any(|item| item.calls(syscall)) {
+                line!(self.out, ".extern {};", syscall_declaration(syscall));
+            }
+        }
+        for &id in used.difference(&own) {
+            let name = &self.program.symbol(id).name;
+            line!(
+                self.out,
+                ".extern {};",
+                declaration(name, believed_kind(self.program, self.unit, id))
+            );
+        }
+        let mut named_so_far = BTreeSet::new();
+        for item in &self.unit.items {
+            // A function may call itself without a declaration, an initialiser may not name its own variable.
+            let early = named_so_far.contains(&item.symbol());
+            named_so_far.extend(item.references());
+            self.own_declaration(item, early);
+        }
+    }
+
+    /// Declares an own symbol ahead if an earlier item names it. Local variables and opaque references cannot be
+    /// declared ahead; the generator keeps to definition before use for those.
+    fn own_declaration(&mut self, item: &Item, early: bool) {
+        let symbol = self.program.symbol(item.symbol());
+        match item {
+            Item::Function(function) if early => {
+                line!(
+                    self.out,
+                    "{}{};",
+                    scope(function.linkage),
+                    declaration(&symbol.name, &symbol.kind)
+                );
+            }
+            Item::Alias { weak, .. } => {
+                let scope = scope(if *weak { Linkage::Weak } else { Linkage::Visible });
+                line!(self.out, "{scope}{};", declaration(&symbol.name, &symbol.kind));
+            }
+            Item::Variable(variable)
+                if early && matches!(variable.kind, SymbolKind::Variable(..)) =>
+            {
+                if matches!(variable.linkage, Linkage::Visible | Linkage::Weak) {
+                    line!(self.out, ".extern {};", declaration(&symbol.name, &variable.kind));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Variable(variable) => self.variable(variable),
+            Item::Function(function) => self.function(function),
+            Item::Alias { symbol, target, .. } => {
+                let name = &self.program.symbol(*symbol).name;
+                line!(self.out, ".alias {name}, {};", self.program.symbol(*target).name);
+            }
+        }
+    }
+
+    fn variable(&mut self, variable: &Variable) {
+        let name = &self.program.symbol(variable.symbol).name;
+        let managed = if variable.managed { ".attribute(.managed) " } else { "" };
+        let mut text = declaration(name, &variable.kind);
+        if !managed.is_empty() {
+            text = text.replacen(".global ", &format!(".global {managed}"), 1);
+        }
+        let scope = match variable.kind {
+            SymbolKind::DynamicShared(_) => ".extern ",
+            _ => scope(variable.linkage),
+        };
+        let _ = write!(self.out, "{scope}{text}");
+        if !variable.init.is_empty() {
+            let elements: Vec<String> =
+                variable.init.iter().map(|init| self.element(init)).collect();
+            let _ = write!(self.out, " = {{{}}}", elements.join(", "));
+        }
+        self.out.push_str(";\n");
+    }
+
+    fn element(&self, init: &Init) -> String {
+        match *init {
+            Init::Value(value) => value.to_string(),
+            Init::Address { symbol, addend, generic, byte } => {
+                let name = &self.program.symbol(symbol).name;
+                let base = if generic { format!("generic({name})") } else { name.clone() };
+                match byte {
+                    // PTX has no addend inside or after a mask.
+                    Some(byte) => format!("{:#x}({base})", 0xff_u64 << (8 * u32::from(byte))),
+                    None if addend > 0 => format!("{base}+{addend}"),
+                    None => base,
+                }
+            }
+        }
+    }
+
+    fn function(&mut self, function: &Function) {
+        let symbol = self.program.symbol(function.symbol);
+        let head = declaration(&symbol.name, &symbol.kind);
+        line!(self.out, "{}{head} {}\n{{", scope(function.linkage), function.directives.join(" "));
+        BodyPrinter::new(self.program, self.unit, &mut self.out).function(function, &symbol.kind);
+        line!(self.out, "}}");
+    }
+}
+
+/// What a unit takes a symbol for.
+pub(super) fn believed_kind<'p>(
+    program: &'p Program,
+    unit: &'p Unit,
+    id: SymbolId,
+) -> &'p SymbolKind {
+    let belief = unit.beliefs.iter().find(|(symbol, _)| *symbol == id);
+    let own = unit.items.iter().find_map(|item| match item {
+        Item::Variable(variable) if variable.symbol == id => Some(&variable.kind),
+        _ => None,
+    });
+    belief.map(|(_, kind)| kind).or(own).unwrap_or(&program.symbol(id).kind)
+}
+
+fn scope(linkage: Linkage) -> &'static str {
+    match linkage {
+        Linkage::Local => "",
+        Linkage::Visible => ".visible ",
+        Linkage::Weak => ".weak ",
+        Linkage::Common => ".common ",
+    }
+}
+
+/// A declaration without scope and semicolon.
+fn declaration(name: &str, kind: &SymbolKind) -> String {
+    match kind {
+        SymbolKind::Function(signature) => function_head(name, signature),
+        SymbolKind::Entry(params) => {
+            let mut list = vec![format!(".param .u64 {name}_out")];
+            list.extend(parameters(params, &format!("{name}_")));
+            format!(".entry {name}({})", list.join(", "))
+        }
+        SymbolKind::Variable(space, Shape { width, count, align }) => {
+            format!(".{} .align {align} .u{} {name}[{count}]", space.name(), 8 * width)
+        }
+        SymbolKind::DynamicShared(Shape { width, align, .. }) => {
+            format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
+        }
+        SymbolKind::Reference(Reference::Texture) => format!(".global .texref {name}"),
+        SymbolKind::Reference(Reference::Surface) => format!(".global .surfref {name}"),
+        SymbolKind::Reference(Reference::Sampler) => format!(".global .samplerref {name}"),
+    }
+}
+
+fn function_head(name: &str, signature: &Signature) -> String {
+    let result = match signature.result {
+        Some(result) => format!("({}) ", parameter(result, "result")),
+        None => String::new(),
+    };
+    let noreturn = if signature.noreturn { " .noreturn" } else { "" };
+    format!(".func {result}{name}({}){noreturn}", parameters(&signature.params, "p").join(", "))
+}
+
+/// A `.callprototype` with the label `label`.
+pub(super) fn prototype(label: &str, signature: &Signature) -> String {
+    let result = match signature.result {
+        Some(result) => format!("({}) ", parameter(result, "_")),
+        None => String::new(),
+    };
+    let params: Vec<String> = signature.params.iter().map(|&p| parameter(p, "_")).collect();
+    let noreturn = if signature.noreturn { " .noreturn" } else { "" };
+    format!("{label}: .callprototype {result}_ ({}){noreturn};", params.join(", "))
+}
+
+fn parameters(types: &[Type], prefix: &str) -> Vec<String> {
+    types.iter().enumerate().map(|(i, &ty)| parameter(ty, &format!("{prefix}{i}"))).collect()
+}
+
+/// One parameter, as it stands in a head and, with a semicolon, in the scope of a call.
+pub(super) fn parameter(ty: Type, name: &str) -> String {
+    match ty {
+        Type::B32 => format!(".param .b32 {name}"),
+        Type::B64 => format!(".param .b64 {name}"),
+        Type::F32 => format!(".param .f32 {name}"),
+        Type::F64 => format!(".param .f64 {name}"),
+        Type::Bytes { size, align } => format!(".param .align {align} .b8 {name}[{size}]"),
+    }
+}
+
+fn syscall_declaration(syscall: Syscall) -> &'static str {
+    match syscall {
+        Syscall::Vprintf => ".func (.param .b32 result) vprintf(.param .b64 p0, .param .b64 p1)",
+        Syscall::Malloc => ".func (.param .b64 result) malloc(.param .b64 p0)",
+        Syscall::Free => ".func free(.param .b64 p0)",
+        Syscall::AssertFail => {
+            ".func __assertfail(.param .b64 p0, .param .b64 p1, .param .b32 p2, .param .b64 p3, .param .b64 p4)"
+        }
+    }
+}

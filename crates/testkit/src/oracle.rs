@@ -1,0 +1,131 @@
+//! The reference tools: CUDA 13.0.88 from PyPI.
+//!
+//! In: a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and nvlink. Guaranteed: pinned versions,
+//! installed once per folder; nothing of them is ever part of this project.
+
+pub mod process;
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The release of the tools; part of every cache key.
+pub const VERSION: &str = "13.0.88";
+
+/// Wheels that make up the tools. cuobjdump and nvdisasm are for people who look at differences.
+const WHEELS: &[&str] = &[
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-nvjitlink==13.0.88",
+    "nvidia-cuda-cccl==13.0.85",
+    "nvidia-nvfatbin==13.0.85",
+    "nvidia-cuda-cuobjdump>=13.0,<13.1",
+    "nvidia-cuda-nvdisasm>=13.0,<13.1",
+];
+
+/// Written last, so that an interrupted installation is repeated.
+const READY: &str = ".ready";
+
+/// An installation of the reference tools.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    toolkit: PathBuf,
+}
+
+impl Oracle {
+    /// The installation in `dir`, made first when it is missing. `existing` (from `CULD_ORACLE`) is a folder with the
+    /// same layout to use instead.
+    ///
+    /// # Errors
+    /// When python3 or pip is missing or fails, or when `existing` holds no such tools.
+    pub fn locate(dir: &Path, existing: Option<&OsStr>) -> Result<Self> {
+        if let Some(existing) = existing {
+            return Self::open(Path::new(existing))
+                .with_context(|| format!("CULD_ORACLE={}", existing.display()));
+        }
+        if !dir.join(READY).exists() {
+            install(dir).with_context(|| {
+                format!("cannot install the CUDA {VERSION} tools into {}", dir.display())
+            })?;
+        }
+        Self::open(dir)
+    }
+
+    fn open(dir: &Path) -> Result<Self> {
+        let toolkit = toolkit(dir)?;
+        let toolkit = fs::canonicalize(&toolkit)?;
+        for tool in ["ptxas", "nvlink", "nvcc"] {
+            if !toolkit.join("bin").join(tool).is_file() {
+                bail!("no {tool} in {}", toolkit.join("bin").display());
+            }
+        }
+        Ok(Self { toolkit })
+    }
+
+    /// Path of one of the tools.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.toolkit.join("bin").join(name)
+    }
+
+    /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it changes start-up time and nothing else.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.tool(name));
+        command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");
+        command
+    }
+}
+
+/// The toolkit folder inside a virtual environment, whatever its Python version.
+fn toolkit(dir: &Path) -> Result<PathBuf> {
+    let lib = dir.join("lib");
+    let entries = fs::read_dir(&lib).with_context(|| format!("cannot list {}", lib.display()))?;
+    for entry in entries {
+        let toolkit = entry?.path().join("site-packages/nvidia/cu13");
+        if toolkit.is_dir() {
+            return Ok(toolkit);
+        }
+    }
+    bail!("no python3*/site-packages/nvidia/cu13 in {}", lib.display())
+}
+
+fn install(dir: &Path) -> Result<()> {
+    eprintln!("installing the CUDA {VERSION} tools from PyPI into {}", dir.display());
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(dir);
+    step(
+        &mut venv,
+        "python3 with its venv module is needed (on Debian: apt install python3-venv)",
+    )?;
+    let mut pip = Command::new(dir.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(WHEELS);
+    step(&mut pip, "pip has to reach PyPI or a mirror of it")?;
+    // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
+    let toolkit = toolkit(dir)?;
+    link("lib", &toolkit.join("lib64"))?;
+    link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
+    fs::write(dir.join(READY), VERSION)?;
+    Ok(())
+}
+
+fn step(command: &mut Command, hint: &str) -> Result<()> {
+    let shown = format!("{:?}", command.get_program());
+    let run = process::run(command, Duration::from_secs(900))
+        .with_context(|| format!("cannot start {shown}: {hint}"))?;
+    if !run.status.success() {
+        bail!("{shown} failed ({}): {hint}\n{}", run.status, run.stderr_text());
+    }
+    Ok(())
+}
+
+fn link(target: &str, path: &Path) -> Result<()> {
+    if fs::symlink_metadata(path).is_err() {
+        std::os::unix::fs::symlink(target, path)
+            .with_context(|| format!("cannot link {}", path.display()))?;
+    }
+    Ok(())
+}

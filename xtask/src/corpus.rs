@@ -1,0 +1,293 @@
+//! `xtask corpus`: generated programs through both linkers.
+//!
+//! In: seeds. Out: a table of families and architectures and, for every difference, a folder with the sources, the
+//! cubins and what differs. Guaranteed: exit code 1 when there is a difference.
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use culd_testkit::compare::trial::{Difference, Tools, Verdict, compile_arguments, trial};
+use culd_testkit::generate::mix::FAMILIES;
+use culd_testkit::generate::model::{Arch, Program};
+use culd_testkit::generate::{Wish, family, generate};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+usage: cargo xtask corpus [options]
+  --seeds A..B     seeds to try (default 0..200); A.. with --minutes
+  --arch SM        only links for this architecture
+  --family NAME    only programs of this family
+  --minutes M      stop after M minutes
+  --jobs N         programs at a time (default 2)
+  --keep DIR       where failures are written (default <target>/corpus)
+  --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
+  --show SEED      print the sources of one program and stop";
+
+/// What was asked for.
+struct Plan {
+    seeds: Range<u64>,
+    wish: Wish,
+    deadline: Option<Instant>,
+    jobs: usize,
+    keep: PathBuf,
+    tools: Tools,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wish = wish(&mut args)?;
+    if let Some(seed) = args.option("--show")? {
+        show(&generate(seed, wish));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let minutes: Option<f64> = args.option("--minutes")?;
+    let plan = Plan {
+        seeds: seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?,
+        wish,
+        deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
+        jobs: args.option("--jobs")?.unwrap_or(2),
+        keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
+        tools: workspace::tools(args.option("--culd")?)?,
+    };
+    args.finish()?;
+    let report = execute(&plan)?;
+    print!("{}", report.table());
+    Ok(if report.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn wish(args: &mut Args) -> Result<Wish> {
+    let mut wish = Wish::default();
+    if let Some(name) = args.option::<String>("--family")? {
+        let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+        wish.family =
+            Some(family(&name).with_context(|| format!("families: {}", names.join(" ")))?);
+    }
+    if let Some(name) = args.option::<String>("--arch")? {
+        let names: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        wish.arch = Some(
+            Arch::parse(&name).with_context(|| format!("architectures: {}", names.join(" ")))?,
+        );
+    }
+    Ok(wish)
+}
+
+fn seeds(text: Option<&str>, timed: bool) -> Result<Range<u64>> {
+    let Some(text) = text else { return Ok(0..if timed { u64::MAX } else { 200 }) };
+    let Some((first, end)) = text.split_once("..") else { bail!("--seeds A..B") };
+    let first = first.parse().context("--seeds A..B")?;
+    let end = match end {
+        "" if timed => u64::MAX,
+        end => end.parse().context("--seeds A..B (A.. needs --minutes)")?,
+    };
+    Ok(first..end)
+}
+
+fn show(program: &Program) {
+    println!("// family {}, -arch={}", program.family, program.link_arch);
+    for unit in &program.units {
+        println!("// ptxas {}", compile_arguments(unit).join(" "));
+        println!("{}", culd_testkit::generate::ptx::print(program, unit));
+    }
+}
+
+/// Counts by family and architecture.
+#[derive(Default)]
+struct Report {
+    cells: BTreeMap<(&'static str, &'static str), Cell>,
+    differences: usize,
+    files: usize,
+    started: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Cell {
+    identical: usize,
+    same_error: usize,
+    different: usize,
+    not_compiled: usize,
+    no_verdict: usize,
+}
+
+fn execute(plan: &Plan) -> Result<Report> {
+    let next = AtomicU64::new(plan.seeds.start);
+    let report = Mutex::new(Report { started: Some(Instant::now()), ..Report::default() });
+    let failure: Mutex<Option<anyhow::Error>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let late = plan.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if seed >= plan.seeds.end || late || lock(&failure).is_some() {
+                return;
+            }
+            if let Err(error) = one(plan, seed, &report) {
+                *lock(&failure) = Some(error.context(format!("seed {seed}")));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    match lock(&failure).take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *lock(&report))),
+    }
+}
+
+/// A poisoned lock means that another worker panicked; the panic ends the scope anyway.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
+    let program = generate(seed, plan.wish);
+    let dir = tempfile::tempdir()?;
+    let verdict = trial(&plan.tools, &program, dir.path())?;
+    let mut report = lock(report);
+    report.files += program.units.len();
+    let cell = report.cells.entry((program.family, program.link_arch.0)).or_default();
+    match &verdict {
+        Verdict::Identical => cell.identical += 1,
+        Verdict::SameError => cell.same_error += 1,
+        Verdict::NoVerdict(status) => {
+            cell.no_verdict += 1;
+            eprintln!("seed {seed} ({}): nvlink ended with {status}", program.family);
+        }
+        Verdict::NotCompiled(message) => {
+            cell.not_compiled += 1;
+            let first = message.lines().next().unwrap_or_default();
+            eprintln!("seed {seed} ({}, {}): {first}", program.family, program.link_arch);
+        }
+        Verdict::Different(difference) => {
+            cell.different += 1;
+            report.differences += 1;
+            let kept = plan.keep.join(format!("{seed}-{}-{}", program.family, program.link_arch));
+            eprintln!(
+                "seed {seed} ({}, {}): {}\n  kept in {}",
+                program.family,
+                program.link_arch,
+                difference.what,
+                kept.display()
+            );
+            keep(&program, difference, dir.path(), &kept)?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the evidence to its folder, with a script that repeats it.
+fn keep(program: &Program, difference: &Difference, from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    copy_tree(from, to)?;
+    let mut script = String::from(
+        "#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n",
+    );
+    let _ =
+        writeln!(script, "# cargo xtask corpus --seeds {0}..{1}", program.seed, program.seed + 1);
+    for line in difference.what.lines() {
+        let _ = writeln!(script, "# {line}");
+    }
+    script.push_str("cd \"$(dirname \"$0\")\" || exit 2\n");
+    for unit in &program.units {
+        let _ = writeln!(script, "ptxas {}", compile_arguments(unit).join(" "));
+    }
+    let arguments = difference.arguments.join(" ");
+    let _ = writeln!(script, "nvlink {arguments} -o nvlink/out.cubin; echo \"nvlink: $?\"");
+    let _ = writeln!(script, "culd {arguments} -o culd/out.cubin; echo \"culd: $?\"");
+    script.push_str("cmp nvlink/out.cubin culd/out.cubin\n");
+    fs::write(to.join("run.sh"), script)?;
+    Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+impl Report {
+    /// A row per family; the columns of architectures show agreeing / compiled programs.
+    fn table(&self) -> String {
+        let archs: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        let mut text = format!(
+            "| family | programs | identical | same error | different | not compiled | no verdict | {} |\n",
+            archs.join(" | ")
+        );
+        let _ = writeln!(text, "|---{}|", "|--:".repeat(6 + archs.len()));
+        for family in FAMILIES {
+            if self.cells.keys().any(|key| key.0 == family.name) {
+                self.row(&mut text, family.name, &archs, |name| name == family.name);
+            }
+        }
+        self.row(&mut text, "all", &archs, |_| true);
+        let seconds = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
+        let _ = writeln!(text, "\n{} files, {seconds:.1} s", self.files);
+        text
+    }
+
+    fn row(&self, text: &mut String, title: &str, archs: &[&str], test: impl Fn(&str) -> bool) {
+        let sum = |arch: Option<&str>| {
+            let cells = self
+                .cells
+                .iter()
+                .filter(|((family, of), _)| test(family) && arch.is_none_or(|arch| arch == *of));
+            cells.fold(Cell::default(), |sum, (_, cell)| sum.plus(cell))
+        };
+        let all = sum(None);
+        let _ = write!(
+            text,
+            "| {title} | {} | {} | {} | {} | {} | {} |",
+            all.programs(),
+            all.identical,
+            all.same_error,
+            all.different,
+            all.not_compiled,
+            all.no_verdict
+        );
+        for arch in archs {
+            let cell = sum(Some(arch));
+            let agreeing = cell.identical + cell.same_error;
+            let _ = write!(text, " {agreeing}/{} |", cell.programs() - cell.not_compiled);
+        }
+        text.push('\n');
+    }
+}
+
+impl Cell {
+    fn programs(&self) -> usize {
+        self.identical + self.same_error + self.different + self.not_compiled + self.no_verdict
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            identical: self.identical + other.identical,
+            same_error: self.same_error + other.same_error,
+            different: self.different + other.different,
+            not_compiled: self.not_compiled + other.not_compiled,
+            no_verdict: self.no_verdict + other.no_verdict,
+        }
+    }
+}
