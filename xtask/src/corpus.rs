@@ -6,10 +6,12 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::{Difference, Tools, Verdict, compile_arguments, trial};
+use culd_testkit::compare::class;
+use culd_testkit::compare::trial::{Tools, Verdict, compile_arguments, link_arguments, trial};
 use culd_testkit::generate::mix::FAMILIES;
 use culd_testkit::generate::model::{Arch, Program};
 use culd_testkit::generate::{Wish, family, generate};
+use culd_testkit::reduce::reduce;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -30,6 +32,8 @@ usage: cargo xtask corpus [options]
   --jobs N         programs at a time (default 2)
   --keep DIR       where failures are written (default <target>/corpus)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
+  --reduce         shrink programs that differ; the small one goes to <DIR>/<name>/reduced
+  --find TEXT      also keep programs whose messages from nvlink contain TEXT ('signal 11' for a crash)
   --show SEED      print the sources of one program and stop";
 
 /// What was asked for.
@@ -39,6 +43,8 @@ struct Plan {
     deadline: Option<Instant>,
     jobs: usize,
     keep: PathBuf,
+    reduce: bool,
+    find: Option<String>,
     tools: Tools,
 }
 
@@ -59,6 +65,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         jobs: args.option("--jobs")?.unwrap_or(2),
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
+        reduce: args.flag("--reduce"),
+        find: args.option("--find")?,
         tools: workspace::tools(args.option("--culd")?)?,
     };
     args.finish()?;
@@ -108,6 +116,8 @@ struct Report {
     cells: BTreeMap<(&'static str, &'static str), Cell>,
     differences: usize,
     files: usize,
+    /// How many programs of each class of difference were reduced.
+    reduced: BTreeMap<String, usize>,
     started: Option<Instant>,
 }
 
@@ -156,76 +166,98 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let program = generate(seed, plan.wish);
     let dir = tempfile::tempdir()?;
     let verdict = trial(&plan.tools, &program, dir.path())?;
-    let mut report = lock(report);
-    report.files += program.units.len();
-    let cell = report.cells.entry((program.family, program.link_arch.0)).or_default();
-    match &verdict {
-        Verdict::Identical => cell.identical += 1,
-        Verdict::SameError => cell.same_error += 1,
-        Verdict::NoVerdict(status) => {
-            cell.no_verdict += 1;
-            eprintln!("seed {seed} ({}): nvlink ended with {status}", program.family);
-        }
-        Verdict::NotCompiled(message) => {
-            cell.not_compiled += 1;
-            let first = message.lines().next().unwrap_or_default();
-            eprintln!("seed {seed} ({}, {}): {first}", program.family, program.link_arch);
-        }
-        Verdict::Different(difference) => {
-            cell.different += 1;
-            report.differences += 1;
-            let kept = plan.keep.join(format!("{seed}-{}-{}", program.family, program.link_arch));
-            eprintln!(
-                "seed {seed} ({}, {}): {}\n  kept in {}",
-                program.family,
-                program.link_arch,
-                difference.what,
-                kept.display()
-            );
-            keep(&program, difference, dir.path(), &kept)?;
-        }
+    count(&program, &verdict, &mut lock(report));
+    let Some(what) = finding(plan, &verdict) else { return Ok(()) };
+    let class = class(&what);
+    let kept = plan.keep.join(format!("{seed}-{}-{}", program.family, program.link_arch));
+    eprintln!("seed {seed} ({}, {}): {what}\n  kept in {}", program.family, program.link_arch, kept.display());
+    keep(plan, &program, &kept)?;
+    if plan.reduce && first_of_class(report, &class) {
+        let small = reduce(&program, |candidate| -> Result<bool> {
+            let dir = tempfile::tempdir()?;
+            let verdict = trial(&plan.tools, candidate, dir.path())?;
+            Ok(finding(plan, &verdict).is_some_and(|what| self::class(&what) == class))
+        })?;
+        let what = keep(plan, &small, &kept.join("reduced"))?;
+        eprintln!("  reduced {seed} from {} to {}: {what}", program.size(), small.size());
     }
     Ok(())
 }
 
-/// Moves the evidence to its folder, with a script that repeats it.
-fn keep(program: &Program, difference: &Difference, from: &Path, to: &Path) -> Result<()> {
+fn count(program: &Program, verdict: &Verdict, report: &mut Report) {
+    report.files += program.units.len();
+    let Program { seed, family, link_arch, .. } = program;
+    let cell = report.cells.entry((family, link_arch.0)).or_default();
+    match verdict {
+        Verdict::Identical => cell.identical += 1,
+        Verdict::SameError(_) => cell.same_error += 1,
+        Verdict::NoVerdict(status) => {
+            cell.no_verdict += 1;
+            eprintln!("seed {seed} ({family}, {link_arch}): nvlink ended with {status}");
+        }
+        Verdict::NotCompiled(message) => {
+            cell.not_compiled += 1;
+            let first = message.lines().next().unwrap_or_default();
+            eprintln!("seed {seed} ({family}, {link_arch}): {first}");
+        }
+        Verdict::Different(_) => {
+            cell.different += 1;
+            report.differences += 1;
+        }
+    }
+}
+
+/// What makes a program worth keeping.
+fn finding(plan: &Plan, verdict: &Verdict) -> Option<String> {
+    let found = |text: String| plan.find.as_ref().filter(|wanted| text.contains(*wanted)).cloned();
+    match verdict {
+        Verdict::Different(difference) => Some(difference.what.clone()),
+        Verdict::SameError(messages) => found(messages.clone()),
+        Verdict::NoVerdict(status) => found(status.to_string()),
+        Verdict::Identical | Verdict::NotCompiled(_) => None,
+    }
+}
+
+/// A few examples of each class are enough, and reduction takes hundreds of links.
+fn first_of_class(report: &Mutex<Report>, class: &str) -> bool {
+    let mut report = lock(report);
+    let count = report.reduced.entry(class.to_owned()).or_default();
+    *count += 1;
+    *count <= 2
+}
+
+/// Repeats the trial in the folder `to` and adds a script; returns what differs.
+fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
     if to.exists() {
         fs::remove_dir_all(to)?;
     }
-    copy_tree(from, to)?;
-    let mut script = String::from(
-        "#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n",
-    );
-    let _ =
-        writeln!(script, "# cargo xtask corpus --seeds {0}..{1}", program.seed, program.seed + 1);
-    for line in difference.what.lines() {
+    fs::create_dir_all(to)?;
+    let verdict = trial(&plan.tools, program, to)?;
+    let mut arguments = link_arguments(program);
+    let what = match verdict {
+        Verdict::Different(difference) => {
+            arguments = difference.arguments;
+            difference.what
+        }
+        Verdict::SameError(messages) => messages,
+        other => format!("{other:?}"),
+    };
+    let mut script = String::from("#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n");
+    let Program { seed, family, link_arch, .. } = program;
+    let _ = writeln!(script, "# seed {seed}, family {family}, {link_arch}");
+    for line in what.lines() {
         let _ = writeln!(script, "# {line}");
     }
     script.push_str("cd \"$(dirname \"$0\")\" || exit 2\n");
     for unit in &program.units {
         let _ = writeln!(script, "ptxas {}", compile_arguments(unit).join(" "));
     }
-    let arguments = difference.arguments.join(" ");
+    let arguments = arguments.join(" ");
     let _ = writeln!(script, "nvlink {arguments} -o nvlink/out.cubin; echo \"nvlink: $?\"");
     let _ = writeln!(script, "culd {arguments} -o culd/out.cubin; echo \"culd: $?\"");
     script.push_str("cmp nvlink/out.cubin culd/out.cubin\n");
     fs::write(to.join("run.sh"), script)?;
-    Ok(())
-}
-
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_tree(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
+    Ok(what)
 }
 
 impl Report {

@@ -14,29 +14,83 @@ use std::ops::Range;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
-/// Where two cubins differ first; `None` when they are equal but for the linker's own note.
+/// Where two cubins differ; `None` when they are equal but for the linker's own note.
+///
+/// Sections are compared before headers: when a section has another size, all offsets behind it differ too, and say
+/// nothing.
 pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     if expected == actual {
         return None;
     }
-    let own = own_note(expected).unwrap_or(0..0);
-    let same_range = own_note(actual).unwrap_or(0..0) == own;
-    let differs =
-        |at: usize| expected.get(at) != actual.get(at) && !(same_range && own.contains(&at));
-    let first = (0..expected.len().max(actual.len())).find(|&at| differs(at))?;
-    let total = (0..expected.len().max(actual.len())).filter(|&at| differs(at)).count();
-    let sizes = if expected.len() == actual.len() {
-        String::new()
-    } else {
-        format!(", sizes {} and {}", expected.len(), actual.len())
+    let own = own_note(expected).filter(|own| own_note(actual).as_ref() == Some(own)).unwrap_or(0..0);
+    let same = |at: usize| own.contains(&at) || expected.get(at) == actual.get(at);
+    let first = (0..expected.len().max(actual.len())).find(|&at| !same(at))?;
+    Some(in_sections(expected, actual).unwrap_or_else(|| {
+        format!("{}: {}", place(expected, first), values(expected, actual, first))
+    }))
+}
+
+/// The first difference of section contents and a list of all sections that differ.
+fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
+    let (theirs, ours) = (sections(expected), sections(actual));
+    let names = |list: &[(Vec<u8>, Range<usize>)], at: usize| {
+        list.get(at).map_or("end".to_owned(), |(name, _)| text(name))
     };
-    let byte = |bytes: &[u8]| bytes.get(first).map_or("end".to_owned(), |b| format!("{b:02x}"));
-    Some(format!(
-        "{}: {} instead of {}; {total} bytes differ{sizes}",
-        place(expected, first),
-        byte(actual),
-        byte(expected)
-    ))
+    let length = theirs.len().max(ours.len());
+    if let Some(at) = (0..length).find(|&at| names(&theirs, at) != names(&ours, at)) {
+        return Some(format!("section list: '{}' instead of '{}'", names(&ours, at), names(&theirs, at)));
+    }
+    let mut first = None;
+    let mut differing = Vec::new();
+    for ((name, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+        let (theirs, ours) = (masked(expected, theirs, name), masked(actual, ours, name));
+        if theirs == ours {
+            continue;
+        }
+        differing.push(text(name));
+        let at = (0..).find(|&at| theirs.get(at) != ours.get(at)).unwrap_or(0);
+        let sizes = if theirs.len() == ours.len() {
+            String::new()
+        } else {
+            format!(", size {:#x} instead of {:#x}", ours.len(), theirs.len())
+        };
+        first.get_or_insert_with(|| format!("{}+{at:#x}: {}{sizes}", text(name), values(&theirs, &ours, at)));
+    }
+    differing.dedup();
+    Some(format!("{}; sections that differ: {}", first?, differing.join(" ")))
+}
+
+/// Contents of a section, without the linker's own note.
+fn masked(bytes: &[u8], range: &Range<usize>, name: &[u8]) -> Vec<u8> {
+    let mut content = bytes.get(range.clone()).unwrap_or_default().to_vec();
+    if name == TOOL_NOTE
+        && let Some(own) = own_note(bytes)
+        && let Some(payload) = content.get_mut(own.start - range.start..own.end - range.start)
+    {
+        payload.fill(0);
+    }
+    content
+}
+
+fn values(expected: &[u8], actual: &[u8], at: usize) -> String {
+    let byte = |bytes: &[u8]| bytes.get(at).map_or("end".to_owned(), |b| format!("{b:02x}"));
+    format!("{} instead of {}", byte(actual), byte(expected))
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// A coarse name for a difference: what it is about, without names and numbers of one program. Two differences of one
+/// class are likely to have one cause.
+pub fn class(what: &str) -> String {
+    let head = what.split(['+', ':', '\'']).next().unwrap_or_default().trim();
+    for prefix in [".rela.text", ".rel.text", ".rel.nv.constant", ".rela.nv.constant", ".nv.constant", ".nv.info.", ".nv.shared", ".text"] {
+        if head.starts_with(prefix) {
+            return prefix.to_owned();
+        }
+    }
+    head.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ').to_owned()
 }
 
 /// Byte range of the payload of the first record of the tool note.
@@ -161,9 +215,10 @@ mod tests {
     fn later_notes_and_code_may_not() {
         let a = cubin(b"theirs..", b"same", b"code");
         let note = cubins(&a, &cubin(b"ours....", b"Same", b"code")).expect("note differs");
-        assert!(note.starts_with(".note.nv.tkinfo+0x38: 53 instead of 73; 1 bytes"), "{note}");
+        assert_eq!(note, ".note.nv.tkinfo+0x38: 53 instead of 73; sections that differ: .note.nv.tkinfo");
         let code = cubins(&a, &cubin(b"theirs..", b"same", b"coXe")).expect("code differs");
-        assert!(code.starts_with(".text.k+0x2: 58 instead of 64"), "{code}");
+        assert_eq!(code, ".text.k+0x2: 58 instead of 64; sections that differ: .text.k");
+        assert_eq!(class(&code), ".text");
     }
 
     #[test]

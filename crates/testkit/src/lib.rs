@@ -3,3 +3,4 @@
 pub mod compare;
 pub mod generate;
 pub mod oracle;
+pub mod reduce;

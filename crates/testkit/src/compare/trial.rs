@@ -32,8 +32,8 @@ pub struct Tools {
 pub enum Verdict {
     /// All links gave the same bytes.
     Identical,
-    /// At least one link failed, and all ended alike with the same messages.
-    SameError,
+    /// At least one link failed, and all ended alike with the same messages, here those of the oracle.
+    SameError(String),
     /// A file did not pass ptxas; its message.
     NotCompiled(String),
     /// The oracle crashed or did not end; nothing to compare with.
@@ -61,21 +61,26 @@ pub fn trial(tools: &Tools, program: &Program, dir: &Path) -> Result<Verdict> {
             return Ok(Verdict::NotCompiled(message));
         }
     }
-    let mut files: Vec<String> =
-        program.units.iter().map(|unit| format!("{}.cubin", unit.name)).collect();
-    let mut failed = false;
-    for _ in 0..2 {
-        let mut arguments = vec![format!("-arch={}", program.link_arch)];
-        arguments.extend(program.link_options.iter().cloned());
-        arguments.extend(files.iter().cloned());
+    let forward = link_arguments(program);
+    let mut reversed = forward.clone();
+    reversed[forward.len() - program.units.len()..].reverse();
+    let mut failed = None;
+    for arguments in [forward, reversed] {
         match compare_links(tools, &arguments, dir)? {
             Verdict::Identical => {}
-            Verdict::SameError => failed = true,
+            Verdict::SameError(messages) => failed = Some(messages),
             other => return Ok(other),
         }
-        files.reverse();
     }
-    Ok(if failed { Verdict::SameError } else { Verdict::Identical })
+    Ok(failed.map_or(Verdict::Identical, Verdict::SameError))
+}
+
+/// Arguments of the linkers for a program in file order, without the output.
+pub fn link_arguments(program: &Program) -> Vec<String> {
+    let mut arguments = vec![format!("-arch={}", program.link_arch)];
+    arguments.extend(program.link_options.iter().cloned());
+    arguments.extend(program.units.iter().map(|unit| format!("{}.cubin", unit.name)));
+    arguments
 }
 
 /// Writes and compiles one unit; the message of ptxas when it refuses.
@@ -126,7 +131,7 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     Ok(match what {
         Some(what) => Verdict::Different(Difference { arguments: arguments.to_vec(), what }),
         None if expected.status.success() => Verdict::Identical,
-        None => Verdict::SameError,
+        None => Verdict::SameError(expected.stderr_text()),
     })
 }
 

@@ -148,12 +148,12 @@ impl<'r> Builder<'r> {
 
     fn variable(&mut self, unit: usize, space: Space) {
         let shape = shape(self.rng, space);
-        let kind = SymbolKind::Variable(space, shape);
+        let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
+        let kind = SymbolKind::Variable(if managed { Space::Managed } else { space }, shape);
         let local = self.rng.chance(self.mix.local_pc);
         let weak = !local && self.rng.chance(self.mix.weak_variable_pc);
         let stem = ["g", "data", "tab"][self.rng.below(3)];
-        let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
-        let home = Home { unit, local, ahead: !local && !managed };
+        let home = Home { unit, local, ahead: !local };
         let id = self.add(stem, kind.clone(), home);
         let linkage = match (local, weak) {
             (true, _) => Linkage::Local,
@@ -173,7 +173,7 @@ impl<'r> Builder<'r> {
             {
                 shape.align = 1 << self.rng.range(shape.width.trailing_zeros() as usize, 6);
             }
-            let variable = Variable { symbol: id, linkage, kind, managed, init: Vec::new() };
+            let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
             self.program.units[unit].items.push(Item::Variable(variable));
         }
     }
@@ -197,29 +197,37 @@ impl<'r> Builder<'r> {
         let kind = SymbolKind::Reference(kind);
         let id = self.add("tex", kind.clone(), home);
         let linkage = if self.rng.chance(50) { Linkage::Local } else { Linkage::Visible };
-        let variable = Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+        let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
         self.program.units[unit].items.push(Item::Variable(variable));
     }
 
+    /// A common symbol of several files. When the sizes differ, every file has its own: a plain reference would have
+    /// to guess the largest.
     fn common(&mut self) {
         let unit = self.rng.below(self.program.units.len());
         let first = shape(self.rng, Space::Global);
         let kind = SymbolKind::Variable(Space::Global, first);
         let id = self.add("common", kind, Home { unit, local: false, ahead: false });
-        let mut units = vec![unit];
-        units.extend(self.further_units(unit, id));
         let same_size = self.rng.chance(50);
+        let mut units = vec![unit];
+        if same_size {
+            units.extend(self.further_units(unit, id));
+        } else {
+            units.extend((0..self.program.units.len()).filter(|&other| other != unit));
+        }
+        // A definition next to commons wins; it must be at least as large.
+        let winner = self.rng.chance(15).then(|| self.rng.pick(&units));
         for unit in units {
             let mut shape = first;
             if !same_size {
-                shape.count = self.rng.range(1, 20) as u32;
+                shape.count = if winner == Some(unit) { 20 } else { self.rng.range(1, 20) as u32 };
             }
             shape.align = shape.width << self.rng.below(4);
-            // A definition next to commons: it wins when it is at least as large.
-            let linkage = if self.rng.chance(6) { Linkage::Visible } else { Linkage::Common };
+            let linkage = if winner == Some(unit) { Linkage::Visible } else { Linkage::Common };
             let kind = SymbolKind::Variable(Space::Global, shape);
-            let variable = Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+            let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
             self.program.units[unit].items.push(Item::Variable(variable));
+            self.claim(unit, id);
         }
     }
 
@@ -312,6 +320,8 @@ impl<'r> Builder<'r> {
     }
 
     fn directives(&mut self) -> Vec<String> {
+        // Every unit may hold a copy of the kernel.
+        let clusters = self.program.units.iter().all(|unit| unit.target.number() >= 90);
         let mut directives = Vec::new();
         if !self.rng.chance(self.mix.launch_bounds_pc) {
             return directives;
@@ -321,9 +331,9 @@ impl<'r> Builder<'r> {
             0 => directives.push(format!(".reqntid {threads}")),
             1 => directives
                 .push(format!(".maxntid {threads}, 1, 1 .minnctapersm {}", self.rng.range(1, 3))),
-            2 => directives.push(format!(".maxnreg {}", 24 + 8 * self.rng.below(12))),
+            2 => directives.push(format!(".maxnreg {}", registers(self.rng))),
             3 => directives.push(format!(".maxntid {threads}, 2, 1")),
-            _ if self.program.link_arch.number() >= 90 => {
+            _ if clusters => {
                 directives.push(format!(".reqnctapercluster {}, 1, 1", 1 << self.rng.below(3)));
             }
             _ => {}
@@ -333,13 +343,12 @@ impl<'r> Builder<'r> {
 
     fn aliases(&mut self) {
         for unit in 0..self.program.units.len() {
+            // PTX has no alias of a weak function, and nvlink crashes on some aliases of local ones.
             let targets: Vec<SymbolId> = self.program.units[unit]
                 .items
                 .iter()
                 .filter_map(|item| match item {
-                    Item::Function(function) if function.linkage != Linkage::Weak => {
-                        Some(function.symbol)
-                    }
+                    Item::Function(function) if function.linkage == Linkage::Visible => Some(function.symbol),
                     _ => None,
                 })
                 .collect();
@@ -364,7 +373,7 @@ impl<'r> Builder<'r> {
                 let id = self.add("vtable", kind.clone(), Home { unit, local, ahead: false });
                 let linkage = if local { Linkage::Local } else { Linkage::Visible };
                 let variable =
-                    Variable { symbol: id, linkage, kind, managed: false, init: Vec::new() };
+                    Variable { symbol: id, linkage, kind, init: Vec::new() };
                 // Before the functions, which use it.
                 self.program.units[unit].items.insert(0, Item::Variable(variable));
             }
@@ -389,7 +398,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         options.push(match rng.below(3) {
             // -g goes with -O0 only, its default.
             0 if debug != Debug::Full => format!("-O{}", rng.below(4)),
-            _ => format!("-maxrregcount={}", 24 + 8 * rng.below(10)),
+            _ => format!("-maxrregcount={}", registers(rng)),
         });
     }
     let stem = ["unit", "m", "file_"][rng.below(3)];
@@ -403,6 +412,11 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         beliefs: Vec::new(),
         items: Vec::new(),
     }
+}
+
+/// A register limit. Low ones often make the link fail, since a kernel may not call a function that needs more.
+fn registers(rng: &mut Rng) -> usize {
+    if rng.chance(10) { 24 + 8 * rng.below(5) } else { 64 + 8 * rng.below(8) }
 }
 
 fn value_type(rng: &mut Rng) -> Type {

@@ -76,7 +76,7 @@ impl Info {
     fn variable(&mut self, name: &str, space: Space, base_type: usize) {
         let class = match space {
             Space::Const => 4,
-            Space::Global => 5,
+            Space::Global | Space::Managed => 5,
             Space::Shared => 8,
         };
         self.bytes(&[2]);

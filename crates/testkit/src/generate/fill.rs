@@ -76,7 +76,7 @@ impl Builder<'_> {
             .symbols()
             .filter(|(id, symbol, home)| {
                 let memory =
-                    matches!(symbol.kind, SymbolKind::Variable(Space::Global | Space::Const, _));
+                    matches!(symbol.kind, SymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _));
                 memory && *id != own && (*id < own || home.ahead)
             })
             .map(|(id, ..)| id)
@@ -145,7 +145,7 @@ impl Builder<'_> {
         ];
         match self.rng.weighted(&weights)? {
             0 => Some(Stmt::Arith(self.rng.range(1, 12) as u32)),
-            1 => Some(Stmt::Pressure(self.rng.range(4, 60) as u32)),
+            1 => Some(Stmt::Pressure(self.rng.range(4, 30) as u32)),
             2 => self.callee(unit, id).map(Stmt::Call),
             3 => self.callee(unit, id).map(Stmt::CallAddress),
             4 => self.table_call(unit),
@@ -235,7 +235,7 @@ impl Builder<'_> {
 
     fn access(&mut self, unit: usize, space: Space) -> Option<Stmt> {
         let symbol = self.any(unit, |kind| match kind {
-            SymbolKind::Variable(of, _) => *of == space,
+            SymbolKind::Variable(of, _) => of.name() == space.name(),
             SymbolKind::DynamicShared(_) => space == Space::Shared,
             _ => false,
         })?;

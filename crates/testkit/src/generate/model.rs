@@ -158,6 +158,8 @@ pub enum Reference {
 pub enum Space {
     /// `.global`
     Global,
+    /// `.global .attribute(.managed)`
+    Managed,
     /// `.const`
     Const,
     /// `.shared`
@@ -165,10 +167,10 @@ pub enum Space {
 }
 
 impl Space {
-    /// Its name in PTX, without the dot.
+    /// Its name in instructions, without the dot.
     pub fn name(self) -> &'static str {
         match self {
-            Space::Global => "global",
+            Space::Global | Space::Managed => "global",
             Space::Const => "const",
             Space::Shared => "shared",
         }
@@ -307,8 +309,6 @@ pub struct Variable {
     pub linkage: Linkage,
     /// The kind this file gives it; weak and common ones differ from file to file.
     pub kind: SymbolKind,
-    /// `.attribute(.managed)`.
-    pub managed: bool,
     /// Initial elements; the rest is 0.
     pub init: Vec<Init>,
 }
@@ -428,7 +428,8 @@ impl Stmt {
         inside || test(self)
     }
 
-    fn references(&self, found: &mut Vec<SymbolId>) {
+    /// Adds every symbol it refers to.
+    pub fn references(&self, found: &mut Vec<SymbolId>) {
         match self {
             Stmt::Call(symbol) | Stmt::CallAddress(symbol) => found.push(*symbol),
             Stmt::CallTable { table: symbol, .. }

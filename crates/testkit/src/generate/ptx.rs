@@ -121,11 +121,7 @@ impl Printer<'_> {
 
     fn variable(&mut self, variable: &Variable) {
         let name = &self.program.symbol(variable.symbol).name;
-        let managed = if variable.managed { ".attribute(.managed) " } else { "" };
-        let mut text = declaration(name, &variable.kind);
-        if !managed.is_empty() {
-            text = text.replacen(".global ", &format!(".global {managed}"), 1);
-        }
+        let text = declaration(name, &variable.kind);
         let scope = match variable.kind {
             SymbolKind::DynamicShared(_) => ".extern ",
             _ => scope(variable.linkage),
@@ -197,7 +193,8 @@ fn declaration(name: &str, kind: &SymbolKind) -> String {
             format!(".entry {name}({})", list.join(", "))
         }
         SymbolKind::Variable(space, Shape { width, count, align }) => {
-            format!(".{} .align {align} .u{} {name}[{count}]", space.name(), 8 * width)
+            let managed = if *space == Space::Managed { " .attribute(.managed)" } else { "" };
+            format!(".{}{managed} .align {align} .u{} {name}[{count}]", space.name(), 8 * width)
         }
         SymbolKind::DynamicShared(Shape { width, align, .. }) => {
             format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
