@@ -554,7 +554,8 @@ fn symbols<'d>(sections: &[Section<'d>], sh_type: u32) -> Result<SymbolTable<'d>
     Ok((symbols, strings.data))
 }
 
-/// Relocation records name symbols that exist.
+/// Relocation records name symbols that exist and places in their section. Places in Mercury code
+/// are not looked at: they count bytes before compression.
 fn check_symbol_links(
     sections: &[Section<'_>],
     count: usize,
@@ -563,13 +564,19 @@ fn check_symbol_links(
     for section in sections {
         let record = if section.sh_type == sht::REL { 16 } else { 24 };
         let count = if section.sh_type == sht::MERCURY_RELA { mercury_count } else { count };
+        let target = section.info_section().filter(|_| section.is_reloc());
+        let target = target.and_then(|target| sections.get(target.0 as usize));
+        let target_size = target.map_or(u64::MAX, |target| target.size);
         let relocations = section.relocations();
         for (index, reloc) in relocations.iter().enumerate() {
-            if reloc.symbol.0 as usize >= count {
-                let what =
-                    format!("relocation names symbol {}, which does not exist", reloc.symbol.0);
-                return Err(Malformed::section(section.name, record * index as u64, what));
-            }
+            let what = if reloc.symbol.0 as usize >= count {
+                format!("relocation names symbol {}, which does not exist", reloc.symbol.0)
+            } else if reloc.offset >= target_size {
+                format!("relocation at {:#x} is past the end of its section", reloc.offset)
+            } else {
+                continue;
+            };
+            return Err(Malformed::section(section.name, record * index as u64, what));
         }
     }
     Ok(())

@@ -9,7 +9,8 @@ use std::fmt;
 /// added by whoever knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Name of the section (lossy UTF-8), or `None` for the ELF header and header tables.
+    /// Name of the section, unprintable bytes escaped, or `None` for the ELF header and the header
+    /// tables.
     pub section: Option<String>,
     /// Offset in bytes: inside the section when there is one, else inside the file.
     pub offset: u64,
@@ -25,7 +26,7 @@ impl Malformed {
 
     /// A defect at `offset` of the section called `name`.
     pub fn section(name: &[u8], offset: u64, what: impl Into<Cow<'static, str>>) -> Self {
-        let name = String::from_utf8_lossy(name).into_owned();
+        let name = name.escape_ascii().to_string();
         Malformed { section: Some(name), offset, what: what.into() }
     }
 }

@@ -9,6 +9,7 @@
 //! foo@2        the second one
 //! "a b\x01"@3  the third one called so; escapes: \" \\ \xNN
 //! #17          entry 17, which does not exist or has no use for its name
+//! *UND*        a place that is no section
 //! ```
 
 use std::collections::HashMap;
@@ -17,7 +18,8 @@ use std::fmt::Write;
 /// `name` as a word: bare where that is unambiguous, else quoted.
 pub fn quote(name: &[u8]) -> String {
     let bare = |&byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'@' | b'=' | b'\\');
-    if !name.is_empty() && name.first() != Some(&b'#') && name.iter().all(bare) {
+    let marked = matches!(name.first(), None | Some(b'#' | b'*'));
+    if !marked && name.iter().all(bare) {
         return String::from_utf8_lossy(name).into_owned();
     }
     let mut out = String::with_capacity(name.len() + 2);
@@ -62,6 +64,25 @@ pub fn unquote(word: &str) -> Option<Vec<u8>> {
         }
     }
     Some(out)
+}
+
+/// The words of `line`: parts between blanks, where quotes hold a part together. `None` when a
+/// quote does not end.
+pub fn split(line: &str) -> Option<Vec<&str>> {
+    let mut words = Vec::new();
+    let mut start = None;
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in line.bytes().enumerate() {
+        if !quoted && byte.is_ascii_whitespace() {
+            words.extend(start.take().and_then(|start| line.get(start..at)));
+            continue;
+        }
+        start = start.or(Some(at));
+        quoted ^= byte == b'"' && !escaped;
+        escaped = quoted && byte == b'\\' && !escaped;
+    }
+    words.extend(start.and_then(|start| line.get(start..)));
+    (!quoted).then_some(words)
 }
 
 /// One distinct word per name: repeated names get their ordinal.
@@ -115,6 +136,14 @@ mod tests {
         }
         assert_eq!(words[10], "foo@2");
         assert_eq!(words[9], "\"\"@2");
+    }
+
+    #[test]
+    fn lines_split_at_blanks_outside_quotes() {
+        let words = split("  a  \"b c\"@2 k=\"\\\" \\\\\" d").unwrap();
+        assert_eq!(words, ["a", "\"b c\"@2", "k=\"\\\" \\\\\"", "d"]);
+        assert_eq!(split("a \"b"), None);
+        assert_eq!(split(" ").unwrap(), [""; 0]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Exit status: 0 nothing differs, 1 something does, 2 trouble.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use culd_inspect::diff::{self, Difference, Options};
@@ -54,22 +53,14 @@ fn difference(arguments: &Arguments) -> Result<Difference, String> {
 fn run() -> Result<ExitCode, String> {
     let usage = |error: String| format!("{error}\n{USAGE}");
     let Some(arguments) = arguments().map_err(usage)? else {
-        print(&format!("{USAGE}\n"))?;
+        culd_inspect::print(&format!("{USAGE}\n"))?;
         return Ok(ExitCode::SUCCESS);
     };
     let difference = difference(&arguments)?;
     let mut text = String::new();
     difference.write(&mut text, arguments.limit).map_err(|error| error.to_string())?;
-    print(&text)?;
+    culd_inspect::print(&text)?;
     Ok(ExitCode::from(u8::from(!difference.is_empty())))
-}
-
-/// Writes to the standard output. A reader that has seen enough and closes the pipe is no trouble.
-fn print(text: &str) -> Result<(), String> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
-        _ => Ok(()),
-    }
 }
 
 fn main() -> ExitCode {

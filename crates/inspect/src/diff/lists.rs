@@ -106,6 +106,10 @@ fn order(name: &str, a: &[Item], a_keys: &[String], pairs: &[(usize, usize)]) ->
                 pair.and_then(short).unwrap_or_else(|| "the start".to_owned())
             };
             let (first, second) = (before(pairs, position), before(&in_b, other));
+            // The rest of a block that moves as a whole.
+            if first == second {
+                continue;
+            }
             let key = a_keys.get(pair.0).map_or("", String::as_str);
             lines.push(format!("{name}.order  {key}  after {first} != after {second}"));
         }

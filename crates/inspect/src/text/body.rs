@@ -1,0 +1,94 @@
+//! What stands inside a section, by its type.
+
+use culd_cubin::Section;
+use culd_cubin::elf::sht;
+
+use super::{layout, strings, tables};
+use crate::view::{self, View};
+
+/// The lines of one section.
+pub(super) enum Body {
+    /// Records by name.
+    Records(Vec<String>),
+    /// The strings of a table.
+    Strings(Vec<String>),
+    /// Symbols by name, with or without the `globals` line.
+    Symbols(Vec<String>, bool),
+    /// Bytes of a section that has no records.
+    Bytes(Vec<String>),
+    /// Bytes of a section whose records do not read back.
+    Fallback(Vec<String>),
+    /// Nothing: the bytes are told elsewhere or there are none.
+    Nothing,
+}
+
+impl Body {
+    pub(super) fn lines(&self) -> &[String] {
+        match self {
+            Body::Records(lines)
+            | Body::Strings(lines)
+            | Body::Symbols(lines, _)
+            | Body::Bytes(lines)
+            | Body::Fallback(lines) => lines,
+            Body::Nothing => &[],
+        }
+    }
+
+    /// True for what a summary leaves out.
+    pub(super) fn is_bulk(&self) -> bool {
+        matches!(self, Body::Strings(_) | Body::Bytes(_) | Body::Fallback(_))
+    }
+
+    /// True when `sh_info` of a symbol table is told by the body.
+    pub(super) fn tells_globals(&self) -> bool {
+        matches!(self, Body::Symbols(_, true))
+    }
+}
+
+pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
+    let Some(section) = view.cubin.sections.get(index) else { return Body::Nothing };
+    if twin || !layout::has_bytes(section.sh_type) {
+        return Body::Nothing;
+    }
+    let records = |lines: Option<Vec<String>>| lines.map(Body::Records);
+    let body = match section.sh_type {
+        sht::SYMTAB | sht::MERCURY_SYMTAB => tables::symbols(view, index),
+        sht::STRTAB => strings::strings(view, index).map(Body::Strings),
+        sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => {
+            records(Some(tables::relocations(view, section)))
+        }
+        sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => records(tables::edges(view, section)),
+        sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => {
+            records(Some(tables::prototypes(view, section)))
+        }
+        sht::NOTE => records(tables::notes(section)),
+        _ if view::is_attributes(section) => records(tables::attributes(view, section)),
+        _ => return Body::Bytes(bytes(section)),
+    };
+    body.unwrap_or_else(|| Body::Fallback(bytes(section)))
+}
+
+/// Bytes to a line.
+const ROW: usize = 16;
+
+/// Lines of 16 bytes with their offset; two rows of zeros and more are folded.
+fn bytes(section: &Section<'_>) -> Vec<String> {
+    let data = section.data;
+    let mut lines = Vec::new();
+    let mut at = 0;
+    while let Some(tail) = data.get(at..).filter(|tail| !tail.is_empty()) {
+        let zeros = tail.iter().take_while(|&&byte| byte == 0).count();
+        // A run ends with a whole row or with the section: what follows stays aligned.
+        let run = if zeros == tail.len() { zeros } else { zeros / ROW * ROW };
+        if run >= 2 * ROW {
+            lines.push(format!("{at:#06x} zero {run:#x}"));
+            at += run;
+            continue;
+        }
+        let row = tail.get(..ROW).unwrap_or(tail);
+        let groups: Vec<String> = row.chunks(4).map(view::hex).collect();
+        lines.push(format!("{at:#06x} {}", groups.join(" ")));
+        at += row.len();
+    }
+    lines
+}
