@@ -1,0 +1,2 @@
+// A kernel.
+__global__ void k(int* o) { *o = 3; }
