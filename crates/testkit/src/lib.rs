@@ -1,5 +1,6 @@
 //! Development only: generated programs, the reference tools, comparison, reduction, benchmark inputs.
 
+pub mod asm;
 pub mod compare;
 pub mod generate;
 pub mod oracle;

@@ -14,7 +14,7 @@ use crate::words;
 
 /// What the rules say about the places of one file.
 pub(super) struct Layout<'d> {
-    /// Per section: the place it has by the rules, or the section whose bytes it shares.
+    /// Per section: how it got its place.
     places: Vec<Place>,
     /// End of the last section.
     end: u64,
@@ -22,7 +22,11 @@ pub(super) struct Layout<'d> {
 }
 
 enum Place {
-    At(u64),
+    /// By the rules, behind this many bytes of nothing.
+    Behind(u64),
+    /// Elsewhere.
+    Odd,
+    /// Where this section is.
     Twin(usize),
 }
 
@@ -38,7 +42,7 @@ impl<'d> Layout<'d> {
         let mut end = 64;
         for (index, raw) in view.tables.sections.iter().enumerate() {
             if index == 0 {
-                places.push(Place::At(0));
+                places.push(Place::Odd);
                 continue;
             }
             let own = has_bytes(raw.sh_type) && raw.size != 0;
@@ -50,7 +54,13 @@ impl<'d> Layout<'d> {
             if own {
                 owners.insert((raw.offset, raw.size), index);
             }
-            places.push(Place::At(rules::section_offset(end, raw.align)));
+            places.push(match raw.offset.checked_sub(end) {
+                _ if raw.offset == rules::section_offset(end, raw.align) => Place::Behind(0),
+                Some(gap) if raw.offset == rules::section_offset(end + gap, raw.align) => {
+                    Place::Behind(gap)
+                }
+                _ => Place::Odd,
+            });
             let size = if has_bytes(raw.sh_type) { raw.size } else { 0 };
             end = raw.offset.saturating_add(size);
         }
@@ -71,7 +81,6 @@ impl<'d> Layout<'d> {
         FileHeader {
             machine: elf::EM_CUDA,
             ehsize: 64,
-            phentsize: 56,
             phnum: view.tables.segments.len() as u16,
             shentsize: 64,
             shnum: if count < RESERVED_INDEX { count as u16 } else { 0 },
@@ -101,6 +110,9 @@ impl<'d> Layout<'d> {
         }
         if header.entry != 0 {
             key(&mut out, "entry", &format!("{:#x}", header.entry));
+        }
+        if header.phentsize != 56 {
+            key(&mut out, "phentsize", &header.phentsize.to_string());
         }
         if header.shstrndx != 1 {
             key(&mut out, "names", &format!("#{}", header.shstrndx));
@@ -158,7 +170,8 @@ impl<'d> Layout<'d> {
         }
         match self.places.get(index) {
             Some(&Place::Twin(twin)) => key(&mut out, "twin", &view.section(twin as u32)),
-            Some(&Place::At(place)) if place == raw.offset => {}
+            Some(Place::Behind(0)) => {}
+            Some(Place::Behind(gap)) => key(&mut out, "gap", &format!("{gap:#x}")),
             _ => key(&mut out, "offset", &format!("{:#x}", raw.offset)),
         }
         if !has_bytes(raw.sh_type) {
