@@ -4,7 +4,7 @@
 //! cubins and what differs. Guaranteed: exit code 1 when there is a difference.
 
 use crate::args::Args;
-use crate::workspace;
+use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
 use culd_testkit::compare::trial::{Tools, Verdict, compile_arguments, link_arguments, trial};
@@ -157,11 +157,6 @@ fn execute(plan: &Plan) -> Result<Report> {
     }
 }
 
-/// A poisoned lock means that another worker panicked; the panic ends the scope anyway.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let program = generate(seed, plan.wish);
     let dir = tempfile::tempdir()?;
@@ -170,7 +165,12 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let Some(what) = finding(plan, &verdict) else { return Ok(()) };
     let class = class(&what);
     let kept = plan.keep.join(format!("{seed}-{}-{}", program.family, program.link_arch));
-    eprintln!("seed {seed} ({}, {}): {what}\n  kept in {}", program.family, program.link_arch, kept.display());
+    eprintln!(
+        "seed {seed} ({}, {}): {what}\n  kept in {}",
+        program.family,
+        program.link_arch,
+        kept.display()
+    );
     keep(plan, &program, &kept)?;
     if plan.reduce && first_of_class(report, &class) {
         let small = reduce(&program, |candidate| -> Result<bool> {
@@ -191,9 +191,9 @@ fn count(program: &Program, verdict: &Verdict, report: &mut Report) {
     match verdict {
         Verdict::Identical => cell.identical += 1,
         Verdict::SameError(_) => cell.same_error += 1,
-        Verdict::NoVerdict(status) => {
+        Verdict::NoVerdict(how) => {
             cell.no_verdict += 1;
-            eprintln!("seed {seed} ({family}, {link_arch}): nvlink ended with {status}");
+            eprintln!("seed {seed} ({family}, {link_arch}): nvlink: {how}");
         }
         Verdict::NotCompiled(message) => {
             cell.not_compiled += 1;
@@ -213,7 +213,7 @@ fn finding(plan: &Plan, verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Different(difference) => Some(difference.what.clone()),
         Verdict::SameError(messages) => found(messages.clone()),
-        Verdict::NoVerdict(status) => found(status.to_string()),
+        Verdict::NoVerdict(how) => found(how.clone()),
         Verdict::Identical | Verdict::NotCompiled(_) => None,
     }
 }
@@ -242,7 +242,9 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
         Verdict::SameError(messages) => messages,
         other => format!("{other:?}"),
     };
-    let mut script = String::from("#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n");
+    let mut script = String::from(
+        "#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n",
+    );
     let Program { seed, family, link_arch, .. } = program;
     let _ = writeln!(script, "# seed {seed}, family {family}, {link_arch}");
     for line in what.lines() {

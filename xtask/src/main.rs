@@ -4,6 +4,7 @@
 
 mod args;
 mod corpus;
+mod oracle;
 mod workspace;
 
 use args::Args;
@@ -12,11 +13,11 @@ use std::process::ExitCode;
 /// A task: name, function, one line of help.
 type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 
-const TASKS: &[Task] = &[(
-    "corpus",
-    corpus::run,
-    "link generated programs with nvlink and culd, compare: see 'corpus --help'",
-)];
+#[rustfmt::skip]
+const TASKS: &[Task] = &[
+    ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
+    ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

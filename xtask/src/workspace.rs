@@ -4,7 +4,9 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::compare::trial::Tools;
 use culd_testkit::oracle::Oracle;
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Root of the source tree.
 pub(crate) fn root() -> PathBuf {
@@ -37,4 +39,24 @@ pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
     }
     let candidate = candidate.canonicalize().with_context(|| candidate.display().to_string())?;
     Ok(Tools { oracle, candidate })
+}
+
+/// A poisoned lock means that another worker panicked; the panic ends the scope anyway.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Copies a folder with everything in it.
+pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 //! In: a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and nvlink. Guaranteed: pinned versions,
 //! installed once per folder; nothing of them is ever part of this project.
 
+pub mod cache;
 pub mod process;
 
 use anyhow::{Context, Result, bail};

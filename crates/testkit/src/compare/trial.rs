@@ -36,8 +36,8 @@ pub enum Verdict {
     SameError(String),
     /// A file did not pass ptxas; its message.
     NotCompiled(String),
-    /// The oracle crashed or did not end; nothing to compare with.
-    NoVerdict(Status),
+    /// The oracle crashed, did not end or found a fault in itself, which is no example to follow; how.
+    NoVerdict(String),
     /// They differ: the order of the files and where.
     Different(Difference),
 }
@@ -116,23 +116,37 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
 /// When a linker cannot be started or an output not be read.
 pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
     let (expected, expected_out) = link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
-    if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
-        return Ok(Verdict::NoVerdict(expected.status));
-    }
     let mut candidate = Command::new(&tools.candidate);
     candidate.env_remove("LD_LIBRARY_PATH");
     let (actual, actual_out) = link(candidate, arguments, dir, "culd")?;
-    let what = outcomes(&expected, &actual).or_else(|| match (&expected_out, &actual_out) {
+    let different =
+        |what: String| Ok(Verdict::Different(Difference { arguments: arguments.to_vec(), what }));
+    if matches!(actual.status, Status::Signal(_) | Status::TimedOut)
+        && actual.status != expected.status
+    {
+        return different(format!("{}: {}", actual.status, actual.stderr_text()));
+    }
+    if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
+        return Ok(Verdict::NoVerdict(expected.status.to_string()));
+    }
+    let messages = expected.stderr_text();
+    let mut what = outcomes(&expected, &actual);
+    if what.is_some()
+        && let Some(line) = messages.lines().find(|line| line.contains("Internal error"))
+    {
+        return Ok(Verdict::NoVerdict(line.to_owned()));
+    }
+    what = what.or_else(|| match (&expected_out, &actual_out) {
         (Some(expected), Some(actual)) => cubins(expected, actual),
         (None, None) => None,
         (Some(_), None) => Some("no output file".to_owned()),
         (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
     });
-    Ok(match what {
-        Some(what) => Verdict::Different(Difference { arguments: arguments.to_vec(), what }),
-        None if expected.status.success() => Verdict::Identical,
-        None => Verdict::SameError(expected.stderr_text()),
-    })
+    match what {
+        Some(what) => different(what),
+        None if expected.status.success() => Ok(Verdict::Identical),
+        None => Ok(Verdict::SameError(messages)),
+    }
 }
 
 /// Runs one linker; its output goes to `<folder>/out.cubin`, the same base name for both.

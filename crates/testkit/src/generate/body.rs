@@ -38,7 +38,7 @@ impl<'p> BodyPrinter<'p> {
             _ => (&[][..], String::new()),
         };
         for (i, &ty) in params.iter().enumerate() {
-            self.load_value(ty, &format!("ld.param"), &format!("{prefix}{i}"));
+            self.load_value(ty, "ld.param", &format!("{prefix}{i}"));
         }
         for stmt in &function.body {
             self.stmt(stmt);

@@ -348,7 +348,9 @@ impl<'r> Builder<'r> {
                 .items
                 .iter()
                 .filter_map(|item| match item {
-                    Item::Function(function) if function.linkage == Linkage::Visible => Some(function.symbol),
+                    Item::Function(function) if function.linkage == Linkage::Visible => {
+                        Some(function.symbol)
+                    }
                     _ => None,
                 })
                 .collect();
@@ -372,8 +374,7 @@ impl<'r> Builder<'r> {
                 let kind = SymbolKind::Variable(space, shape);
                 let id = self.add("vtable", kind.clone(), Home { unit, local, ahead: false });
                 let linkage = if local { Linkage::Local } else { Linkage::Visible };
-                let variable =
-                    Variable { symbol: id, linkage, kind, init: Vec::new() };
+                let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
                 // Before the functions, which use it.
                 self.program.units[unit].items.insert(0, Item::Variable(variable));
             }

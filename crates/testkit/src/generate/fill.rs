@@ -75,8 +75,10 @@ impl Builder<'_> {
         let above: Vec<SymbolId> = self
             .symbols()
             .filter(|(id, symbol, home)| {
-                let memory =
-                    matches!(symbol.kind, SymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _));
+                let memory = matches!(
+                    symbol.kind,
+                    SymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _)
+                );
                 memory && *id != own && (*id < own || home.ahead)
             })
             .map(|(id, ..)| id)

@@ -156,8 +156,7 @@ fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
         program.symbols.push(Symbol { name: format!("large{}", id.0), kind: kind.clone() });
         let at = rng.below(program.units.len());
         let init = if space == Space::Const { vec![Init::Value(1)] } else { Vec::new() };
-        let variable =
-            Variable { symbol: id, linkage: Linkage::Visible, kind, init };
+        let variable = Variable { symbol: id, linkage: Linkage::Visible, kind, init };
         let unit = &mut program.units[at];
         unit.items.insert(0, Item::Variable(variable));
         for item in &mut unit.items {

@@ -1,0 +1,97 @@
+//! Compiled cubins of hand-written sources, kept between runs.
+//!
+//! In: a `.ptx` or `.cu` file, an architecture and flags. Out: the path of its cubin. Guaranteed: an entry is reused
+//! only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
+
+use super::process;
+use super::{Oracle, VERSION};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// nvcc takes seconds, much more on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A folder of compiled cubins.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    /// The cache in `dir`, which need not exist.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// The cubin of `source`, compiled by ptxas or nvcc according to its extension unless that was done before.
+    ///
+    /// # Errors
+    /// When the compiler refuses the source or cannot be started; the message holds what it said.
+    pub fn compile(
+        &self,
+        oracle: &Oracle,
+        source: &Path,
+        arch: &str,
+        flags: &[String],
+    ) -> Result<PathBuf> {
+        let text = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
+        let name = source.file_name().unwrap_or_default().to_string_lossy();
+        let mut key = Fnv::default();
+        for part in [text.as_slice(), name.as_bytes(), arch.as_bytes(), VERSION.as_bytes()] {
+            key.add(part);
+        }
+        flags.iter().for_each(|flag| key.add(flag.as_bytes()));
+        let dir = self.dir.join(format!("{:032x}", key.0));
+        let stem = source.file_stem().unwrap_or_default();
+        let cubin = dir.join(stem).with_extension("cubin");
+        if cubin.exists() {
+            return Ok(cubin);
+        }
+        fs::create_dir_all(&dir)?;
+        // Written aside and renamed: two workers may compile the same file, and one may be killed.
+        let fresh = tempfile::Builder::new().suffix(".cubin").tempfile_in(&dir)?.into_temp_path();
+        let mut command = if source.extension().is_some_and(|extension| extension == "cu") {
+            let mut command = oracle.command("nvcc");
+            command.args(["-dc", "-cubin"]);
+            command
+        } else {
+            let mut command = oracle.command("ptxas");
+            command.arg("-c");
+            command
+        };
+        // In the folder of the source and by its bare name, so that debug sections do not depend on where it is.
+        command.current_dir(source.parent().unwrap_or(Path::new(".")));
+        command.arg(format!("-arch={arch}")).args(flags).arg(&*name).arg("-o").arg(&fresh);
+        let run = process::run(&mut command, LIMIT)?;
+        if !run.status.success() {
+            bail!(
+                "{} for {arch} {flags:?}: {}\n{}",
+                source.display(),
+                run.status,
+                run.stderr_text()
+            );
+        }
+        fresh.persist(&cubin)?;
+        Ok(cubin)
+    }
+}
+
+/// FNV-1a with 128 bits: stable, and collisions do not happen by accident.
+struct Fnv(u128);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Fnv {
+    /// Adds a part with its length, so that parts cannot run into each other.
+    fn add(&mut self, part: &[u8]) {
+        for &byte in (part.len() as u64).to_le_bytes().iter().chain(part) {
+            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! `xtask oracle`: the hand-written programs of `testdata/corpus` through both linkers.
+//!
+//! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml` ([`Case`]). Out: a table of topics
+//! and architectures. Guaranteed: exit code 1 when outputs differ or a link ends otherwise than its case says.
+
+use crate::args::Args;
+use crate::workspace::{self, lock};
+use anyhow::{Context, Result, bail};
+use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
+use culd_testkit::generate::model::Arch;
+use culd_testkit::oracle::cache::Cache;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const HELP: &str = "\
+usage: cargo xtask oracle [options] [topic | topic/case]...
+  --arch SM[,SM]   only links for these architectures
+  --jobs N         cases at a time (default 2)
+  --keep DIR       where failures are written (default <target>/oracle-failures)
+  --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
+
+/// `case.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    /// What the case is about; for people.
+    #[serde(rename = "what")]
+    _what: String,
+    /// Architectures to compile and link for.
+    archs: Option<Vec<String>>,
+    /// Architectures to link for, where files are compiled for other ones.
+    link_arch: Option<Vec<String>>,
+    /// Architecture of single files, by stem.
+    #[serde(default)]
+    file_arch: BTreeMap<String, String>,
+    /// Further compiler flags of single files, by stem.
+    #[serde(default)]
+    file_flags: BTreeMap<String, Vec<String>>,
+    /// Sets of compiler flags to try.
+    compile: Option<Vec<Vec<String>>>,
+    /// Orders of the files.
+    #[serde(default)]
+    orders: Orders,
+    /// Further options of the linker.
+    #[serde(default)]
+    link_flags: Vec<String>,
+    /// How the links end.
+    #[serde(default)]
+    expect: Expect,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(untagged)]
+enum Orders {
+    Named(NamedOrders),
+    Listed(Vec<Vec<String>>),
+    #[default]
+    Default,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NamedOrders {
+    All,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Expect {
+    #[default]
+    Ok,
+    Error,
+}
+
+struct Plan {
+    archs: Option<Vec<String>>,
+    keep: PathBuf,
+    tools: Tools,
+    cache: Cache,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let archs = args.option::<String>("--arch")?;
+    let jobs = args.option("--jobs")?.unwrap_or(2_usize);
+    let plan = Plan {
+        archs: archs.map(|list| list.split(',').map(str::to_owned).collect()),
+        keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
+        tools: workspace::tools(args.option("--culd")?)?,
+        cache: Cache::new(workspace::target().join("oracle-cache")),
+    };
+    let cases = find(&args.operands()?)?;
+    let report = execute(&plan, &cases, jobs)?;
+    print!("{}", report.table());
+    Ok(if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Folders of cases whose `topic/case` starts with one of the selections.
+fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    let root = workspace::root().join("testdata/corpus");
+    let mut cases = Vec::new();
+    for topic in folders(&root)? {
+        for case in folders(&topic)? {
+            let name = case.strip_prefix(&root)?.display().to_string();
+            let chosen = |wanted: &String| {
+                name.strip_prefix(wanted.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            if case.join("case.toml").exists()
+                && (selection.is_empty() || selection.iter().any(chosen))
+            {
+                cases.push((name, case));
+            }
+        }
+    }
+    if cases.is_empty() {
+        bail!("no case in {} matches {selection:?}", root.display());
+    }
+    Ok(cases)
+}
+
+fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Report> {
+    let next = AtomicUsize::new(0);
+    let report = Mutex::new(Report::default());
+    let error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some((name, dir)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(failed) = one(plan, name, dir, &report) {
+                        lock(&error).get_or_insert(failed.context(name.clone()));
+                    }
+                }
+            });
+        }
+    });
+    match lock(&error).take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *lock(&report))),
+    }
+}
+
+/// All links of a case: architectures × flags × orders.
+fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()> {
+    let case: Case = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
+    let sources = sources(dir)?;
+    let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
+    let orders = orders(&case.orders, &stems);
+    let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
+    let archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
+    let wanted = |arch: &&String| plan.archs.as_ref().is_none_or(|list| list.contains(arch));
+    let variants = case.compile.clone().unwrap_or_else(|| vec![Vec::new()]);
+    for arch in archs.iter().filter(wanted) {
+        for flags in &variants {
+            let work = tempfile::tempdir()?;
+            for (source, stem) in sources.iter().zip(&stems) {
+                let arch = case.file_arch.get(stem).unwrap_or(arch);
+                let mut flags = flags.clone();
+                flags.extend(case.file_flags.get(stem).into_iter().flatten().cloned());
+                let cubin = plan.cache.compile(&plan.tools.oracle, source, arch, &flags)?;
+                fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
+            }
+            for order in &orders {
+                let mut arguments = vec![format!("-arch={arch}")];
+                arguments.extend(case.link_flags.iter().cloned());
+                arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
+                let verdict = compare_links(&plan.tools, &arguments, work.path())?;
+                let failure = failure(&verdict, case.expect);
+                if let Some(what) = &failure {
+                    let number = lock(report).failures;
+                    let kept = plan.keep.join(format!("{number:03}-{}", name.replace('/', "-")));
+                    evidence(work.path(), &kept)?;
+                    let line = format!("{name} {}: {what}", arguments.join(" "));
+                    fs::write(kept.join("what.txt"), format!("{line}\n"))?;
+                    eprintln!("{line}\n  compiled with {flags:?}, kept in {}", kept.display());
+                }
+                lock(report).count(name, arch, &verdict, failure.is_some());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cu") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn orders(orders: &Orders, stems: &[String]) -> Vec<Vec<String>> {
+    let mut list = match orders {
+        Orders::Listed(list) => list.clone(),
+        Orders::Named(NamedOrders::All) => permutations(stems),
+        Orders::Named(NamedOrders::Both) | Orders::Default => {
+            vec![stems.to_vec(), stems.iter().rev().cloned().collect()]
+        }
+    };
+    list.dedup();
+    list
+}
+
+fn permutations(stems: &[String]) -> Vec<Vec<String>> {
+    let Some((first, rest)) = stems.split_first() else { return vec![Vec::new()] };
+    let mut all = Vec::new();
+    for at in 0..stems.len() {
+        for mut list in permutations(rest) {
+            list.insert(at, first.clone());
+            all.push(list);
+        }
+    }
+    all
+}
+
+/// What is wrong with a verdict.
+fn failure(verdict: &Verdict, expect: Expect) -> Option<String> {
+    match (verdict, expect) {
+        (Verdict::Identical, Expect::Ok) | (Verdict::SameError(_), Expect::Error) => None,
+        (Verdict::Identical, Expect::Error) => {
+            Some("links, but its case expects an error".to_owned())
+        }
+        (Verdict::SameError(messages), Expect::Ok) => Some(format!("unexpected error: {messages}")),
+        (Verdict::NoVerdict(how), _) => Some(format!("no answer from nvlink: {how}")),
+        (Verdict::NotCompiled(message), _) => Some(message.clone()),
+        (Verdict::Different(difference), _) => Some(difference.what.clone()),
+    }
+}
+
+fn evidence(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    workspace::copy_tree(from, to)
+}
+
+#[derive(Default)]
+struct Report {
+    cells: BTreeMap<(String, String), Cell>,
+    cases: BTreeMap<String, Vec<String>>,
+    failures: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    links: usize,
+    identical: usize,
+    same_error: usize,
+    failed: usize,
+}
+
+impl Report {
+    fn count(&mut self, name: &str, arch: &str, verdict: &Verdict, failed: bool) {
+        let topic = name.split('/').next().unwrap_or(name);
+        let cases = self.cases.entry(topic.to_owned()).or_default();
+        if !cases.iter().any(|case| case == name) {
+            cases.push(name.to_owned());
+        }
+        let cell = self.cells.entry((topic.to_owned(), arch.to_owned())).or_default();
+        cell.links += 1;
+        cell.failed += usize::from(failed);
+        self.failures += usize::from(failed);
+        match verdict {
+            _ if failed => {}
+            Verdict::SameError(_) => cell.same_error += 1,
+            _ => cell.identical += 1,
+        }
+    }
+
+    /// A row per topic; the columns of architectures show passed / all links.
+    fn table(&self) -> String {
+        let archs: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        let mut text = format!(
+            "| topic | cases | links | identical | same error | failed | {} |\n",
+            archs.join(" | ")
+        );
+        let _ = writeln!(text, "|---{}|", "|--:".repeat(5 + archs.len()));
+        for topic in self.cases.keys() {
+            self.row(&mut text, topic, &archs, |name| name == topic);
+        }
+        self.row(&mut text, "all", &archs, |_| true);
+        text
+    }
+
+    fn row(&self, text: &mut String, title: &str, archs: &[&str], test: impl Fn(&str) -> bool) {
+        let sum = |wanted: Option<&str>| {
+            let cells = self.cells.iter().filter(|((topic, arch), _)| {
+                test(topic) && wanted.is_none_or(|wanted| wanted == arch)
+            });
+            cells.fold(Cell::default(), |sum, (_, cell)| Cell {
+                links: sum.links + cell.links,
+                identical: sum.identical + cell.identical,
+                same_error: sum.same_error + cell.same_error,
+                failed: sum.failed + cell.failed,
+            })
+        };
+        let cases: usize =
+            self.cases.iter().filter(|(topic, _)| test(topic)).map(|(_, list)| list.len()).sum();
+        let Cell { links, identical, same_error, failed } = sum(None);
+        let _ =
+            write!(text, "| {title} | {cases} | {links} | {identical} | {same_error} | {failed} |");
+        for arch in archs {
+            let cell = sum(Some(arch));
+            let _ = write!(text, " {}/{} |", cell.links - cell.failed, cell.links);
+        }
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_file_with_everything() {
+        let text = r#"
+            what = "x"
+            archs = ["sm_75"]
+            compile = [[], ["-G"]]
+            orders = [["a", "b"]]
+            link_flags = ["-g"]
+            expect = "error"
+            [file_arch]
+            a = "sm_80"
+            [file_flags]
+            b = ["-lineinfo"]
+        "#;
+        let case: Case = toml::from_str(text).expect("parses");
+        assert_eq!(case.expect, Expect::Error);
+        assert!(matches!(case.orders, Orders::Listed(list) if list == [["a", "b"]]));
+        assert!(toml::from_str::<Case>("what = 'x'\nordres = 'all'").is_err());
+        assert!(toml::from_str::<Case>("what = 'x'\norders = 'some'").is_err());
+    }
+
+    #[test]
+    fn all_orders_of_three() {
+        let stems = ["a", "b", "c"].map(str::to_owned);
+        let mut all = orders(&Orders::Named(NamedOrders::All), &stems);
+        assert_eq!(all.first(), Some(&stems.to_vec()));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 6);
+        assert_eq!(orders(&Orders::Default, &stems[..1]).len(), 1);
+    }
+}
