@@ -47,7 +47,11 @@ fn difference(arguments: &Arguments) -> Result<Difference, String> {
     let (a, b) = (read(a_name)?, read(b_name)?);
     let a = View::parse(&a).map_err(|error| format!("{a_name}: {error}"))?;
     let b = View::parse(&b).map_err(|error| format!("{b_name}: {error}"))?;
-    Ok(diff::compare(&a, &b, Options { tool: arguments.tool }))
+    let difference = diff::compare(&a, &b, Options { tool: arguments.tool });
+    if difference.is_empty() && a.data != b.data {
+        eprintln!("culd-diff: only the linkers' own tool records differ (--tool shows them)");
+    }
+    Ok(difference)
 }
 
 fn run() -> Result<ExitCode, String> {

@@ -19,6 +19,7 @@ mod lists;
 
 use std::fmt;
 
+use crate::text;
 use crate::view::View;
 
 /// What is compared.
@@ -73,7 +74,28 @@ pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> Difference {
         difference.push(name, lines);
     }
     difference.push("bytes", bytes::compare(a, b));
+    if difference.is_empty() && a.data != b.data {
+        difference.push("text", text(a, b, options));
+    }
     difference
+}
+
+/// What no list tells: lines of the text forms, which hold every byte.
+fn text(a: &View<'_>, b: &View<'_>, options: Options) -> Vec<String> {
+    let [a, b] = [a, b].map(|view| text::dump(view, &text::Options::default()));
+    let lines = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let tool = lines.iter().position(|line| line.starts_with("  tool "));
+        if let Some(tool) = tool.filter(|_| !options.tool) {
+            lines.remove(tool);
+        }
+        lines
+    };
+    let (a, b) = (lines(&a), lines(&b));
+    let none = String::new();
+    let count = a.len().max(b.len());
+    let pairs = (0..count).map(|at| (a.get(at).unwrap_or(&none), b.get(at).unwrap_or(&none)));
+    pairs.filter(|(a, b)| a != b).map(|(a, b)| format!("text  {a} != {b}")).collect()
 }
 
 impl Difference {

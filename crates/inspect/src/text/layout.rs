@@ -46,23 +46,28 @@ impl<'d> Layout<'d> {
                 continue;
             }
             let own = has_bytes(raw.sh_type) && raw.size != 0;
-            let twin = owners.get(&(raw.offset, raw.size));
-            if let Some(&twin) = twin.filter(|_| own && raw.flags & shf::MERCURY != 0) {
+            let natural = raw.offset == rules::section_offset(end, raw.align);
+            let twin = owners.get(&(raw.offset, raw.size)).filter(|_| has_bytes(raw.sh_type));
+            if let Some(&twin) = twin.filter(|_| !natural && raw.flags & shf::MERCURY != 0) {
                 places.push(Place::Twin(twin));
                 continue;
             }
-            if own {
-                owners.insert((raw.offset, raw.size), index);
+            if has_bytes(raw.sh_type) {
+                owners.entry((raw.offset, raw.size)).or_insert(index);
             }
-            places.push(match raw.offset.checked_sub(end) {
-                _ if raw.offset == rules::section_offset(end, raw.align) => Place::Behind(0),
-                Some(gap) if raw.offset == rules::section_offset(end + gap, raw.align) => {
+            let size = if own { raw.size } else { 0 };
+            let place = match raw.offset.checked_sub(end) {
+                _ if natural => Place::Behind(0),
+                Some(gap) if own && raw.offset == rules::section_offset(raw.offset, raw.align) => {
                     Place::Behind(gap)
                 }
                 _ => Place::Odd,
-            });
-            let size = if has_bytes(raw.sh_type) { raw.size } else { 0 };
-            end = raw.offset.saturating_add(size);
+            };
+            // What has no bytes moves what follows only where it stands by the rules.
+            if own || !matches!(place, Place::Odd) {
+                end = raw.offset.saturating_add(size);
+            }
+            places.push(place);
         }
         let names = view.cubin.sections.get(usize::from(view.tables.header.shstrndx));
         let section_names = rules::StringIndex::new(names.map_or(&[], |names| names.data));
@@ -192,8 +197,8 @@ impl<'d> Layout<'d> {
         if !view.tables.segments.is_empty() {
             ranges.push(table(header.phoff, Segment::SIZE, view.tables.segments.len()));
         }
-        let with_bytes = view.tables.sections.iter().skip(1).filter(|raw| has_bytes(raw.sh_type));
-        ranges.extend(with_bytes.map(|raw| (raw.offset, raw.offset.saturating_add(raw.size))));
+        let sections = view.tables.sections.iter().skip(1);
+        ranges.extend(sections.filter_map(|raw| Some((raw.offset, rules::ends_at(raw)?))));
         ranges
     }
 

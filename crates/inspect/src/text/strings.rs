@@ -22,7 +22,8 @@ pub(super) fn strings(view: &View<'_>, index: usize) -> Option<Vec<String>> {
         Some((start, end)) => (entries.get(..start)?, Some(entries.get(end..)?)),
         None => (entries, None),
     };
-    let names = view.cubin.sections.get(names_index).filter(|_| names_index != index);
+    let names = view.cubin.sections.get(names_index);
+    let names = names.filter(|names| names_index != index && names.sh_type == sht::STRTAB);
     let names = names.and_then(|names| rules::strings(names.data)).unwrap_or_default();
     let mut lines = explicit(head, &names);
     if let Some(tail) = tail {

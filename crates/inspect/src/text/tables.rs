@@ -17,7 +17,7 @@ use crate::rules::{self, StringIndex};
 use crate::view::{self, View};
 use crate::words;
 
-/// A symbol table, without its null symbol.
+/// A symbol table; nothing about a null symbol that is all zero.
 pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
     let section = view.cubin.sections.get(index)?;
     let mercury = section.sh_type == sht::MERCURY_SYMTAB;
@@ -31,8 +31,7 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
     let mut lines = Vec::with_capacity(symbols.len() + 1);
     for (at, (symbol, name)) in symbols.iter().zip(names).enumerate() {
         let raw = SymbolEntry::read(section.data, SymbolEntry::SIZE * at)?;
-        if at == 0 {
-            lines.extend(null_symbol(&raw)?);
+        if at == 0 && raw == SymbolEntry::default() {
             continue;
         }
         if at == first_global {
@@ -43,7 +42,10 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
             words::word(words::SYMBOL_BINDINGS, u64::from(raw.info >> 4)),
             words::word(words::SYMBOL_TYPES, u64::from(raw.info & 15)),
         );
-        let place = place(view, &raw, symbol.section)?;
+        if at == 0 {
+            line = format!("null {line}");
+        }
+        let place = place(view, &raw, symbol.section);
         let own = raw.info & 15 == stt::SECTION && view.sections.contains(name);
         if place != if own { name.as_str() } else { "*UND*" } {
             write!(line, " in={place}").ok()?;
@@ -68,22 +70,18 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
     (!symbols.is_empty()).then_some(Body::Symbols(lines, tells_globals))
 }
 
-/// The null symbol: nothing to say when it is all zero. nvlink puts a number into its value.
-fn null_symbol(raw: &SymbolEntry) -> Option<Option<String>> {
-    let value = raw.value;
-    let usual = SymbolEntry { value, ..SymbolEntry::default() };
-    (*raw == usual).then(|| (value != 0).then(|| format!("null value={value:#x}")))
-}
-
-fn place(view: &View<'_>, raw: &SymbolEntry, section: SymbolSection) -> Option<String> {
-    Some(match section {
+/// The section of a symbol. The extended form is for indices that need it; else the number that
+/// stands in the symbol.
+fn place(view: &View<'_>, raw: &SymbolEntry, section: SymbolSection) -> String {
+    match section {
         SymbolSection::Undefined => "*UND*".to_owned(),
         SymbolSection::Absolute => "*ABS*".to_owned(),
         SymbolSection::Common => "*COMMON*".to_owned(),
-        // The extended form is used for indices that need it only.
-        SymbolSection::In(index) if (raw.section == 0xffff) != (index.0 >= 0xff00) => return None,
+        SymbolSection::In(index) if (raw.section == 0xffff) != (index.0 >= 0xff00) => {
+            format!("#{}", raw.section)
+        }
         SymbolSection::In(index) => view.section(index.0),
-    })
+    }
 }
 
 /// Relocation records.

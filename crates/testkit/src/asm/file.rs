@@ -212,7 +212,10 @@ impl<'d, 't> File<'d, 't> {
                 header.offset = keys.number("offset")?.unwrap_or(place);
                 let bytes = self.contents.get(index).map_or(0, Vec::len) as u64;
                 header.size = keys.number("size")?.unwrap_or(bytes);
-                end = header.offset.saturating_add(bytes);
+                // What has no bytes moves what follows only where it stands by the rules.
+                if bytes != 0 || keys.get("offset").is_none() {
+                    end = header.offset.saturating_add(bytes);
+                }
             }
             if end > MAX_SIZE {
                 return error(section.line, format!("the section ends at {end:#x}: too far"));
@@ -282,7 +285,9 @@ impl<'d, 't> File<'d, 't> {
         for ((header, contents), section) in
             headers.iter().zip(&self.contents).skip(1).zip(&self.document.sections)
         {
-            put(&mut out, header.offset, contents, section.line)?;
+            if !contents.is_empty() {
+                put(&mut out, header.offset, contents, section.line)?;
+            }
         }
         let mut table = Vec::new();
         headers.iter().for_each(|header| header.write(&mut table));

@@ -25,8 +25,8 @@ pub(super) struct SymbolText<'t> {
 pub(super) struct SymbolTable<'t> {
     /// Without the null symbol.
     pub(super) symbols: Vec<SymbolText<'t>>,
-    /// `st_value` of the null symbol.
-    null_value: u64,
+    /// The null symbol, where it is not all zero.
+    null: Option<SymbolText<'t>>,
     /// Index of the symbol behind the `globals` line.
     pub(super) first_global: Option<u32>,
     indices: HashMap<&'t str, u32>,
@@ -35,18 +35,19 @@ pub(super) struct SymbolTable<'t> {
 impl<'t> SymbolTable<'t> {
     pub(super) fn parse(section: &SectionText<'t>) -> Result<Self, Error> {
         let mut table = SymbolTable::default();
-        // An unnamed null symbol takes part in counting unnamed symbols.
-        table.indices.insert("\"\"", 0);
         for line in &section.body {
             let next = table.symbols.len() as u32 + 1;
             match *line.words {
                 ["globals"] if table.first_global.is_none() => table.first_global = Some(next),
-                ["null", ref rest @ ..] => {
-                    let keys = Keys::parse(line.number, rest)?;
-                    keys.only(&["value"])?;
-                    table.null_value = keys.number("value")?.unwrap_or(0);
+                ["null", binding, kind, word, ref rest @ ..] if table.is_new() => {
+                    table.null = Some(symbol(line.number, [binding, kind, word], rest)?);
+                    table.indices.insert(word, 0);
                 }
                 [binding, kind, word, ref rest @ ..] => {
+                    // An unnamed null symbol takes part in counting unnamed symbols.
+                    if table.null.is_none() {
+                        table.indices.insert("\"\"", 0);
+                    }
                     let symbol = symbol(line.number, [binding, kind, word], rest)?;
                     if table.indices.insert(word, next).is_some() {
                         let what = format!("a second '{word}' (the n-th is written NAME@n)");
@@ -60,7 +61,14 @@ impl<'t> SymbolTable<'t> {
                 }
             }
         }
+        if table.null.is_none() {
+            table.indices.insert("\"\"", 0);
+        }
         Ok(table)
+    }
+
+    fn is_new(&self) -> bool {
+        self.null.is_none() && self.symbols.is_empty()
     }
 
     /// The index that `word` names.
@@ -78,7 +86,10 @@ impl<'t> SymbolTable<'t> {
         sections: &HashMap<&str, u32>,
     ) -> Result<Vec<u8>, Error> {
         let mut out = Vec::with_capacity(SymbolEntry::SIZE * (self.symbols.len() + 1));
-        SymbolEntry { value: self.null_value, ..SymbolEntry::default() }.write(&mut out);
+        match &self.null {
+            Some(null) => null.entry(strings, sections)?.write(&mut out),
+            None => SymbolEntry::default().write(&mut out),
+        }
         for symbol in &self.symbols {
             symbol.entry(strings, sections)?.write(&mut out);
         }
@@ -112,11 +123,14 @@ impl SymbolText<'_> {
         sections: &HashMap<&str, u32>,
     ) -> Result<SymbolEntry, Error> {
         let own = (self.info & 15 == stt::SECTION).then(|| sections.get(self.word)).flatten();
-        let expected = "a section, *UND*, *ABS* or *COMMON*";
+        let expected = "a section, *UND*, *ABS*, *COMMON* or #NUMBER";
         let place = self.keys.read("in", expected, |place| match place {
             "*UND*" => Some(0),
             "*ABS*" => Some(0xfff1),
             "*COMMON*" => Some(0xfff2),
+            _ if place.starts_with('#') => {
+                u16::try_from(words::number(place.get(1..)?)?).ok().map(u32::from)
+            }
             // The index itself is in the section of extended indices.
             _ => sections.get(place).map(|&index| if index < 0xff00 { index } else { 0xffff }),
         })?;
