@@ -13,13 +13,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn new(words: Vec<String>) -> Self {
-        let split = |word: String| match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => {
-                vec![name.to_owned(), value.to_owned()]
-            }
-            _ => vec![word],
-        };
-        Self { words: words.into_iter().flat_map(split).collect() }
+        Self { words }
     }
 
     /// True if the flag was given.
@@ -31,15 +25,23 @@ impl Args {
 
     /// The value of an option, if it was given.
     pub(crate) fn option<T: FromStr>(&mut self, name: &str) -> Result<Option<T>> {
-        let Some(at) = self.words.iter().position(|word| word == name) else { return Ok(None) };
-        self.words.remove(at);
-        if at >= self.words.len() {
-            bail!("{name} needs a value");
-        }
-        let value = self.words.remove(at);
+        let joined = format!("{name}=");
+        let given = |word: &String| word == name || word.starts_with(&joined);
+        let Some(at) = self.words.iter().position(given) else { return Ok(None) };
+        let word = self.words.remove(at);
+        let value = match word.strip_prefix(&joined) {
+            Some(value) => value.to_owned(),
+            None if at < self.words.len() => self.words.remove(at),
+            None => bail!("{name} needs a value"),
+        };
         let parsed =
             value.parse().ok().with_context(|| format!("{name}: '{value}' makes no sense"))?;
         Ok(Some(parsed))
+    }
+
+    /// All words as they are.
+    pub(crate) fn verbatim(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.words)
     }
 
     /// What is left, as operands.

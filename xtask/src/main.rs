@@ -3,8 +3,11 @@
 //! In: the name of a task and its options. Out: its report and, when something is wrong, a failing exit code.
 
 mod args;
+mod bench;
 mod corpus;
+mod measure;
 mod oracle;
+mod scale;
 mod workspace;
 
 use args::Args;
@@ -17,6 +20,9 @@ type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+    ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
+    ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
+    ("measure", measure::run, "(used by bench) run a command, print wall ns, CPU us, peak KiB"),
 ];
 
 fn main() -> ExitCode {

@@ -22,7 +22,8 @@ pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     if expected == actual {
         return None;
     }
-    let own = own_note(expected).filter(|own| own_note(actual).as_ref() == Some(own)).unwrap_or(0..0);
+    let own =
+        own_note(expected).filter(|own| own_note(actual).as_ref() == Some(own)).unwrap_or(0..0);
     let same = |at: usize| own.contains(&at) || expected.get(at) == actual.get(at);
     let first = (0..expected.len().max(actual.len())).find(|&at| !same(at))?;
     Some(in_sections(expected, actual).unwrap_or_else(|| {
@@ -38,7 +39,11 @@ fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
     };
     let length = theirs.len().max(ours.len());
     if let Some(at) = (0..length).find(|&at| names(&theirs, at) != names(&ours, at)) {
-        return Some(format!("section list: '{}' instead of '{}'", names(&ours, at), names(&theirs, at)));
+        return Some(format!(
+            "section list: '{}' instead of '{}'",
+            names(&ours, at),
+            names(&theirs, at)
+        ));
     }
     let mut first = None;
     let mut differing = Vec::new();
@@ -54,7 +59,9 @@ fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
         } else {
             format!(", size {:#x} instead of {:#x}", ours.len(), theirs.len())
         };
-        first.get_or_insert_with(|| format!("{}+{at:#x}: {}{sizes}", text(name), values(&theirs, &ours, at)));
+        first.get_or_insert_with(|| {
+            format!("{}+{at:#x}: {}{sizes}", text(name), values(&theirs, &ours, at))
+        });
     }
     differing.dedup();
     Some(format!("{}; sections that differ: {}", first?, differing.join(" ")))
@@ -85,7 +92,16 @@ fn text(name: &[u8]) -> String {
 /// class are likely to have one cause.
 pub fn class(what: &str) -> String {
     let head = what.split(['+', ':', '\'']).next().unwrap_or_default().trim();
-    for prefix in [".rela.text", ".rel.text", ".rel.nv.constant", ".rela.nv.constant", ".nv.constant", ".nv.info.", ".nv.shared", ".text"] {
+    for prefix in [
+        ".rela.text",
+        ".rel.text",
+        ".rel.nv.constant",
+        ".rela.nv.constant",
+        ".nv.constant",
+        ".nv.info.",
+        ".nv.shared",
+        ".text",
+    ] {
         if head.starts_with(prefix) {
             return prefix.to_owned();
         }
@@ -215,7 +231,10 @@ mod tests {
     fn later_notes_and_code_may_not() {
         let a = cubin(b"theirs..", b"same", b"code");
         let note = cubins(&a, &cubin(b"ours....", b"Same", b"code")).expect("note differs");
-        assert_eq!(note, ".note.nv.tkinfo+0x38: 53 instead of 73; sections that differ: .note.nv.tkinfo");
+        assert_eq!(
+            note,
+            ".note.nv.tkinfo+0x38: 53 instead of 73; sections that differ: .note.nv.tkinfo"
+        );
         let code = cubins(&a, &cubin(b"theirs..", b"same", b"coXe")).expect("code differs");
         assert_eq!(code, ".text.k+0x2: 58 instead of 64; sections that differ: .text.k");
         assert_eq!(class(&code), ".text");

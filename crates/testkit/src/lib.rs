@@ -5,3 +5,4 @@ pub mod compare;
 pub mod generate;
 pub mod oracle;
 pub mod reduce;
+pub mod scale;

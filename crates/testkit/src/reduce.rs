@@ -4,7 +4,8 @@
 //! test holds. Guaranteed: the result passes the test, and no single further step of the list below does.
 
 use crate::generate::model::{
-    Debug, Function, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind, Type, Unit,
+    Debug, Function, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind, Type,
+    Unit,
 };
 use std::collections::BTreeSet;
 
@@ -13,8 +14,16 @@ type Step = fn(&Program, usize) -> Option<Program>;
 
 /// Coarse steps first: they make the later ones cheap.
 const STEPS: &[Step] = &[
-    drop_unit, drop_link_option, drop_symbol, drop_item, drop_statement, unwrap_statement, simplify_unit,
-    simplify_statement, simplify_item, simplify_symbol,
+    drop_unit,
+    drop_link_option,
+    drop_symbol,
+    drop_item,
+    drop_statement,
+    unwrap_statement,
+    simplify_unit,
+    simplify_statement,
+    simplify_item,
+    simplify_symbol,
 ];
 
 /// Shrinks `program` as long as `test` accepts the result. `test` is not called for `program` itself.
@@ -123,9 +132,11 @@ fn drop_item(program: &Program, n: usize) -> Option<Program> {
 }
 
 fn nth_item(program: &Program, n: usize) -> Option<(usize, usize)> {
-    let places = program.units.iter().enumerate().flat_map(|(unit, content)| {
-        (0..content.items.len()).map(move |item| (unit, item))
-    });
+    let places = program
+        .units
+        .iter()
+        .enumerate()
+        .flat_map(|(unit, content)| (0..content.items.len()).map(move |item| (unit, item)));
     places.into_iter().nth(n)
 }
 
@@ -194,7 +205,9 @@ fn simplify_statement(program: &Program, n: usize) -> Option<Program> {
             Stmt::Doubles(n) => Stmt::Doubles((n / 2).max(1)),
             Stmt::Switch(n) => Stmt::Switch((n / 2).max(5)),
             Stmt::Barrier(n) => Stmt::Barrier(n / 2),
-            Stmt::CallTable { table, signature, .. } => Stmt::CallTable { table, index: 0, signature },
+            Stmt::CallTable { table, signature, .. } => {
+                Stmt::CallTable { table, index: 0, signature }
+            }
             other => other,
         }]
     })
@@ -284,11 +297,15 @@ mod tests {
         for seed in 0..40 {
             let program = generate(seed, Wish { family: family("mixed"), arch: None });
             let test = |program: &Program| {
-                let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(|item| match item {
-                    Item::Function(function) => Some(&function.body),
-                    _ => None,
-                });
-                bodies.any(|body| body.iter().any(|stmt| stmt.any(&|stmt| matches!(stmt, Stmt::Barrier(_)))))
+                let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(
+                    |item| match item {
+                        Item::Function(function) => Some(&function.body),
+                        _ => None,
+                    },
+                );
+                bodies.any(|body| {
+                    body.iter().any(|stmt| stmt.any(&|stmt| matches!(stmt, Stmt::Barrier(_))))
+                })
             };
             if !test(&program) {
                 continue;

@@ -1,0 +1,293 @@
+//! Large link inputs for benchmarks, made in a second.
+//!
+//! In: a [`Case`] and the reference compiler. Out: a folder of cubins. Guaranteed: every cubin is byte for byte what
+//! ptxas would make of its own source, because it is a clone of a compiled template in which only symbol names of the
+//! same length were exchanged: no offset in the file moves.
+
+mod template;
+
+use crate::oracle::Oracle;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use template::{Role, Template};
+
+/// Numbers that describe one set of inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it stresses.
+    pub what: &'static str,
+    /// Number of files.
+    pub modules: usize,
+    /// Functions per file.
+    pub functions: usize,
+    /// About this many bytes of code per function.
+    pub code: usize,
+    /// Relocations against variables per function; every access makes two.
+    pub relocations: usize,
+    /// Variables per file.
+    pub globals: usize,
+    /// Calls per function into other files.
+    pub calls: usize,
+    /// Files that a file calls into.
+    pub fan: usize,
+    /// Files that call nobody; for layers the width of a row.
+    pub leaves: usize,
+    /// Who calls whom.
+    pub graph: Graph,
+    /// Percentage of functions that nobody calls.
+    pub dead_pc: usize,
+    /// Kernels per file; with 0 only the first file has one.
+    pub kernels: usize,
+    /// Bytes of shared memory per kernel.
+    pub shared: usize,
+    /// Entries of a table of function addresses per file.
+    pub table: usize,
+    /// Has a local function per file.
+    pub local: bool,
+    /// Debug information.
+    pub debug: Debug,
+}
+
+/// Which file calls which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Graph {
+    /// No calls between files.
+    None,
+    /// File i calls files i+1 to i+fan.
+    Chain,
+    /// File i calls files fan·i+1 to fan·i+fan.
+    Tree,
+    /// Every file calls some of the leaves.
+    Library,
+    /// Rows of `leaves` files; each calls `fan` of the next row.
+    Layers,
+}
+
+/// Debug information of the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// None.
+    Off,
+    /// Line tables.
+    Lines,
+    /// Full DWARF, from CUDA C++ by nvcc -G.
+    Full,
+}
+
+const USUAL: Case = Case {
+    name: "",
+    what: "",
+    modules: 1,
+    functions: 10,
+    code: 1024,
+    relocations: 4,
+    globals: 4,
+    calls: 1,
+    fan: 1,
+    leaves: 1,
+    graph: Graph::Chain,
+    dead_pc: 0,
+    kernels: 1,
+    shared: 64,
+    table: 2,
+    local: true,
+    debug: Debug::Off,
+};
+
+/// Many files that call each other like a tree.
+const TREE: Case = Case { calls: 2, fan: 2, leaves: 4, graph: Graph::Tree, ..USUAL };
+
+/// Functions with hardly any code.
+const MINIMAL: Case = Case {
+    functions: 1,
+    code: 128,
+    relocations: 0,
+    globals: 0,
+    table: 0,
+    local: false,
+    shared: 0,
+    ..USUAL
+};
+
+/// Every path through the rows is another call path.
+const ROWS: Case =
+    Case { calls: 4, fan: 4, leaves: 4, graph: Graph::Layers, kernels: 0, ..MINIMAL };
+
+/// The benchmark suite.
+pub const CASES: &[Case] = &[
+    Case { name: "tiny", what: "one file: start-up", ..USUAL },
+    Case { name: "many1000", what: "1000 files", modules: 1000, ..TREE },
+    Case { name: "many3000", what: "3000 files", modules: 3000, ..TREE },
+    Case {
+        name: "deepchain",
+        what: "call depth 1000, a kernel at every level",
+        modules: 1000,
+        ..MINIMAL
+    },
+    Case { name: "paths14", what: "14 rows of 4: 4^14 call paths", modules: 56, ..ROWS },
+    Case { name: "paths40", what: "40 rows of 4: 4^40 call paths", modules: 160, ..ROWS },
+    Case {
+        name: "relocs",
+        what: "a million relocations",
+        modules: 100,
+        code: 256,
+        relocations: 1000,
+        globals: 1000,
+        graph: Graph::None,
+        ..USUAL
+    },
+    Case {
+        name: "bigcode",
+        what: "a gigabyte of code",
+        modules: 1000,
+        functions: 16,
+        code: 65536,
+        graph: Graph::Library,
+        leaves: 8,
+        ..USUAL
+    },
+    Case {
+        name: "debug_g",
+        what: "full debug information, 300 files",
+        modules: 300,
+        debug: Debug::Full,
+        ..TREE
+    },
+    Case {
+        name: "lineinfo",
+        what: "line tables, 300 files",
+        modules: 300,
+        debug: Debug::Lines,
+        ..TREE
+    },
+    Case {
+        name: "xindex",
+        what: "more sections than 16 bits count",
+        modules: 400,
+        functions: 100,
+        code: 128,
+        relocations: 2,
+        globals: 2,
+        graph: Graph::Library,
+        table: 0,
+        shared: 0,
+        ..USUAL
+    },
+    Case {
+        name: "dead",
+        what: "nine of ten functions are dead",
+        modules: 300,
+        functions: 40,
+        code: 512,
+        graph: Graph::Library,
+        leaves: 4,
+        dead_pc: 90,
+        ..USUAL
+    },
+];
+
+/// The case of that name.
+pub fn case(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
+
+/// Files of a case, in link order.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Names inside the folder.
+    pub files: Vec<String>,
+    /// Their size together.
+    pub bytes: u64,
+}
+
+impl Case {
+    /// Modules that module `index` calls; none for a leaf.
+    fn callees(&self, index: usize) -> Vec<usize> {
+        let (count, fan) = (self.modules, self.fan);
+        if self.graph == Graph::None || fan == 0 || count == 1 {
+            return Vec::new();
+        }
+        let leaves = (count - 1).min(fan.max(self.leaves));
+        let first_leaf = count - leaves;
+        if index >= first_leaf {
+            return Vec::new();
+        }
+        let wanted = |k: usize| match self.graph {
+            Graph::None => index,
+            Graph::Chain => index + 1 + k,
+            Graph::Tree => fan * index + 1 + k,
+            Graph::Library => first_leaf + (index * fan + k) % leaves,
+            Graph::Layers => (index / leaves + 1) * leaves + (index + k) % leaves,
+        };
+        (0..fan)
+            .map(wanted)
+            .map(|callee| if callee < count { callee } else { first_leaf + callee % leaves })
+            .collect()
+    }
+
+    fn role(&self, index: usize) -> Role {
+        match (index, self.callees(index).is_empty()) {
+            (0, leaf) => Role::Root { leaf },
+            (_, true) => Role::Leaf,
+            (_, false) => Role::Middle,
+        }
+    }
+}
+
+/// Makes the files of `case` for `arch` in `dir`.
+///
+/// # Errors
+/// When the compiler fails or a file cannot be written.
+pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<Inputs> {
+    fs::create_dir_all(dir)?;
+    let mut templates: Vec<Template> = Vec::new();
+    let mut inputs = Inputs { files: Vec::with_capacity(case.modules), bytes: 0 };
+    for index in 0..case.modules {
+        let role = case.role(index);
+        let at = match templates.iter().position(|template| template.role == role) {
+            Some(at) => at,
+            None => {
+                templates.push(Template::compile(oracle, case, role, arch, dir)?);
+                templates.len() - 1
+            }
+        };
+        let bytes = templates[at].clone_for(index, &case.callees(index));
+        let name = format!("m{index:06}.cubin");
+        let path: PathBuf = dir.join(&name);
+        fs::write(&path, &bytes).with_context(|| path.display().to_string())?;
+        inputs.bytes += bytes.len() as u64;
+        inputs.files.push(name);
+    }
+    Ok(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_go_forward_so_that_graphs_end() {
+        for case in CASES {
+            for index in 0..case.modules {
+                for callee in case.callees(index) {
+                    assert!(
+                        callee > index && callee < case.modules,
+                        "{} {index} {callee}",
+                        case.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_as_wide_and_deep_as_named() {
+        let rows = case("paths14").expect("a case");
+        assert_eq!(rows.modules / rows.leaves, 14);
+        assert_eq!(rows.callees(5), [9, 10, 11, 8]);
+        assert!(rows.callees(52).is_empty());
+    }
+}
