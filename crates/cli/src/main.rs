@@ -1,1 +1,48 @@
-fn main() {}
+//! The command `culd`: arguments in, exit status out. Everything else is in the driver.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use culd_driver::{Outcome, Request, parse, run};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let program = args.next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or("culd").to_owned();
+    let outcome = match parse(&args.collect::<Vec<_>>()) {
+        Ok(Request::Print(text)) => {
+            // A closed pipe is the reader's choice, no error of ours.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Request::Link(options)) => {
+            if options.trace {
+                trace();
+            }
+            run(&options)
+        }
+        Err(error) => Outcome::from(error),
+    };
+    print(&program, &outcome);
+    ExitCode::from(outcome.status)
+}
+
+fn print(program: &str, outcome: &Outcome) {
+    let mut text = String::new();
+    for line in &outcome.lines {
+        text.push_str(&line.show(program));
+        text.push('\n');
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Prints spans with their times as they close.
+fn trace() {
+    use tracing_subscriber::fmt::format::FmtSpan;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter("debug")
+        .with_span_events(FmtSpan::CLOSE)
+        .init();
+}

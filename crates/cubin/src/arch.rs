@@ -25,6 +25,8 @@ pub struct Arch {
     /// Bytes of shared memory per block that the system keeps for itself in front of the
     /// program's own.
     pub reserved_shared: u64,
+    /// The most bytes of its own that a block may declare statically.
+    pub shared_limit: u64,
     /// True where files carry `.nv.compat`.
     pub has_compat: bool,
     /// True where `sh_info` of code holds the register count in bits 24-31.
@@ -48,6 +50,7 @@ const fn row(
         accepts,
         flavour,
         reserved_shared: if since_90 { 0x400 } else { 0 },
+        shared_limit: if accelerated { 0x38c00 } else { 0xc000 },
         has_compat: since_90,
         registers_in_text_info: !since_90,
     }

@@ -1,1 +1,183 @@
-//! Stub.
+//! The cubin linker: bytes in, bytes out.
+//!
+//! In: the bytes of relocatable cubins and [`LinkOptions`]. Out: [`Outcome`]: the linked cubin,
+//! equal to nvlink's byte for byte (its tool record aside), or what is wrong with the inputs.
+//! Guaranteed: no I/O, no globals, no printing; the result depends on the inputs' order, names
+//! and bytes and on the options only, not on threads, paths or the machine.
+//!
+//! [`link`] below is the table of contents: one phase after the other, each in a module of its
+//! own that says what comes in and what goes out.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod banks;
+mod callgraph;
+mod clash;
+mod content;
+mod diag;
+mod draft;
+mod finish;
+mod graph;
+mod id;
+mod image;
+mod layout;
+mod merge;
+mod names;
+mod notes;
+mod objects;
+mod options;
+mod relocs;
+mod report;
+mod session;
+mod shared;
+mod sort;
+mod symbols;
+mod synth;
+mod textures;
+
+pub use crate::diag::{Diagnostic, Message, Severity};
+pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
+pub use crate::report::{EntryReport, Report};
+pub use crate::session::Session;
+
+use crate::attributes::Attributes;
+use crate::callgraph::CallGraph;
+use crate::content::Maker;
+use crate::diag::{Diagnostics, Failed};
+use crate::finish::Program;
+use crate::image::Writer;
+use crate::layout::Order;
+use crate::names::Names;
+use crate::objects::Objects;
+use crate::relocs::Resolver;
+use crate::symbols::Symbols;
+
+/// One input: a relocatable cubin and the name that messages give it.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'d> {
+    /// As given on the command line.
+    pub name: &'d str,
+    /// The whole file.
+    pub bytes: &'d [u8],
+}
+
+/// What came of a link.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The linked cubin; `None` when there was an error.
+    pub image: Option<Vec<u8>>,
+    /// All lines in order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Sizes for `-v`; `None` when the inputs could not be merged.
+    pub report: Option<Report>,
+}
+
+/// Links `inputs` in the order given.
+pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Outcome {
+    let mut diags = Diagnostics::default();
+    let mut report = None;
+    let image = run(session, inputs, options, &mut diags, &mut report).ok();
+    Outcome { image, diagnostics: diags.into_lines(), report }
+}
+
+fn run(
+    session: &Session,
+    inputs: &[Input<'_>],
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+    report: &mut Option<Report>,
+) -> Result<Vec<u8>, Failed> {
+    let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
+    let phase = |name: &'static str| tracing::debug_span!("phase", name).entered();
+
+    // Every file is checked before the first is merged: nvlink tells the first bad one only.
+    let span = phase("objects");
+    let objects = Objects::parse(session, inputs, options, diags)?;
+    drop(span);
+
+    // Which definition counts. Below this line no name clashes.
+    let span = phase("symbols");
+    let mut names = Names::new();
+    let symbols = Symbols::resolve(&objects, options, &mut names, diags)?;
+    drop(span);
+
+    // Who is alive. Below this line no function joins or leaves the program.
+    let span = phase("callgraph");
+    let graph = CallGraph::build(&objects, &symbols, &mut names);
+    drop(span);
+
+    // All files in one draft. Below this line no input adds a section or a symbol.
+    let span = phase("merge");
+    let mut merged = merge::merge(&objects, &symbols, &graph, names, options);
+    let made = synth::add_sections(&mut merged, &graph);
+    drop(span);
+
+    // Data that belongs to no one file. Below this line every variable has its place.
+    let span = phase("data");
+    let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
+    let slots = textures::lay_out(&objects, &symbols, &graph, &mut merged);
+    drop(span);
+
+    let span = phase("attributes");
+    let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
+    drop(span);
+
+    // Everything that is wrong with the program as a whole, told at once.
+    let program = Program {
+        objects: &objects,
+        symbols: &symbols,
+        graph: &graph,
+        merged: &merged,
+        attributes: &attributes,
+        options,
+    };
+    let compat = merged.fixed.compat.map(|_| notes::compat(&objects, options, diags));
+    program.check(diags);
+    *report = Some(Report::build(&program, &slots));
+    diags.check()?;
+
+    let span = phase("relocations");
+    let resolver = Resolver {
+        objects: &objects,
+        symbols: &symbols,
+        graph: &graph,
+        merged: &merged,
+        shared: &shared,
+        slots: &slots,
+    };
+    let relocated = relocs::resolve(session, &resolver, diags)?;
+    drop(span);
+
+    // Order, then contents that name symbols by index, then offsets.
+    let span = phase("layout");
+    synth::drop_empty(&mut merged, &graph, &made, &attributes, &relocated);
+    let order = Order::new(&merged.draft);
+    let maker = Maker {
+        graph: &graph,
+        merged: &merged,
+        attributes: &attributes,
+        relocated: &relocated,
+        slots: &slots,
+        order: &order,
+    };
+    let mut contents = synth::contents(&maker, &made);
+    contents[merged.fixed.tkinfo] = Some(notes::tkinfo(&objects, options));
+    contents[merged.fixed.cuinfo] = Some(notes::cuinfo(&objects, options));
+    if let Some(section) = merged.fixed.compat {
+        contents[section] = compat;
+    }
+    synth::set_sizes(&mut merged.draft, &contents);
+    // Below this line no section changes size.
+    let layout = order.place(&merged.draft);
+    drop(span);
+
+    let _span = phase("image");
+    let writer = Writer {
+        merged: &merged,
+        layout: &layout,
+        contents: &contents,
+        relocated: &relocated,
+        options,
+    };
+    Ok(writer.write(session))
+}

@@ -1,0 +1,169 @@
+//! One link from options to output file.
+
+use culd_cubin::arch::Arch;
+use culd_cubin::note::ToolRecord;
+use culd_link::{Diagnostic, Input, LinkOptions, Message, Session, Severity, link};
+use thiserror::Error;
+
+use crate::files::{self, Bytes};
+use crate::options::{Options, UsageError};
+
+/// One line for the user, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it says.
+    pub text: String,
+}
+
+impl Line {
+    /// The line as the program `program` prints it, with nvlink's padding.
+    pub fn show(&self, program: &str) -> String {
+        let severity = match self.severity {
+            Severity::Info => "info   ",
+            Severity::Warning => "warning",
+            Severity::Error => "error  ",
+            Severity::Fatal => "fatal  ",
+        };
+        format!("{program} {severity} : {}", self.text)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// 0, 1 after a fatal line, 255 after errors.
+    pub status: u8,
+    /// What to print to standard error.
+    pub lines: Vec<Line>,
+}
+
+/// What goes wrong around a link. Texts are nvlink's where it has them.
+#[derive(Debug, Error)]
+enum FileError {
+    #[error("Could not open input file '{0}'")]
+    Open(String),
+    #[error("Could not open output file '{path}': {error}")]
+    Output { path: String, error: std::io::Error },
+    #[error("Could not start {threads} threads: {error}")]
+    Threads { threads: usize, error: String },
+    #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
+    Redefined(&'static str),
+    #[error("Input file '{0}' is empty and was ignored")]
+    Empty(String),
+}
+
+/// The lines of a run.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<Line>,
+    suffix: String,
+}
+
+impl Lines {
+    fn push(&mut self, severity: Severity, text: impl ToString) {
+        let text = format!("{}{}", text.to_string(), self.suffix);
+        self.lines.push(Line { severity, text });
+    }
+
+    fn worst(&self) -> Option<Severity> {
+        self.lines.iter().map(|line| line.severity).max()
+    }
+
+    fn end(self) -> Outcome {
+        let status = match self.worst() {
+            Some(Severity::Fatal) => 1,
+            Some(Severity::Error) => 255,
+            _ => 0,
+        };
+        Outcome { status, lines: self.lines }
+    }
+}
+
+impl From<UsageError> for Outcome {
+    fn from(error: UsageError) -> Self {
+        let line = Line { severity: Severity::Fatal, text: error.to_string() };
+        Outcome { status: 1, lines: vec![line] }
+    }
+}
+
+/// Links as `options` say and writes the output.
+pub fn run(options: &Options) -> Outcome {
+    let Some(arch) = options.arch else { return UsageError::NoArch.into() };
+    let Some(output) = &options.output else { return UsageError::NoOutput.into() };
+    let suffix =
+        if options.report_arch { format!(" (target: {})", arch.name) } else { String::new() };
+    let mut lines = Lines { lines: Vec::new(), suffix };
+    for name in options.redefined() {
+        lines.push(Severity::Warning, FileError::Redefined(name));
+    }
+    let session = match Session::with_threads(options.threads) {
+        Ok(session) => session,
+        Err(error) => {
+            let (threads, error) = (options.threads, error.to_string());
+            lines.push(Severity::Fatal, FileError::Threads { threads, error });
+            return lines.end();
+        }
+    };
+    let Some(files) = read_inputs(options, &mut lines) else { return lines.end() };
+    let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
+    let link_options = link_options(options, arch);
+    let outcome = link(&session, &inputs, &link_options);
+    print_diagnostics(options, outcome.diagnostics, &mut lines);
+    if let Some(report) = outcome.report.filter(|_| options.verbose) {
+        report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));
+    }
+    let clean = lines.worst() < Some(Severity::Error);
+    if let Some(image) = outcome.image.filter(|_| clean)
+        && let Err(error) = files::write(output, &image)
+    {
+        let path = output.clone();
+        lines.push(Severity::Fatal, FileError::Output { path, error });
+    }
+    lines.end()
+}
+
+fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
+    let tool = ToolRecord {
+        object: String::new(),
+        tool: "culd".to_owned(),
+        release: format!("culd {}", crate::VERSION),
+        build: "follows nvlink 13.0.88".to_owned(),
+        options: options.normalised(),
+    };
+    let mut link_options = LinkOptions::new(arch, tool);
+    link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
+    link_options
+}
+
+/// All inputs, or `None` after a fatal line.
+fn read_inputs<'o>(options: &'o Options, lines: &mut Lines) -> Option<Vec<(&'o str, Bytes)>> {
+    let mut files = Vec::with_capacity(options.inputs.len());
+    for path in &options.inputs {
+        match files::read(path) {
+            Ok(bytes) if bytes.is_empty() => {
+                lines.push(Severity::Warning, FileError::Empty(path.clone()));
+            }
+            Ok(bytes) => files.push((path.as_str(), bytes)),
+            Err(_) => {
+                lines.push(Severity::Fatal, FileError::Open(path.clone()));
+                return None;
+            }
+        }
+    }
+    Some(files)
+}
+
+/// Turns the linker's lines into printed ones, as the options about warnings ask.
+fn print_diagnostics(options: &Options, diagnostics: Vec<Diagnostic>, lines: &mut Lines) {
+    for Diagnostic { severity, message } in diagnostics {
+        let optional =
+            matches!(message, Message::StackSizeUnknown { .. } | Message::MissingIsaClass { .. });
+        if optional && options.disable_infos {
+            continue;
+        }
+        let error = severity == Severity::Warning && options.warnings_are_errors;
+        lines.push(if error { Severity::Error } else { severity }, message);
+    }
+}

@@ -1,0 +1,287 @@
+//! Phase 8: attributes of functions, and what entries take over from the functions they reach.
+//!
+//! In: the merged draft, the call graph. Out: [`Attributes`]: the final contents of `.nv.info`
+//! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
+
+mod propagate;
+
+use culd_cubin::attr::{Record, code, format};
+use culd_cubin::{SymbolIndex, SymbolSection};
+
+use crate::callgraph::CallGraph;
+use crate::diag::{Diagnostics, Failed, Message};
+use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId};
+use crate::merge::{FileRecord, Merged, Placed};
+use crate::objects::Objects;
+use crate::symbols::Symbols;
+
+/// One attribute of a function on its way to the output.
+#[derive(Debug, Clone)]
+pub(crate) enum Attribute<'d> {
+    /// Passed on as it is.
+    Record(Record<'d>),
+    /// PARAM_CBANK: the bank's section symbol, and the rest of the payload.
+    ParameterBank { symbol: OutSymbolId, rest: &'d [u8] },
+    /// EXTERNS: functions that the program leaves undefined, and entries.
+    Externs(Vec<OutSymbolId>),
+    /// A number in one of the formats.
+    Number { format: u8, code: u8, value: u32 },
+    /// Bytes collected from several functions.
+    Bytes { code: u8, bytes: Vec<u8> },
+}
+
+impl Attribute<'_> {
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Attribute::Record(record) => record.code,
+            Attribute::ParameterBank { .. } => code::PARAM_CBANK,
+            Attribute::Externs(_) => code::EXTERNS,
+            Attribute::Number { code, .. } | Attribute::Bytes { code, .. } => *code,
+        }
+    }
+
+    fn number(&self) -> u32 {
+        match self {
+            Attribute::Record(record) => record.number(),
+            Attribute::Number { value, .. } => *value,
+            _ => 0,
+        }
+    }
+
+    /// The same attribute with another value, in the format it has.
+    fn with_number(&self, value: u32) -> Self {
+        let format = match self {
+            Attribute::Record(record) => record.format,
+            Attribute::Number { format, .. } => *format,
+            _ => format::SIZED,
+        };
+        Attribute::Number { format, code: self.code(), value }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Attribute::Record(record) => record.payload,
+            Attribute::Bytes { bytes, .. } => bytes,
+            _ => &[],
+        }
+    }
+
+    /// Appends the record; `index` gives the output index of a symbol.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, index: &impl Fn(OutSymbolId) -> u32) {
+        let mut sized = |code: u8, len: usize| {
+            out.extend_from_slice(&[format::SIZED, code]);
+            out.extend_from_slice(&(len as u16).to_le_bytes());
+        };
+        match self {
+            Attribute::Record(record) => record.write(out),
+            Attribute::ParameterBank { symbol, rest } => {
+                sized(code::PARAM_CBANK, 4 + rest.len());
+                out.extend_from_slice(&index(*symbol).to_le_bytes());
+                out.extend_from_slice(rest);
+            }
+            Attribute::Externs(functions) => {
+                sized(code::EXTERNS, 4 * functions.len());
+                for &function in functions {
+                    out.extend_from_slice(&index(function).to_le_bytes());
+                }
+            }
+            Attribute::Number { format: format::SIZED, code, value } => {
+                sized(*code, 4);
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            Attribute::Number { format, code, value } => {
+                out.extend_from_slice(&[*format, *code]);
+                out.extend_from_slice(&(*value as u16).to_le_bytes());
+            }
+            Attribute::Bytes { code, bytes } => {
+                sized(*code, bytes.len());
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Attribute::Externs(functions) if functions.is_empty())
+    }
+}
+
+/// A record of the output's `.nv.info`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FileAttribute<'d> {
+    About { code: u8, function: OutSymbolId, number: u32 },
+    Record(Record<'d>),
+}
+
+impl FileAttribute<'_> {
+    /// Appends the record; `index` gives the output index of a symbol.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, index: &impl Fn(OutSymbolId) -> u32) {
+        match *self {
+            FileAttribute::Record(record) => record.write(out),
+            FileAttribute::About { code, function, number } => {
+                out.extend_from_slice(&[format::SIZED, code, 8, 0]);
+                out.extend_from_slice(&index(function).to_le_bytes());
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// What is known about an entry at the end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryFacts {
+    /// Registers that its call tree needs.
+    pub(crate) registers: u32,
+    /// Bytes of stack that it needs at least; `None` when recursion can be reached.
+    pub(crate) stack: Option<u32>,
+}
+
+/// Final attributes.
+pub(crate) struct Attributes<'d> {
+    /// Records of `.nv.info` in output order, without the stack sizes of entries, which follow
+    /// in the order of symbols.
+    pub(crate) file: Vec<FileAttribute<'d>>,
+    /// Attributes by function; functions without an attribute section have none.
+    pub(crate) functions: IdVec<NodeId, Vec<Attribute<'d>>>,
+    /// By place in [`CallGraph::entries`].
+    pub(crate) entries: Vec<EntryFacts>,
+    /// Registers of each function itself.
+    pub(crate) registers: IdVec<NodeId, u32>,
+}
+
+impl<'d> Attributes<'d> {
+    pub(crate) fn build(
+        objects: &Objects<'d>,
+        symbols: &Symbols,
+        graph: &CallGraph,
+        merged: &Merged<'d>,
+        diags: &mut Diagnostics,
+    ) -> Result<Self, Failed> {
+        let numbers = Numbers::collect(graph, merged);
+        let entries = numbers.entry_facts(graph);
+        let mut functions = IdVec::filled(Vec::new(), graph.nodes.len());
+        for &node in &merged.info_order {
+            functions[node] = read(objects, symbols, merged, node);
+        }
+        let repeated = |list: &Vec<Attribute<'_>>| {
+            list.iter().filter(|attribute| attribute.code() == code::CRS_STACK_SIZE).count() > 1
+        };
+        if functions.values().any(repeated) {
+            return Err(diags.fatal(Message::Internal { what: "conflicting crs_stack attribute" }));
+        }
+        propagate::propagate(graph, merged, &mut functions);
+        functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
+        let file = numbers.file_records(graph, merged, &entries);
+        Ok(Attributes { file, functions, entries, registers: numbers.registers })
+    }
+
+    /// The first attribute `code` of a function as a number.
+    pub(crate) fn number(&self, node: NodeId, code: u8) -> Option<u32> {
+        self.functions[node].iter().find(|a| a.code() == code).map(Attribute::number)
+    }
+}
+
+/// The attributes of a function: its own records, last first, with output symbols.
+fn read<'d>(
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    merged: &Merged<'d>,
+    node: NodeId,
+) -> Vec<Attribute<'d>> {
+    let Some(source) = merged.function_infos[node] else { return Vec::new() };
+    let object = &objects[source.object];
+    let records = object.info_records(source.input);
+    let attribute = |record: &Record<'d>| {
+        Some(match record.code {
+            // EIATTR 0 is an error marker that nvlink leaves out.
+            0 => return None,
+            code::PARAM_CBANK if record.format == format::SIZED => {
+                let symbol = SymbolIndex(record.word(0)?);
+                let symbol = section_symbol(objects, merged, source.object, symbol)?;
+                Attribute::ParameterBank { symbol, rest: record.payload.get(4..)? }
+            }
+            code::EXTERNS if record.format == format::SIZED => {
+                let words = record.words().map(SymbolIndex);
+                let out =
+                    words.filter_map(|word| merged.out_symbol(symbols.of(source.object, word)?));
+                Attribute::Externs(out.filter(|&out| is_open(merged, out)).collect())
+            }
+            _ => Attribute::Record(*record),
+        })
+    };
+    records.iter().rev().filter_map(attribute).collect()
+}
+
+/// EXTERNS keep what is undefined, and entries: a launched kernel stays external.
+fn is_open(merged: &Merged<'_>, out: OutSymbolId) -> bool {
+    let symbol = &merged.draft.symbols[out];
+    symbol.section.is_none() || symbol.is_entry()
+}
+
+fn section_symbol(
+    objects: &Objects<'_>,
+    merged: &Merged<'_>,
+    object: ObjectId,
+    symbol: SymbolIndex,
+) -> Option<OutSymbolId> {
+    let SymbolSection::In(section) = objects[object].symbol(symbol).section else { return None };
+    match merged.placed(object, section) {
+        Placed::At { section, .. } => merged.draft.sections[section].symbol,
+        _ => None,
+    }
+}
+
+/// Frame sizes and register counts by function.
+struct Numbers {
+    frames: IdVec<NodeId, u32>,
+    registers: IdVec<NodeId, u32>,
+}
+
+impl Numbers {
+    fn collect(graph: &CallGraph, merged: &Merged<'_>) -> Self {
+        let mut numbers = Numbers {
+            frames: IdVec::filled(0, graph.nodes.len()),
+            registers: IdVec::filled(0, graph.nodes.len()),
+        };
+        for record in &merged.file_records {
+            let FileRecord::About { code, function, number } = *record else { continue };
+            let program = merged.draft.symbols[function].program;
+            let Some(node) = program.and_then(|program| graph.node(program)) else { continue };
+            match code {
+                code::FRAME_SIZE => numbers.frames[node] = number,
+                code::REGCOUNT => numbers.registers[node] = number,
+                _ => {}
+            }
+        }
+        numbers
+    }
+
+    fn entry_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
+        let registers = graph.fold(0, |node| self.registers[node], |a, b| *a.max(b));
+        let stack = graph.longest(|node| self.frames[node]);
+        let facts =
+            |&entry: &NodeId| EntryFacts { registers: registers[entry], stack: stack[entry] };
+        graph.entries().iter().map(facts).collect()
+    }
+
+    /// `.nv.info`: last read first, with the register counts of entries raised.
+    fn file_records<'d>(
+        &self,
+        graph: &CallGraph,
+        merged: &Merged<'d>,
+        entries: &[EntryFacts],
+    ) -> Vec<FileAttribute<'d>> {
+        let mut raised: IdVec<OutSymbolId, Option<u32>> =
+            IdVec::filled(None, merged.draft.symbols.len());
+        for (&entry, facts) in graph.entries().iter().zip(entries) {
+            raised[merged.function(graph, entry)] = Some(facts.registers);
+        }
+        let record = |record: &FileRecord<'d>| match *record {
+            FileRecord::Other(record) => FileAttribute::Record(record),
+            FileRecord::About { code, function, number } => {
+                let raised = raised[function].filter(|_| code == code::REGCOUNT);
+                FileAttribute::About { code, function, number: raised.unwrap_or(number) }
+            }
+        };
+        merged.file_records.iter().rev().map(record).collect()
+    }
+}

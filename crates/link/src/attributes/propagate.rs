@@ -1,0 +1,288 @@
+//! What entries take over from the functions they reach.
+//!
+//! In: every function's attributes. Out: entries' lists changed. nvlink has two ways, and they
+//! give different orders: one for programs with a single entry, which collects from all live
+//! functions in a fixed order of attributes, and one for several, which walks the functions in
+//! the order of their attribute sections (docs/LINKING.md, attributes).
+
+use culd_cubin::attr::{code, format};
+
+use super::Attribute;
+use crate::callgraph::CallGraph;
+use crate::draft::Kind;
+use crate::id::{IdVec, NodeId, OutSymbolId};
+use crate::merge::Merged;
+
+type Lists<'d> = IdVec<NodeId, Vec<Attribute<'d>>>;
+
+/// How an attribute of a callee changes that of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merge {
+    /// It is there or not.
+    Flag,
+    Max,
+    Sum,
+    /// The last one counts.
+    Last,
+}
+
+/// One propagated number: code, how, and the format of a new one.
+struct Rule {
+    code: u8,
+    merge: Merge,
+    format: u8,
+}
+
+const fn rule(code: u8, merge: Merge, format: u8) -> Rule {
+    Rule { code, merge, format }
+}
+
+/// The numbers that propagate, in the order of the single-entry way.
+const RULES: [Rule; 8] = [
+    rule(code::CTAIDZ_USED, Merge::Flag, format::NONE),
+    rule(code::RESERVED_SMEM_USED, Merge::Flag, format::NONE),
+    rule(code::VRC_CTA_INIT_COUNT, Merge::Max, format::BYTE),
+    rule(code::TCGEN05_1CTA_USED, Merge::Flag, format::NONE),
+    rule(code::TCGEN05_2CTA_USED, Merge::Flag, format::NONE),
+    rule(code::NUM_BARRIERS, Merge::Max, format::BYTE),
+    rule(code::REG_RECONFIG, Merge::Last, format::NONE),
+    rule(code::NUM_MBARRIERS, Merge::Sum, format::HALF),
+];
+
+fn rule_of(code: u8) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.code == code)
+}
+
+fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
+    list.iter().position(|attribute| attribute.code() == code)
+}
+
+/// Runs all propagation.
+pub(super) fn propagate(graph: &CallGraph, merged: &Merged<'_>, lists: &mut Lists<'_>) {
+    let has_info = |node: NodeId| merged.function_infos[node].is_some();
+    let entries: Vec<NodeId> =
+        graph.entries().iter().copied().filter(|&entry| has_info(entry)).collect();
+    let mut is_entry = IdVec::filled(false, graph.nodes.len());
+    entries.iter().for_each(|&entry| is_entry[entry] = true);
+    let functions: Vec<NodeId> =
+        merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
+    call_return_stack(graph, &entries, lists);
+    sparse_mask(graph, merged, &entries, lists);
+    if let [entry] = entries[..] {
+        single(graph, merged, entry, &functions, lists);
+    } else {
+        several(graph, &functions, lists);
+    }
+    for &node in &functions {
+        lists[node].retain(|attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
+    }
+}
+
+/// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
+fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_>) {
+    let own = |node: NodeId| {
+        let at = position(&lists[node], code::CRS_STACK_SIZE);
+        at.map_or(0, |at| lists[node][at].number())
+    };
+    let sizes = graph.longest(own);
+    for &entry in entries {
+        let value = sizes[entry].unwrap_or(u32::MAX);
+        let list = &mut lists[entry];
+        match position(list, code::CRS_STACK_SIZE) {
+            Some(at) => list[at] = list[at].with_number(value),
+            None if value != 0 => {
+                let code = code::CRS_STACK_SIZE;
+                list.push(Attribute::Number { format: format::SIZED, code, value });
+            }
+            None => {}
+        }
+    }
+}
+
+/// SPARSE_MMA_MASK: once one function has it all have it, and entries take the union. An alias
+/// counts as a function without.
+fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists: &mut Lists<'_>) {
+    const WITHOUT: u32 = 0x8000;
+    let code = code::SPARSE_MMA_MASK;
+    if !lists.values().any(|list| position(list, code).is_some()) {
+        return;
+    }
+    let mask = || Attribute::Number { format: format::HALF, code, value: WITHOUT };
+    let mut is_alias = IdVec::filled(false, graph.nodes.len());
+    for node in graph.nodes.ids() {
+        if merged.function_infos[node].is_some() {
+            if position(&lists[node], code).is_none() {
+                lists[node].push(mask());
+            }
+        } else if let Some(main) = aliased(graph, merged, node) {
+            is_alias[node] = true;
+            lists[main].push(mask());
+        }
+    }
+    let own = |node: NodeId| {
+        let all = lists[node].iter().filter(|attribute| attribute.code() == code);
+        let own = all.fold(0, |mask, attribute| mask | attribute.number());
+        own | if is_alias[node] { WITHOUT } else { 0 }
+    };
+    let masks = graph.fold(0, own, |a, b| a | b);
+    for &entry in entries {
+        if let Some(at) = position(&lists[entry], code) {
+            lists[entry][at] = lists[entry][at].with_number(masks[entry]);
+        }
+    }
+}
+
+/// The function whose code an alias names.
+fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeId> {
+    let out = merged.function(graph, node);
+    let section = &merged.draft.sections[merged.draft.symbols[out].section?];
+    let main = section.function.filter(|_| section.kind == Kind::Text)?;
+    if main == out {
+        return None;
+    }
+    let program = merged.draft.symbols[main].program;
+    program
+        .and_then(|program| graph.node(program))
+        .filter(|&node| merged.function_infos[node].is_some())
+}
+
+/// One entry: everything alive counts, reachable or not.
+fn single(
+    graph: &CallGraph,
+    merged: &Merged<'_>,
+    entry: NodeId,
+    functions: &[NodeId],
+    lists: &mut Lists<'_>,
+) {
+    for rule in &RULES {
+        let attributes = functions.iter().flat_map(|&node| lists[node].iter());
+        let values: Vec<u32> = attributes
+            .filter(|attribute| attribute.code() == rule.code)
+            .map(Attribute::number)
+            .collect();
+        let (Some(max), sum) = (values.iter().max().copied(), values.iter().sum::<u32>()) else {
+            continue;
+        };
+        let list = &mut lists[entry];
+        match position(list, rule.code) {
+            None => {
+                let value = match rule.merge {
+                    Merge::Max => max,
+                    Merge::Sum => sum,
+                    Merge::Flag | Merge::Last => 0,
+                };
+                list.push(Attribute::Number { format: rule.format, code: rule.code, value });
+            }
+            Some(at) => {
+                let own = list[at].number();
+                match rule.merge {
+                    Merge::Max => list[at] = list[at].with_number(own.max(max)),
+                    Merge::Sum => list[at] = list[at].with_number(own.wrapping_add(sum)),
+                    Merge::Flag | Merge::Last => {}
+                }
+            }
+        }
+    }
+    single_externs(graph, merged, entry, lists);
+    let code = code::AT_ENTRY_FRAGMENTS;
+    let attributes = functions.iter().flat_map(|&node| lists[node].iter());
+    let collected: Vec<u8> = attributes
+        .filter(|attribute| attribute.code() == code)
+        .flat_map(|attribute| attribute.bytes().to_vec())
+        .collect();
+    if !collected.is_empty() {
+        let list = &mut lists[entry];
+        let own = position(list, code).map(|at| list.remove(at));
+        let mut bytes = own.map_or(Vec::new(), |own| own.bytes().to_vec());
+        bytes.extend(collected);
+        list.push(Attribute::Bytes { code, bytes });
+    }
+}
+
+/// EXTERNS of a single entry: all undefined functions, last first, unless its own list has them.
+fn single_externs(graph: &CallGraph, merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
+    let nodes = graph.nodes.ids().rev().map(|node| merged.function(graph, node));
+    let undefined: Vec<OutSymbolId> =
+        nodes.filter(|&out| merged.draft.symbols[out].section.is_none()).collect();
+    let list = &mut lists[entry];
+    let at = position(list, code::EXTERNS);
+    let missing = match at.map(|at| &list[at]) {
+        Some(Attribute::Externs(own)) => undefined.iter().any(|out| !own.contains(out)),
+        _ => !undefined.is_empty(),
+    };
+    if missing {
+        if let Some(at) = at {
+            list.remove(at);
+        }
+        list.push(Attribute::Externs(undefined));
+    }
+}
+
+/// Several entries: each takes over record by record from the functions it reaches.
+fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
+    let travels = |attribute: &Attribute<'_>| {
+        let code = attribute.code();
+        rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::EXTERNS)
+    };
+    let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
+    let mut wanted = IdVec::filled(false, graph.nodes.len());
+    for (i, &node) in functions.iter().enumerate() {
+        rank[node] = i;
+        wanted[node] = lists[node].iter().any(travels);
+    }
+    let reached = graph.reached_by_entries(&wanted);
+    for (&entry, mut nodes) in graph.entries().iter().zip(reached) {
+        nodes.sort_unstable_by_key(|&node| rank[node]);
+        for node in nodes {
+            let incoming: Vec<Attribute<'d>> =
+                lists[node].iter().rev().filter(|a| travels(a)).cloned().collect();
+            for attribute in incoming {
+                take_over(&mut lists[entry], attribute);
+            }
+        }
+    }
+}
+
+/// Merges one attribute of a callee into an entry's list.
+fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
+    let code = incoming.code();
+    let at = position(list, code);
+    if let Attribute::Externs(functions) = incoming {
+        match at.map(|at| &mut list[at]) {
+            Some(Attribute::Externs(own)) => {
+                for function in functions {
+                    if !own.contains(&function) {
+                        own.push(function);
+                    }
+                }
+            }
+            _ if !functions.is_empty() => list.push(Attribute::Externs(functions)),
+            _ => {}
+        }
+        return;
+    }
+    let Some(rule) = rule_of(code) else {
+        match at {
+            None => list.push(incoming),
+            Some(at) => {
+                let mut bytes = list[at].bytes().to_vec();
+                bytes.extend_from_slice(incoming.bytes());
+                list[at] = Attribute::Bytes { code, bytes };
+            }
+        }
+        return;
+    };
+    let value = incoming.number();
+    let Some(at) = at else {
+        let value = if rule.merge == Merge::Flag { 0 } else { value };
+        list.push(Attribute::Number { format: rule.format, code, value });
+        return;
+    };
+    let own = list[at].number();
+    match rule.merge {
+        Merge::Flag => {}
+        Merge::Max => list[at] = list[at].with_number(own.max(value)),
+        Merge::Sum => list[at] = list[at].with_number(own.wrapping_add(value)),
+        Merge::Last => list[at] = list[at].with_number(value),
+    }
+}

@@ -1,0 +1,323 @@
+//! Phase 3: who calls whom, and who is alive.
+//!
+//! In: [`Objects`], [`Symbols`]. Out: [`CallGraph`]: live functions in the order in which they
+//! are first seen, their calls, and answers about all that a function can reach. Guaranteed:
+//! linear in records; a call by prototype is one edge to the prototype, not one per candidate.
+//!
+//! A function is alive when an entry, or a function whose address is taken anywhere, can reach
+//! it by direct calls (docs/LINKING.md, dead code).
+
+use culd_cubin::SymbolIndex;
+use culd_cubin::callgraph::Edge;
+
+use crate::graph::{Adjacency, Components};
+use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
+use crate::names::Names;
+use crate::objects::{Object, Objects};
+use crate::symbols::Symbols;
+
+/// What the program knows of a function's signature.
+#[derive(Debug, Clone, Copy, Default)]
+struct Signature {
+    prototype: Option<NameId>,
+    address_taken: bool,
+}
+
+/// The live functions of the program and their calls.
+pub(crate) struct CallGraph {
+    /// Live functions in order of first sight: the order of every list in the output.
+    pub(crate) nodes: IdVec<NodeId, SymbolId>,
+    node_of: IdVec<SymbolId, Option<NodeId>>,
+    signatures: IdVec<NodeId, Signature>,
+    entries: Vec<NodeId>,
+    calls: Adjacency,
+    /// Prototypes of indirect calls by function, as name indices.
+    indirect: Adjacency,
+    references: Adjacency,
+    /// Vertices 0..nodes are functions, the rest prototypes: caller -> prototype -> candidates.
+    reach: Adjacency,
+    components: Components,
+}
+
+/// All records of all files as pairs of program symbols.
+#[derive(Default)]
+struct Records {
+    calls: Vec<(u32, u32)>,
+    indirect: Vec<(u32, u32)>,
+    references: Vec<(u32, u32)>,
+}
+
+impl CallGraph {
+    pub(crate) fn build<'d>(
+        objects: &Objects<'d>,
+        symbols: &Symbols,
+        names: &mut Names<'d>,
+    ) -> Self {
+        let mut signatures: IdVec<SymbolId, Signature> =
+            IdVec::filled(Signature::default(), symbols.all.len());
+        let mut records = Records::default();
+        for (id, object) in objects.iter() {
+            let read = Reader { symbols, object, id };
+            read.edges(&mut records, &mut signatures, names);
+        }
+        let alive = alive(objects, symbols, &records, &signatures);
+        let (nodes, node_of) = number(objects, symbols, &alive);
+        let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
+            let node = |symbol: u32| node_of[SymbolId::from_index(symbol as usize)];
+            let pair = |&(from, to): &(u32, u32)| {
+                Some((node(from)?.index() as u32, node(to)?.index() as u32))
+            };
+            list.iter().filter_map(pair).collect()
+        };
+        let indirect: Vec<(u32, u32)> = records
+            .indirect
+            .iter()
+            .filter_map(|&(function, name)| {
+                let node = node_of[SymbolId::from_index(function as usize)]?;
+                Some((node.index() as u32, name))
+            })
+            .collect();
+        let signatures: IdVec<NodeId, Signature> =
+            nodes.values().map(|&symbol| signatures[symbol]).collect();
+        let calls = pairs(&records.calls);
+        let (reach, components) = condense(&nodes, &signatures, &calls, &indirect);
+        let is_entry = |symbol: SymbolId| {
+            let definition = symbols.all[symbol].definition;
+            definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
+        };
+        CallGraph {
+            entries: nodes.iter().filter(|(_, s)| is_entry(**s)).map(|(node, _)| node).collect(),
+            calls: Adjacency::new(nodes.len(), &calls),
+            indirect: Adjacency::new(nodes.len(), &indirect),
+            references: Adjacency::new(nodes.len(), &pairs(&records.references)),
+            nodes,
+            node_of,
+            signatures,
+            reach,
+            components,
+        }
+    }
+
+    /// The node of a live function.
+    pub(crate) fn node(&self, symbol: SymbolId) -> Option<NodeId> {
+        self.node_of[symbol]
+    }
+
+    /// All entries in node order.
+    pub(crate) fn entries(&self) -> &[NodeId] {
+        &self.entries
+    }
+
+    /// Direct calls of `node`, last read first, as the output lists them.
+    pub(crate) fn calls(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        nodes_of(&self.calls, node)
+    }
+
+    /// Functions whose address `node` names, last read first.
+    pub(crate) fn references(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        nodes_of(&self.references, node)
+    }
+
+    /// Prototypes of the indirect calls of `node`, last read first.
+    pub(crate) fn indirect(&self, node: NodeId) -> impl Iterator<Item = NameId> + '_ {
+        let list = self.indirect.of(node.index() as u32);
+        list.iter().rev().map(|&name| NameId::from_index(name as usize))
+    }
+
+    pub(crate) fn prototype(&self, node: NodeId) -> Option<NameId> {
+        self.signatures[node].prototype
+    }
+
+    pub(crate) fn is_address_taken(&self, node: NodeId) -> bool {
+        self.signatures[node].address_taken
+    }
+
+    /// For every node the join of `own` over all it can reach, itself included. `empty` must be
+    /// neutral for `join`, and `join` associative, commutative and idempotent.
+    pub(crate) fn fold<T: Clone>(
+        &self,
+        empty: T,
+        own: impl Fn(NodeId) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> IdVec<NodeId, T> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
+        let values = self.components.fold(&self.reach, value, join);
+        values.into_iter().take(self.nodes.len()).collect()
+    }
+
+    /// For every node the largest sum of `own` along a call path; `None` where recursion can be
+    /// reached.
+    pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> IdVec<NodeId, Option<u32>> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or(0, &own);
+        let values = self.components.longest(&self.reach, value);
+        values.into_iter().take(self.nodes.len()).collect()
+    }
+
+    /// For every entry, in node order: which of the `wanted` nodes it reaches, in node order.
+    ///
+    /// Walks only what lies on the way to a wanted node.
+    pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+        let leads = self.fold(false, |node| wanted[node], |a, b| *a || *b);
+        let mut seen = vec![u32::MAX; self.reach.vertices()];
+        let mut stack = Vec::new();
+        let mut all = Vec::with_capacity(self.entries.len());
+        for (stamp, entry) in self.entries.iter().enumerate() {
+            let stamp = stamp as u32;
+            let mut found = Vec::new();
+            stack.push(entry.index() as u32);
+            while let Some(vertex) = stack.pop() {
+                let node = self.vertex_node(vertex);
+                let dead_end = node.is_some_and(|node| !leads[node]);
+                if dead_end || std::mem::replace(&mut seen[vertex as usize], stamp) == stamp {
+                    continue;
+                }
+                found.extend(node.filter(|&node| wanted[node]));
+                stack.extend_from_slice(self.reach.of(vertex));
+            }
+            found.sort_unstable();
+            all.push(found);
+        }
+        all
+    }
+
+    fn vertex_node(&self, vertex: u32) -> Option<NodeId> {
+        ((vertex as usize) < self.nodes.len()).then(|| NodeId::from_index(vertex as usize))
+    }
+}
+
+fn nodes_of(lists: &Adjacency, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    lists.of(node.index() as u32).iter().rev().map(|&node| NodeId::from_index(node as usize))
+}
+
+struct Reader<'a, 'd> {
+    symbols: &'a Symbols,
+    object: &'a Object<'d>,
+    id: ObjectId,
+}
+
+impl<'d> Reader<'_, 'd> {
+    /// Adds the records of one file. Records of a copy that lost do not count, those of a copy
+    /// that is replaced later do: its callees stay alive (cases weak/*).
+    fn edges(
+        &self,
+        records: &mut Records,
+        signatures: &mut IdVec<SymbolId, Signature>,
+        names: &mut Names<'d>,
+    ) {
+        for edge in &self.object.edges {
+            match *edge {
+                Edge::Call { caller, callee } => {
+                    if let (Some(from), Some(to)) = (self.counted(caller), self.id(callee)) {
+                        records.calls.push((from, to));
+                    }
+                }
+                Edge::Reference { function, known } => {
+                    if let (Some(from), Some(to)) = (self.counted(function), self.id(known)) {
+                        records.references.push((from, to));
+                    }
+                }
+                Edge::IndirectCall { function, prototype } => {
+                    let name = names.intern(self.object.prototype(prototype));
+                    if let Some(from) = self.counted(function) {
+                        records.indirect.push((from, name.index() as u32));
+                    }
+                }
+                Edge::AddressTaken { function, prototype } => {
+                    let prototype = Some(names.intern(self.object.prototype(prototype)));
+                    if let Some(id) = self.symbols.of(self.id, function) {
+                        signatures[id] = Signature { prototype, address_taken: true };
+                    }
+                }
+            }
+        }
+        for &(function, prototype) in &self.object.prototypes {
+            let prototype = names.intern(self.object.prototype(prototype));
+            if let Some(id) = self.symbols.of(self.id, function) {
+                signatures[id].prototype = Some(prototype);
+            }
+        }
+    }
+
+    fn id(&self, index: SymbolIndex) -> Option<u32> {
+        self.symbols.of(self.id, index).map(|id| id.index() as u32)
+    }
+
+    /// The function, if this file's records about it count.
+    fn counted(&self, index: SymbolIndex) -> Option<u32> {
+        let id = self.symbols.of(self.id, index)?;
+        let undefined = self.symbols.all[id].definition.is_none();
+        let counts = undefined || self.symbols.fate(self.id, index).accepted();
+        counts.then(|| id.index() as u32)
+    }
+}
+
+fn alive(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    records: &Records,
+    signatures: &IdVec<SymbolId, Signature>,
+) -> IdVec<SymbolId, bool> {
+    let calls = Adjacency::new(symbols.all.len(), &records.calls);
+    let mut alive = IdVec::filled(false, symbols.all.len());
+    let is_root = |id: SymbolId| {
+        let definition = symbols.all[id].definition;
+        let entry =
+            definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry());
+        entry || signatures[id].address_taken
+    };
+    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| is_root(id)).collect();
+    while let Some(id) = stack.pop() {
+        if std::mem::replace(&mut alive[id], true) {
+            continue;
+        }
+        let callees = calls.of(id.index() as u32).iter();
+        stack.extend(callees.map(|&callee| SymbolId::from_index(callee as usize)));
+    }
+    alive
+}
+
+type Numbering = (IdVec<NodeId, SymbolId>, IdVec<SymbolId, Option<NodeId>>);
+
+/// Numbers live functions in order of first sight.
+fn number(objects: &Objects<'_>, symbols: &Symbols, alive: &IdVec<SymbolId, bool>) -> Numbering {
+    let mut nodes = IdVec::new();
+    let mut node_of = IdVec::filled(None, symbols.all.len());
+    for (id, object) in objects.iter() {
+        for (index, symbol) in object.cubin.symbol_indices() {
+            let Some(function) = symbols.of(id, index).filter(|_| symbol.is_function()) else {
+                continue;
+            };
+            if alive[function] && node_of[function].is_none() {
+                node_of[function] = Some(nodes.push(function));
+            }
+        }
+    }
+    (nodes, node_of)
+}
+
+/// The graph in which indirect calls go through their prototype.
+fn condense(
+    nodes: &IdVec<NodeId, SymbolId>,
+    signatures: &IdVec<NodeId, Signature>,
+    calls: &[(u32, u32)],
+    indirect: &[(u32, u32)],
+) -> (Adjacency, Components) {
+    let mut edges = calls.to_vec();
+    let mut hubs: Vec<u32> = indirect.iter().map(|&(_, name)| name).collect();
+    hubs.sort_unstable();
+    hubs.dedup();
+    let hub = |name: u32| {
+        let at = hubs.binary_search(&name).ok()?;
+        Some((nodes.len() + at) as u32)
+    };
+    for &(function, name) in indirect {
+        edges.extend(hub(name).map(|hub| (function, hub)));
+    }
+    for (node, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
+        let name = signature.prototype.map(|name| name.index() as u32);
+        edges.extend(name.and_then(hub).map(|hub| (hub, node.index() as u32)));
+    }
+    let graph = Adjacency::new(nodes.len() + hubs.len(), &edges);
+    let components = Components::find(&graph);
+    (graph, components)
+}

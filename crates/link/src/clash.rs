@@ -1,0 +1,300 @@
+//! Phase 2, its errors: do all files mean the same thing by a name?
+//!
+//! The state kept per name, the checks and the order of the lines are those of nvlink
+//! (docs/rules/diagnostics.md, section 1).
+
+use culd_cubin::callgraph::Edge;
+use culd_cubin::elf::{stb, sto, stt};
+use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
+
+use crate::diag::{Diagnostics, Failed, Message};
+use crate::id::{IdVec, NameId, ObjectId, SymbolId};
+use crate::names::Names;
+use crate::objects::{Object, Objects, Role};
+use crate::symbols::{Symbols, defined_role, space};
+
+/// How firmly a name is defined so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Undefined,
+    Common,
+    Weak,
+    Strong,
+}
+
+/// What is remembered about a global name.
+#[derive(Debug, Clone)]
+struct Known {
+    standing: Standing,
+    /// The definition is in `.nv.global.init`.
+    initialised: bool,
+    function: bool,
+    entry: bool,
+    space: u8,
+    managed: bool,
+    size: u64,
+    /// The file that messages name; textures and surfaces have none.
+    file: Option<ObjectId>,
+    /// Size of `.nv.constant0.<entry>`, for weak entries.
+    parameter_bank: u64,
+    prototype: Option<NameId>,
+}
+
+/// The state of all names, file by file.
+#[derive(Default)]
+pub(crate) struct Clashes {
+    known: IdVec<SymbolId, Option<Known>>,
+    /// Weak entries of the present file whose parameter bank differs from that of another file.
+    bank_clashes: Vec<(SectionIndex, SymbolId)>,
+}
+
+/// One file being checked.
+struct Check<'a, 'd> {
+    clashes: &'a mut Clashes,
+    symbols: &'a Symbols,
+    objects: &'a Objects<'d>,
+    names: &'a mut Names<'d>,
+    object: &'a Object<'d>,
+    id: ObjectId,
+    lines: Vec<Message>,
+}
+
+impl Clashes {
+    /// Checks file `id` against all before it.
+    pub(crate) fn check<'d>(
+        &mut self,
+        symbols: &Symbols,
+        objects: &Objects<'d>,
+        id: ObjectId,
+        names: &mut Names<'d>,
+        diags: &mut Diagnostics,
+    ) -> Result<(), Failed> {
+        self.known.resize(symbols.all.len(), None);
+        let object = &objects[id];
+        let lines = Vec::new();
+        let mut check = Check { clashes: self, symbols, objects, names, object, id, lines };
+        check.run();
+        if check.lines.is_empty() {
+            return Ok(());
+        }
+        check.lines.into_iter().for_each(|line| diags.error(line));
+        Err(diags.fatal(Message::MergeFailed))
+    }
+}
+
+impl<'d> Check<'_, 'd> {
+    /// Functions, then variables, then banks no variable named, then prototypes.
+    fn run(&mut self) {
+        self.clashes.bank_clashes.clear();
+        for (index, symbol) in self.object.cubin.symbol_indices() {
+            if symbol.is_function() && symbol.binding() != stb::LOCAL {
+                self.symbol(index, symbol);
+            }
+        }
+        for (index, symbol) in self.object.cubin.symbol_indices() {
+            if matches!(symbol.kind(), stt::FUNC | stt::SECTION | stt::NOTYPE) {
+                continue;
+            }
+            if let Some(section) = symbol.defined_in() {
+                self.report_bank_clash(Some(section));
+            }
+            if symbol.binding() != stb::LOCAL {
+                self.symbol(index, symbol);
+            }
+        }
+        self.report_bank_clash(None);
+        self.prototypes();
+    }
+
+    fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
+        let Some(id) = self.symbols.of(self.id, index) else { return };
+        match self.clashes.known[id].take() {
+            None => self.clashes.known[id] = Some(self.first_sight(symbol)),
+            Some(mut known) => {
+                self.compare(id, &known, symbol);
+                self.note_bank(id, &known, symbol);
+                self.update(&mut known, symbol);
+                self.clashes.known[id] = Some(known);
+            }
+        }
+    }
+
+    fn standing(&self, symbol: &Symbol<'d>) -> Standing {
+        match symbol.section {
+            SymbolSection::Undefined | SymbolSection::Absolute => Standing::Undefined,
+            SymbolSection::Common => Standing::Common,
+            SymbolSection::In(_) if symbol.binding() == stb::WEAK => Standing::Weak,
+            SymbolSection::In(_) => Standing::Strong,
+        }
+    }
+
+    fn initialised(&self, symbol: &Symbol<'d>) -> bool {
+        matches!(defined_role(self.object, symbol), Some((_, Role::GlobalInit)))
+    }
+
+    fn first_sight(&self, symbol: &Symbol<'d>) -> Known {
+        let named = !matches!(symbol.kind(), stt::CUDA_TEXTURE | stt::CUDA_SURFACE);
+        Known {
+            standing: self.standing(symbol),
+            initialised: self.initialised(symbol),
+            function: symbol.is_function(),
+            entry: symbol.is_entry(),
+            space: space(symbol),
+            managed: symbol.other & sto::MANAGED != 0,
+            size: symbol.size,
+            file: named.then_some(self.id),
+            parameter_bank: self.parameter_bank(symbol).map_or(0, |(_, size)| size),
+            prototype: None,
+        }
+    }
+
+    /// Prints a line for everything in which `symbol` contradicts what is known.
+    fn compare(&mut self, id: SymbolId, known: &Known, symbol: &Symbol<'d>) {
+        let name = self.names.text(self.symbols.all[id].name);
+        let file = self.object.name.to_owned();
+        let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
+        let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
+        if symbol.is_function() && symbol.is_entry() != known.entry {
+            self.lines.push(Message::NotGlobalEverywhere { symbol: name.clone() });
+        }
+        let place = || (name.clone(), file.clone(), first.clone());
+        if space(symbol) != known.space {
+            let (symbol, file, first) = place();
+            self.lines.push(Message::SpaceMismatch { symbol, file, first });
+        }
+        if !symbol.is_function() {
+            if (symbol.other & sto::MANAGED != 0) != known.managed {
+                let (symbol, file, first) = place();
+                self.lines.push(Message::ManagedMismatch { symbol, file, first });
+            }
+            let common = Standing::Common;
+            let own_rule = (standing == common && known.standing == common)
+                || (standing == common && known.initialised)
+                || (known.standing == common && initialised);
+            if !own_rule && symbol.size != 0 && known.size != 0 && symbol.size != known.size {
+                let (symbol, file, first) = place();
+                self.lines.push(Message::SizeMismatch { symbol, file, first });
+            }
+        }
+        if standing == Standing::Common && known.initialised && symbol.size > known.size {
+            let (symbol, file) = (name.clone(), file.clone());
+            self.lines.push(Message::CommonTooLarge { symbol, file });
+        }
+        if known.standing == Standing::Common && initialised && known.size > symbol.size {
+            let (symbol, file) = (name.clone(), first.clone());
+            self.lines.push(Message::CommonTooLarge { symbol, file });
+        }
+        let second = match standing {
+            Standing::Strong => true,
+            Standing::Common => !known.initialised,
+            _ => false,
+        };
+        if second && known.standing == Standing::Strong {
+            let (symbol, file, first) = place();
+            self.lines.push(Message::MultipleDefinition { symbol, file, first });
+        }
+    }
+
+    fn update(&self, known: &mut Known, symbol: &Symbol<'d>) {
+        let standing = self.standing(symbol);
+        let initialised = self.initialised(symbol);
+        let file = Some(self.id);
+        match (known.standing, standing) {
+            (Standing::Undefined, Standing::Weak | Standing::Strong) => {
+                known.size = symbol.size;
+                if symbol.is_function() {
+                    known.file = file;
+                }
+            }
+            (Standing::Undefined, Standing::Common) => {
+                (known.size, known.file) = (symbol.size, file);
+            }
+            (Standing::Common, Standing::Common) => {
+                if symbol.size > known.size {
+                    (known.size, known.file) = (symbol.size, file);
+                }
+                return;
+            }
+            (Standing::Common, Standing::Weak | Standing::Strong) if initialised => {
+                (known.size, known.file) = (symbol.size, file);
+            }
+            (Standing::Common, Standing::Weak | Standing::Strong) => {}
+            (Standing::Weak, Standing::Strong) => {}
+            _ => return,
+        }
+        known.standing = standing;
+        known.initialised = initialised;
+        known.entry |= symbol.is_entry();
+        if let Some((_, size)) = self.parameter_bank(symbol) {
+            known.parameter_bank = size;
+        }
+    }
+
+    /// The section and size of the parameter bank of an entry defined in this file.
+    fn parameter_bank(&self, symbol: &Symbol<'d>) -> Option<(SectionIndex, u64)> {
+        if !symbol.is_entry() {
+            return None;
+        }
+        let text = symbol.defined_in()?;
+        let bank = self.object.parameter_bank(text)?;
+        Some((bank, self.object.section(bank).size))
+    }
+
+    fn note_bank(&mut self, id: SymbolId, known: &Known, symbol: &Symbol<'d>) {
+        let both_weak = known.standing == Standing::Weak && self.standing(symbol) == Standing::Weak;
+        if let Some((section, size)) = self.parameter_bank(symbol)
+            && both_weak
+            && known.parameter_bank != size
+        {
+            self.clashes.bank_clashes.push((section, id));
+        }
+    }
+
+    /// Reports the clash of the bank `section`, or of all banks left in section order.
+    fn report_bank_clash(&mut self, section: Option<SectionIndex>) {
+        if self.clashes.bank_clashes.is_empty() {
+            return;
+        }
+        let mut clashes = std::mem::take(&mut self.clashes.bank_clashes);
+        clashes.sort_by_key(|(bank, _)| *bank);
+        for (bank, id) in clashes {
+            if section.is_none_or(|section| section == bank) {
+                let symbol = self.names.text(self.symbols.all[id].name);
+                self.lines.push(Message::WeakParameterBank { symbol });
+            } else {
+                self.clashes.bank_clashes.push((bank, id));
+            }
+        }
+    }
+
+    /// A prototype record must agree with what is remembered; an address-taken record overwrites.
+    fn prototypes(&mut self) {
+        for edge in &self.object.edges {
+            if let Edge::AddressTaken { function, prototype } = *edge {
+                let prototype = self.names.intern(self.object.prototype(prototype));
+                if let Some(known) = self.known_function(function) {
+                    known.prototype = Some(prototype);
+                }
+            }
+        }
+        for &(function, prototype) in &self.object.prototypes {
+            let prototype = self.names.intern(self.object.prototype(prototype));
+            let Some(known) = self.known_function(function) else { continue };
+            let before = *known.prototype.get_or_insert(prototype);
+            let first = known.file;
+            if before != prototype {
+                let symbol = self.object.symbol(function).name;
+                self.lines.push(Message::PrototypeMismatch {
+                    symbol: String::from_utf8_lossy(symbol).into_owned(),
+                    file: self.object.name.to_owned(),
+                    first: first.map_or("<input>".to_owned(), |file| self.objects.file(file)),
+                });
+            }
+        }
+    }
+
+    fn known_function(&mut self, index: SymbolIndex) -> Option<&mut Known> {
+        let id = self.symbols.of(self.id, index)?;
+        self.clashes.known[id].as_mut().filter(|known| known.function)
+    }
+}

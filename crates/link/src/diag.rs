@@ -1,0 +1,148 @@
+//! What a link has to say, as values. All wording is in this file.
+//!
+//! Where nvlink prints a line for the same situation the text equals nvlink's word for word
+//! (docs/rules/diagnostics.md); the program's name and the severity are added by whoever prints.
+
+use culd_cubin::Malformed;
+use thiserror::Error;
+
+/// How bad it is, and what the exit status becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something to know.
+    Info,
+    /// The output is made; something may be wrong.
+    Warning,
+    /// No output; the link goes on to find more.
+    Error,
+    /// No output; the link ends here.
+    Fatal,
+}
+
+/// One line for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub message: Message,
+}
+
+impl Message {
+    /// The message as a line of `severity`.
+    pub fn at(self, severity: Severity) -> Diagnostic {
+        Diagnostic { severity, message: self }
+    }
+}
+
+/// Every message of the linker. Fields hold names as they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the texts say what the fields are")]
+#[non_exhaustive]
+pub enum Message {
+    // Reading inputs.
+    #[error("Malformed input file '{file}': {defect}")]
+    Malformed { file: String, defect: Malformed },
+    #[error("Input file '{file}' cannot be linked: {reason}")]
+    Unsupported { file: String, reason: String },
+    #[error("Input file '{file}' arch does not match target '{target}'")]
+    ArchMismatch { file: String, target: String },
+    #[error(
+        "Input file '{file}' was made by CUDA {major}.{minor}, newer than the rules followed \
+         (CUDA {own_major}.{own_minor})"
+    )]
+    NewerToolkit { file: String, major: u16, minor: u16, own_major: u16, own_minor: u16 },
+    #[error(
+        "Output is limited to run on SM Arch '{sm}' only, due to missing attribute 'ISA_CLASS' \
+         in input file '{file}'"
+    )]
+    MissingIsaClass { file: String, sm: u32 },
+
+    // Merging.
+    #[error("Function '{symbol}' not declared __global__ in all source files")]
+    NotGlobalEverywhere { symbol: String },
+    #[error("Memory space doesn't match for '{symbol}' in '{file}', first specified in '{first}'")]
+    SpaceMismatch { symbol: String, file: String, first: String },
+    #[error(
+        "Managed attribute doesn't match for '{symbol}' in '{file}', first specified in '{first}'"
+    )]
+    ManagedMismatch { symbol: String, file: String, first: String },
+    #[error("Size doesn't match for '{symbol}' in '{file}', first specified in '{first}'")]
+    SizeMismatch { symbol: String, file: String, first: String },
+    #[error("Multiple definition of '{symbol}' in '{file}', first defined in '{first}'")]
+    MultipleDefinition { symbol: String, file: String, first: String },
+    #[error("Common symbol '{symbol}' in file '{file}' has larger size than initialization")]
+    CommonTooLarge { symbol: String, file: String },
+    #[error("Duplicate weak parameter bank for '{symbol}' is not the same size")]
+    WeakParameterBank { symbol: String },
+    #[error("Prototype doesn't match for '{symbol}' in '{file}', first defined in '{first}'")]
+    PrototypeMismatch { symbol: String, file: String, first: String },
+    #[error("merge_elf failed")]
+    MergeFailed,
+
+    // Finishing.
+    #[error("Undefined reference to '{symbol}' in '{file}'")]
+    Undefined { symbol: String, file: String },
+    #[error("File uses too much global constant data ({size:#x} bytes, {limit:#x} max)")]
+    ConstantTooLarge { size: u64, limit: u64 },
+    #[error(
+        "Entry function '{entry}' uses too much constant data ({size:#x} bytes, {limit:#x} max)"
+    )]
+    ParametersTooLarge { entry: String, size: u64, limit: u64 },
+    #[error(
+        "Entry function '{entry}' uses too much data for compiler-generated constants; please \
+         recompile with -Xptxas --disable-optimizer-constants"
+    )]
+    LiteralsTooLarge { entry: String },
+    #[error("Entry function '{entry}' uses too much shared data ({size:#x} bytes, {limit:#x} max)")]
+    SharedTooLarge { entry: String, size: u64, limit: u64 },
+    #[error(
+        "entry function '{entry}' with max regcount of {limit} calls function '{function}' with \
+         regcount of {registers}"
+    )]
+    TooManyRegisters { entry: String, limit: u32, function: String, registers: u32 },
+    #[error("Stack size for entry function '{entry}' cannot be statically determined")]
+    StackSizeUnknown { entry: String },
+    #[error("Internal error: {what}")]
+    Internal { what: &'static str },
+    #[error("Input file '{file}', section '{section}', offset {offset:#x}: {what}")]
+    BadRelocation { file: String, section: String, offset: u64, what: String },
+    #[error("Output too large: {what}")]
+    TooLarge { what: String },
+}
+
+/// The lines of one link in order.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnostics {
+    lines: Vec<Diagnostic>,
+}
+
+/// The link cannot go on; why is in the diagnostics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failed;
+
+impl Diagnostics {
+    pub(crate) fn warning(&mut self, message: Message) {
+        self.lines.push(message.at(Severity::Warning));
+    }
+
+    pub(crate) fn error(&mut self, message: Message) {
+        self.lines.push(message.at(Severity::Error));
+    }
+
+    /// Records a line that ends the link.
+    pub(crate) fn fatal(&mut self, message: Message) -> Failed {
+        self.lines.push(message.at(Severity::Fatal));
+        Failed
+    }
+
+    /// `Err` when there is an error already: a barrier between stages.
+    pub(crate) fn check(&self) -> Result<(), Failed> {
+        let failed = self.lines.iter().any(|line| line.severity >= Severity::Error);
+        if failed { Err(Failed) } else { Ok(()) }
+    }
+
+    pub(crate) fn into_lines(self) -> Vec<Diagnostic> {
+        self.lines
+    }
+}

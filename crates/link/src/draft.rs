@@ -1,0 +1,313 @@
+//! The output while it grows: sections, symbols and strings in order of creation.
+//!
+//! nvlink numbers everything in the order in which it first meets it, so a draft keeps creation
+//! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
+
+use culd_cubin::SectionIndex;
+use culd_cubin::elf::{shf, sht, stt};
+
+use crate::id::{Id, IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
+use crate::names::{NameList, Names};
+
+/// What an output section is. The order of the variants is the order in the file, except that
+/// the three kinds without bytes keep their order of creation among themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Debug,
+    TkInfo,
+    CuInfo,
+    FileInfo,
+    Compat,
+    FunctionInfo,
+    CallGraph,
+    Prototype,
+    RelAction,
+    Reloc,
+    Constant(u8),
+    Text,
+    GlobalInit,
+    Global,
+    Shared,
+    PoolShared,
+}
+
+impl Kind {
+    /// Sections are sorted by this, then by creation.
+    pub(crate) fn category(self) -> u8 {
+        match self {
+            Kind::Debug => 0,
+            Kind::TkInfo | Kind::CuInfo => 1,
+            Kind::FileInfo => 2,
+            Kind::Compat => 3,
+            Kind::FunctionInfo => 4,
+            Kind::CallGraph => 5,
+            Kind::Prototype => 6,
+            Kind::RelAction => 7,
+            Kind::Reloc => 8,
+            Kind::Constant(_) => 9,
+            Kind::Text => 10,
+            Kind::GlobalInit => 11,
+            Kind::Global | Kind::Shared | Kind::PoolShared => 12,
+        }
+    }
+
+    /// True for sections without bytes in the file.
+    pub(crate) fn is_nobits(self) -> bool {
+        self.category() == 12
+    }
+
+    /// True for sections that the GPU program can address.
+    pub(crate) fn is_alloc(self) -> bool {
+        self.category() >= 9
+    }
+
+    /// Whether a section of this kind gets a section symbol when it is created.
+    fn has_symbol(self) -> bool {
+        !matches!(self, Kind::FileInfo | Kind::Compat | Kind::FunctionInfo | Kind::Reloc)
+    }
+
+    /// `sh_type` and `sh_entsize` in an executable.
+    fn form(self) -> (u32, u64) {
+        match self {
+            Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit => (sht::PROGBITS, 0),
+            Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
+            Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
+            Kind::Compat => (sht::CUDA_COMPAT, 0),
+            Kind::CallGraph => (sht::CUDA_CALLGRAPH, 8),
+            Kind::Prototype => (sht::CUDA_PROTOTYPE, 8),
+            Kind::RelAction => (sht::CUDA_REL_ACTION, 8),
+            Kind::Reloc => (sht::RELA, 24),
+            Kind::Global | Kind::Shared | Kind::PoolShared => (sht::NOBITS, 0),
+        }
+    }
+}
+
+/// Input bytes at an offset of an output section.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'d> {
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'d [u8],
+}
+
+/// A section of the output.
+#[derive(Debug)]
+pub(crate) struct OutSection<'d> {
+    pub(crate) name: NameId,
+    pub(crate) kind: Kind,
+    pub(crate) sh_type: u32,
+    pub(crate) flags: u64,
+    pub(crate) align: u64,
+    pub(crate) entsize: u64,
+    /// The section that `sh_info` names.
+    pub(crate) owner: Option<SectionId>,
+    /// Code: the function it is named after.
+    pub(crate) function: Option<OutSymbolId>,
+    /// Code on sm_75..89: the register count that `sh_info` carries.
+    pub(crate) registers: u32,
+    pub(crate) size: u64,
+    pub(crate) parts: Vec<Part<'d>>,
+    pub(crate) symbol: Option<OutSymbolId>,
+    /// The section after which it stands in the order of creation; itself for most.
+    pub(crate) rank: SectionId,
+    /// Not part of the file after all.
+    pub(crate) dropped: bool,
+}
+
+impl<'d> OutSection<'d> {
+    /// Appends `bytes` (`size` bytes in memory) at the next multiple of `align`; returns where.
+    pub(crate) fn append(&mut self, bytes: &'d [u8], size: u64, align: u64) -> u64 {
+        let offset = self.size.next_multiple_of(align);
+        if !bytes.is_empty() {
+            self.parts.push(Part { offset, bytes });
+        }
+        self.size = offset + size;
+        offset
+    }
+}
+
+/// A symbol of the output.
+#[derive(Debug, Clone)]
+pub(crate) struct OutSymbol {
+    /// The section's name for a section symbol.
+    pub(crate) name: NameId,
+    pub(crate) info: u8,
+    pub(crate) other: u8,
+    pub(crate) section: Option<SectionId>,
+    pub(crate) value: u64,
+    pub(crate) size: u64,
+    /// The program symbol that it stands for; none for section symbols.
+    pub(crate) program: Option<SymbolId>,
+    /// Its place in the list of shared variables, if it is one.
+    pub(crate) shared: Option<u32>,
+    /// Not part of the file after all.
+    pub(crate) dropped: bool,
+}
+
+impl OutSymbol {
+    pub(crate) fn is_entry(&self) -> bool {
+        self.info & 15 == stt::FUNC && self.other & culd_cubin::elf::sto::ENTRY != 0
+    }
+}
+
+/// One input relocation section that goes into an output one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RelocSource {
+    pub(crate) object: ObjectId,
+    pub(crate) section: SectionIndex,
+    /// The section it patches, in the same file.
+    pub(crate) target: SectionIndex,
+    /// Where the patched section's part starts in the output section, bytes.
+    pub(crate) base: u64,
+}
+
+/// A relocation section of the output.
+#[derive(Debug)]
+pub(crate) struct RelocSection {
+    pub(crate) section: SectionId,
+    pub(crate) target: SectionId,
+    pub(crate) sources: Vec<RelocSource>,
+}
+
+/// Bytes to be zeroed because the function they speak of is dead.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clear {
+    pub(crate) section: SectionId,
+    pub(crate) offset: u64,
+    pub(crate) kind: u32,
+}
+
+/// Everything the output consists of, in order of creation.
+pub(crate) struct Draft<'d> {
+    pub(crate) names: Names<'d>,
+    pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
+    pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
+    /// Section symbols, local symbols and symbols first seen weak.
+    pub(crate) locals: Vec<OutSymbolId>,
+    /// Symbols first seen global.
+    pub(crate) globals: Vec<OutSymbolId>,
+    pub(crate) relocs: IdVec<RelocId, RelocSection>,
+    pub(crate) clears: Vec<Clear>,
+    /// `st_value` of symbol 0.
+    pub(crate) null_value: u64,
+    /// Names of `.shstrtab`.
+    pub(crate) section_strings: NameList,
+    /// First part of `.strtab`: prototypes.
+    pub(crate) prototype_strings: NameList,
+    /// Second part of `.strtab`: section names and names of the local list.
+    pub(crate) local_strings: NameList,
+    /// Third part of `.strtab`: names of the global list.
+    pub(crate) global_strings: NameList,
+}
+
+/// The sections that every output has from the start.
+pub(crate) struct Fixed {
+    pub(crate) tkinfo: SectionId,
+    pub(crate) cuinfo: SectionId,
+    pub(crate) file_info: SectionId,
+    pub(crate) compat: Option<SectionId>,
+}
+
+impl<'d> Draft<'d> {
+    /// The draft that every link starts with.
+    pub(crate) fn new(names: Names<'d>, has_compat: bool) -> (Self, Fixed) {
+        let mut draft = Draft {
+            names,
+            sections: IdVec::new(),
+            symbols: IdVec::new(),
+            locals: Vec::new(),
+            globals: Vec::new(),
+            relocs: IdVec::new(),
+            clears: Vec::new(),
+            null_value: 0,
+            section_strings: NameList::default(),
+            prototype_strings: NameList::default(),
+            local_strings: NameList::default(),
+            global_strings: NameList::default(),
+        };
+        for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
+            let name = draft.names.intern(name);
+            draft.intern_section_name(name);
+        }
+        let mut fixed = |name: &'static [u8], kind, flags| {
+            let name = draft.names.intern(name);
+            draft.add_section(name, kind, flags, 4)
+        };
+        let fixed = Fixed {
+            tkinfo: fixed(b".note.nv.tkinfo", Kind::TkInfo, shf::NOTE_TKINFO),
+            cuinfo: fixed(b".note.nv.cuinfo", Kind::CuInfo, shf::NOTE_CUINFO),
+            file_info: fixed(b".nv.info", Kind::FileInfo, 0),
+            compat: has_compat.then(|| fixed(b".nv.compat", Kind::Compat, 0)),
+        };
+        if let Some(compat) = fixed.compat {
+            let cuinfo = &mut draft.sections[fixed.cuinfo];
+            cuinfo.flags |= shf::INFO_LINK;
+            cuinfo.owner = Some(compat);
+        }
+        (draft, fixed)
+    }
+
+    /// A section name goes into both string tables, whether or not the section survives.
+    pub(crate) fn intern_section_name(&mut self, name: NameId) {
+        self.section_strings.add(name);
+        self.intern_local_name(name);
+    }
+
+    /// A name of the local list, unless the global list has it already.
+    pub(crate) fn intern_local_name(&mut self, name: NameId) {
+        if !self.global_strings.contains(name) {
+            self.local_strings.add(name);
+        }
+    }
+
+    /// A name of the global list, unless the local list has it already.
+    pub(crate) fn intern_global_name(&mut self, name: NameId) {
+        if !self.local_strings.contains(name) {
+            self.global_strings.add(name);
+        }
+    }
+
+    /// Creates a section, its names and its section symbol.
+    pub(crate) fn add_section(
+        &mut self,
+        name: NameId,
+        kind: Kind,
+        flags: u64,
+        align: u64,
+    ) -> SectionId {
+        self.intern_section_name(name);
+        let (sh_type, entsize) = kind.form();
+        let rank = SectionId::from_index(self.sections.len());
+        let section = self.sections.push(OutSection {
+            name,
+            kind,
+            sh_type,
+            flags,
+            align,
+            entsize,
+            owner: None,
+            function: None,
+            registers: 0,
+            size: 0,
+            parts: Vec::new(),
+            symbol: None,
+            rank,
+            dropped: false,
+        });
+        if kind.has_symbol() {
+            let symbol = self.symbols.push(OutSymbol {
+                name,
+                info: stt::SECTION,
+                other: 0,
+                section: Some(section),
+                value: 0,
+                size: 0,
+                program: None,
+                shared: None,
+                dropped: false,
+            });
+            self.locals.push(symbol);
+            self.sections[section].symbol = Some(symbol);
+        }
+        section
+    }
+}

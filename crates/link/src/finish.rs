@@ -1,0 +1,200 @@
+//! Phase 9: what is wrong with the program as a whole.
+//!
+//! In: everything laid out. Out: warnings and errors, in nvlink's order (docs/rules/
+//! diagnostics.md, section 2): stack sizes, limits, undefined references, register limits. None
+//! suppresses another; the link ends after all are told.
+
+use culd_cubin::attr::code;
+use culd_cubin::elf::{stb, stt};
+
+use crate::LinkOptions;
+use crate::attributes::Attributes;
+use crate::callgraph::CallGraph;
+use crate::diag::{Diagnostics, Message};
+use crate::draft::{Kind, OutSection, OutSymbol};
+use crate::id::{NodeId, OutSymbolId, SectionId};
+use crate::merge::Merged;
+use crate::objects::{Objects, is_reserved_shared, is_unified_table};
+use crate::symbols::Symbols;
+
+/// The most bytes of a constant bank.
+const BANK_LIMIT: u64 = 0x10000;
+
+/// MAXREG_COUNT of an entry without a limit.
+const NO_REGISTER_LIMIT: u32 = 0xff;
+
+/// Functions of the driver, which a linked program may leave undefined, by exact name.
+const SYSTEM_CALLS: [&[u8]; 22] = [
+    b"malloc",
+    b"free",
+    b"vprintf",
+    b"vfprintf",
+    b"__assertfail",
+    b"cnpGetParameterBuffer",
+    b"cnpGetParameterBufferV2",
+    b"cnpLaunchDevice",
+    b"cnpLaunchDeviceV2",
+    b"cnpGetLastError",
+    b"cnpSetLastError",
+    b"cnpGetDevice",
+    b"cnpGetDeviceCount",
+    b"cnpDeviceGetAttribute",
+    b"cnpFuncGetAttribute",
+    b"cnpCtxSynchronize",
+    b"cnpStreamCreate",
+    b"cnpStreamDestroy",
+    b"cnpStreamWaitEvent",
+    b"cnpEventCreate",
+    b"cnpEventDestroy",
+    b"cnpEventRecord",
+];
+
+fn is_system_call(name: &[u8]) -> bool {
+    name.starts_with(b"__cuda_syscall") || SYSTEM_CALLS.contains(&name)
+}
+
+/// The finished program, to be checked.
+pub(crate) struct Program<'a, 'd> {
+    pub(crate) objects: &'a Objects<'d>,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) graph: &'a CallGraph,
+    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) attributes: &'a Attributes<'d>,
+    pub(crate) options: &'a LinkOptions,
+}
+
+impl Program<'_, '_> {
+    /// Tells everything that is wrong.
+    pub(crate) fn check(&self, diags: &mut Diagnostics) {
+        if !self.options.suppress_stack_size_warning {
+            self.stack_sizes(diags);
+        }
+        self.limits(diags);
+        self.undefined(diags);
+        self.register_limits(diags);
+    }
+
+    fn name(&self, symbol: OutSymbolId) -> String {
+        self.merged.draft.names.text(self.merged.draft.symbols[symbol].name)
+    }
+
+    fn function_name(&self, node: NodeId) -> String {
+        self.name(self.merged.function(self.graph, node))
+    }
+
+    /// An entry whose definition was accepted several times is named as often.
+    fn stack_sizes(&self, diags: &mut Diagnostics) {
+        for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
+            if facts.stack.is_none() {
+                for _ in 0..self.symbols.all[self.graph.nodes[entry]].acceptances {
+                    let entry = self.function_name(entry);
+                    diags.warning(Message::StackSizeUnknown { entry });
+                }
+            }
+        }
+    }
+
+    fn limits(&self, diags: &mut Diagnostics) {
+        for (_, section) in self.merged.draft.sections.iter() {
+            match section.kind {
+                Kind::Constant(bank) if section.size > BANK_LIMIT => {
+                    diags.error(self.bank_message(section, bank));
+                }
+                Kind::Shared if !section.dropped => {
+                    let size = section.size - self.options.target.reserved_shared;
+                    let limit = self.options.target.shared_limit;
+                    if size > limit {
+                        let entry = self.owner_name(section.owner);
+                        diags.error(Message::SharedTooLarge { entry, size, limit });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn bank_message(&self, section: &OutSection<'_>, bank: u8) -> Message {
+        let (size, limit) = (section.size, BANK_LIMIT);
+        match (section.owner, bank) {
+            (None, _) => Message::ConstantTooLarge { size, limit },
+            (owner, 0) => {
+                Message::ParametersTooLarge { entry: self.owner_name(owner), size, limit }
+            }
+            (owner, _) => Message::LiteralsTooLarge { entry: self.owner_name(owner) },
+        }
+    }
+
+    fn owner_name(&self, code: Option<SectionId>) -> String {
+        let function = code.and_then(|code| self.merged.draft.sections[code].function);
+        function.map_or(String::new(), |function| self.name(function))
+    }
+
+    fn undefined(&self, diags: &mut Diagnostics) {
+        for &id in &self.merged.draft.globals {
+            let symbol = &self.merged.draft.symbols[id];
+            if !self.must_be_defined(symbol) {
+                continue;
+            }
+            let first = symbol.program.map(|program| self.symbols.all[program].first.object);
+            let file = first.map_or(String::new(), |object| self.objects.file(object));
+            diags.error(Message::Undefined { symbol: self.name(id), file });
+        }
+    }
+
+    fn must_be_defined(&self, symbol: &OutSymbol) -> bool {
+        let name = self.merged.draft.names.get(symbol.name);
+        if symbol.section.is_some() || symbol.info >> 4 == stb::WEAK {
+            return false;
+        }
+        match symbol.info & 15 {
+            stt::FUNC => !is_system_call(name),
+            stt::OBJECT if is_unified_table(name) || is_reserved_shared(name) => false,
+            // The layout keeps no section for shared variables; their definition tells.
+            stt::OBJECT => match symbol.shared {
+                Some(index) => {
+                    let variable = &self.merged.shared[index as usize];
+                    !variable.defined && variable.size != 0
+                }
+                None => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// An entry with a register limit must not call a function that needs more. A line is told
+    /// for every callee that raises the count, in the order in which nvlink propagates.
+    fn register_limits(&self, diags: &mut Diagnostics) {
+        let entries = self.graph.entries();
+        let limit = |entry| {
+            let limit = self.attributes.number(entry, code::MAXREG_COUNT);
+            limit.filter(|&limit| limit != NO_REGISTER_LIMIT)
+        };
+        let mut exceeded: Vec<(usize, u32)> = Vec::new();
+        for (place, (&entry, facts)) in entries.iter().zip(&self.attributes.entries).enumerate() {
+            exceeded.extend(limit(entry).filter(|&n| facts.registers > n).map(|n| (place, n)));
+        }
+        if exceeded.is_empty() {
+            return;
+        }
+        let mut wanted = crate::id::IdVec::filled(true, self.graph.nodes.len());
+        entries.iter().for_each(|&entry| wanted[entry] = false);
+        let reached = self.graph.reached_by_entries(&wanted);
+        let mut current: Vec<u32> =
+            entries.iter().map(|&entry| self.attributes.registers[entry]).collect();
+        for &function in self.merged.info_order.iter().filter(|&&node| wanted[node]) {
+            let registers = self.attributes.registers[function];
+            for &(place, limit) in exceeded.iter().rev() {
+                let calls = reached[place].binary_search(&function).is_ok();
+                if !calls || registers <= current[place] {
+                    continue;
+                }
+                current[place] = registers;
+                if registers > limit {
+                    let entry = self.function_name(entries[place]);
+                    let function = self.function_name(function);
+                    diags.error(Message::TooManyRegisters { entry, limit, function, registers });
+                }
+            }
+        }
+    }
+}

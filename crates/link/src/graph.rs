@@ -1,0 +1,238 @@
+//! Directed graphs: adjacency in one array, and folds over what a vertex can reach.
+//!
+//! Everything here is linear in vertices and edges; call chains may be of any depth.
+
+/// Adjacency lists in one array; the order of a list is the order of insertion.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Adjacency {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+impl Adjacency {
+    /// The graph of `vertices` vertices with the edges `pairs`.
+    pub(crate) fn new(vertices: usize, pairs: &[(u32, u32)]) -> Self {
+        let mut starts = vec![0u32; vertices + 1];
+        for &(from, _) in pairs {
+            starts[from as usize + 1] += 1;
+        }
+        for i in 0..vertices {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut targets = vec![0u32; pairs.len()];
+        for &(from, to) in pairs {
+            let slot = &mut next[from as usize];
+            targets[*slot as usize] = to;
+            *slot += 1;
+        }
+        Adjacency { starts, targets }
+    }
+
+    pub(crate) fn vertices(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    pub(crate) fn of(&self, vertex: u32) -> &[u32] {
+        let at = vertex as usize;
+        &self.targets[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+}
+
+/// Strongly connected components, callees before callers.
+#[derive(Debug)]
+pub(crate) struct Components {
+    /// Component by vertex.
+    of: Vec<u32>,
+    /// Vertices grouped by component, in component order.
+    members: Vec<u32>,
+    /// Where each component starts in `members`; one more at the end.
+    starts: Vec<u32>,
+    /// True where a vertex of the component can come back to itself.
+    cyclic: Vec<bool>,
+}
+
+const UNSEEN: u32 = u32::MAX;
+
+/// State of Tarjan's algorithm, kept on the heap: call chains may be 100,000 deep.
+struct Tarjan<'g> {
+    graph: &'g Adjacency,
+    index: Vec<u32>,
+    low: Vec<u32>,
+    on_stack: Vec<bool>,
+    stack: Vec<u32>,
+    /// (vertex, next edge) of the path being walked.
+    path: Vec<(u32, u32)>,
+    counter: u32,
+    found: Components,
+}
+
+impl Components {
+    pub(crate) fn find(graph: &Adjacency) -> Self {
+        let vertices = graph.vertices();
+        let mut tarjan = Tarjan {
+            graph,
+            index: vec![UNSEEN; vertices],
+            low: vec![0; vertices],
+            on_stack: vec![false; vertices],
+            stack: Vec::new(),
+            path: Vec::new(),
+            counter: 0,
+            found: Components {
+                of: vec![0; vertices],
+                members: Vec::with_capacity(vertices),
+                starts: vec![0],
+                cyclic: Vec::new(),
+            },
+        };
+        for root in 0..vertices as u32 {
+            if tarjan.index[root as usize] == UNSEEN {
+                tarjan.walk(root);
+            }
+        }
+        tarjan.found
+    }
+
+    /// For every vertex the join of `own` over itself and all it can reach.
+    ///
+    /// `join` must be associative, commutative and idempotent (max, or, min).
+    pub(crate) fn fold<T: Clone>(
+        &self,
+        graph: &Adjacency,
+        own: impl Fn(u32) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> Vec<T> {
+        let mut values: Vec<T> = Vec::with_capacity(self.cyclic.len());
+        for component in 0..self.cyclic.len() {
+            let members = self.members_of(component);
+            let mut value = own(members[0]);
+            for &member in members {
+                value = join(&value, &own(member));
+                for &callee in graph.of(member) {
+                    let callee = self.of[callee as usize] as usize;
+                    if callee != component {
+                        value = join(&value, &values[callee]);
+                    }
+                }
+            }
+            values.push(value);
+        }
+        self.of.iter().map(|&component| values[component as usize].clone()).collect()
+    }
+
+    /// For every vertex the largest sum of `own` along a path from it, itself included; `None`
+    /// when a cycle can be reached.
+    pub(crate) fn longest(&self, graph: &Adjacency, own: impl Fn(u32) -> u32) -> Vec<Option<u32>> {
+        let mut values: Vec<Option<u32>> = Vec::with_capacity(self.cyclic.len());
+        for component in 0..self.cyclic.len() {
+            let vertex = self.members_of(component)[0];
+            let mut below = (!self.cyclic[component]).then_some(0u32);
+            for &callee in graph.of(vertex) {
+                let callee = self.of[callee as usize] as usize;
+                below = match (below, values.get(callee).copied().flatten()) {
+                    (Some(below), Some(value)) => Some(below.max(value)),
+                    _ => None,
+                };
+            }
+            values.push(below.map(|below| below.saturating_add(own(vertex))));
+        }
+        self.of.iter().map(|&component| values[component as usize]).collect()
+    }
+
+    fn members_of(&self, component: usize) -> &[u32] {
+        &self.members[self.starts[component] as usize..self.starts[component + 1] as usize]
+    }
+}
+
+impl Tarjan<'_> {
+    fn enter(&mut self, vertex: u32) {
+        let at = vertex as usize;
+        self.index[at] = self.counter;
+        self.low[at] = self.counter;
+        self.counter += 1;
+        self.stack.push(vertex);
+        self.on_stack[at] = true;
+        self.path.push((vertex, 0));
+    }
+
+    fn walk(&mut self, root: u32) {
+        self.enter(root);
+        while let Some(&(vertex, edge)) = self.path.last() {
+            let at = vertex as usize;
+            if let Some(&next) = self.graph.of(vertex).get(edge as usize) {
+                if let Some(last) = self.path.last_mut() {
+                    last.1 += 1;
+                }
+                if self.index[next as usize] == UNSEEN {
+                    self.enter(next);
+                } else if self.on_stack[next as usize] {
+                    self.low[at] = self.low[at].min(self.index[next as usize]);
+                }
+                continue;
+            }
+            self.path.pop();
+            if let Some(&(caller, _)) = self.path.last() {
+                self.low[caller as usize] = self.low[caller as usize].min(self.low[at]);
+            }
+            if self.low[at] == self.index[at] {
+                self.close(vertex);
+            }
+        }
+    }
+
+    /// Takes the component whose first vertex is `root` off the stack.
+    fn close(&mut self, root: u32) {
+        let component = self.found.cyclic.len() as u32;
+        let first = self.found.members.len();
+        while let Some(vertex) = self.stack.pop() {
+            self.on_stack[vertex as usize] = false;
+            self.found.of[vertex as usize] = component;
+            self.found.members.push(vertex);
+            if vertex == root {
+                break;
+            }
+        }
+        let alone = self.found.members.len() - first == 1;
+        self.found.cyclic.push(!alone || self.graph.of(root).contains(&root));
+        self.found.starts.push(self.found.members.len() as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_the_order_of_insertion() {
+        let graph = Adjacency::new(3, &[(2, 1), (0, 2), (2, 0), (0, 1)]);
+        assert_eq!(graph.of(0), [2, 1]);
+        assert_eq!(graph.of(1), []);
+        assert_eq!(graph.of(2), [1, 0]);
+    }
+
+    #[test]
+    fn folds_see_through_cycles_and_longest_stops_at_them() {
+        // 0 -> 1 <-> 2 -> 3, 4 -> 3, 5 -> 5
+        let graph = Adjacency::new(6, &[(0, 1), (1, 2), (2, 1), (2, 3), (4, 3), (5, 5)]);
+        let components = Components::find(&graph);
+        let weight = [1u32, 2, 4, 8, 16, 32];
+        let max = components.fold(&graph, |v| weight[v as usize], |a, b| *a.max(b));
+        assert_eq!(max, [8, 8, 8, 8, 16, 32]);
+        let longest = components.longest(&graph, |v| weight[v as usize]);
+        assert_eq!(longest, [None, None, None, Some(8), Some(24), None]);
+    }
+
+    #[test]
+    fn deep_and_wide_graphs_are_linear() {
+        let n = 200_000u32;
+        let chain: Vec<_> = (0..n - 1).map(|v| (v, v + 1)).collect();
+        let graph = Adjacency::new(n as usize, &chain);
+        let components = Components::find(&graph);
+        assert_eq!(components.longest(&graph, |_| 1)[0], Some(n));
+        // 40 rows of 4, all to all: 4^40 paths.
+        let rows: Vec<_> =
+            (0..39 * 4).flat_map(|v| (0..4).map(move |k| (v, (v / 4 + 1) * 4 + k))).collect();
+        let graph = Adjacency::new(160, &rows);
+        assert_eq!(Components::find(&graph).longest(&graph, |_| 1)[0], Some(40));
+    }
+}

@@ -1,0 +1,127 @@
+//! Dense identifiers and the vectors they index.
+//!
+//! An id is an index into one kind of table and cannot be used on another.
+
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// A dense index.
+pub(crate) trait Id: Copy {
+    fn from_index(index: usize) -> Self;
+    fn index(self) -> usize;
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(u32);
+
+        impl Id for $name {
+            fn from_index(index: usize) -> Self {
+                $name(u32::try_from(index).expect("fewer than 2^32 of everything"))
+            }
+
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// An input file.
+    ObjectId;
+    /// A string: a symbol's or section's name, or a prototype.
+    NameId;
+    /// A symbol of the program: one per global name, one per local symbol of a file.
+    SymbolId;
+    /// A live function in the order of creation.
+    NodeId;
+    /// A section of the output, in the order of creation.
+    SectionId;
+    /// A symbol of the output, in the order of creation.
+    OutSymbolId;
+    /// A constant bank that belongs to a function that is no entry.
+    BankId;
+    /// A relocation section of the output.
+    RelocId;
+}
+
+/// A vector indexed by one kind of id.
+#[derive(Debug, Clone)]
+pub(crate) struct IdVec<I, T> {
+    items: Vec<T>,
+    id: PhantomData<I>,
+}
+
+impl<I, T> Default for IdVec<I, T> {
+    fn default() -> Self {
+        IdVec { items: Vec::new(), id: PhantomData }
+    }
+}
+
+impl<I: Id, T> IdVec<I, T> {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn filled(value: T, len: usize) -> Self
+    where
+        T: Clone,
+    {
+        IdVec { items: vec![value; len], id: PhantomData }
+    }
+
+    pub(crate) fn push(&mut self, item: T) -> I {
+        self.items.push(item);
+        I::from_index(self.items.len() - 1)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
+        (0..self.items.len()).map(I::from_index)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
+        self.items.iter().enumerate().map(|(index, item)| (I::from_index(index), item))
+    }
+
+    pub(crate) fn values(&self) -> std::slice::Iter<'_, T> {
+        self.items.iter()
+    }
+
+    pub(crate) fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.items.iter_mut()
+    }
+
+    pub(crate) fn resize(&mut self, len: usize, value: T)
+    where
+        T: Clone,
+    {
+        self.items.resize(len, value);
+    }
+}
+
+impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
+    fn from_iter<It: IntoIterator<Item = T>>(items: It) -> Self {
+        IdVec { items: items.into_iter().collect(), id: PhantomData }
+    }
+}
+
+impl<I: Id, T> Index<I> for IdVec<I, T> {
+    type Output = T;
+
+    fn index(&self, id: I) -> &T {
+        &self.items[id.index()]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.items[id.index()]
+    }
+}

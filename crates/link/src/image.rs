@@ -1,0 +1,199 @@
+//! Phase 12: the file's bytes.
+//!
+//! In: layout, contents, patches. Out: the image. Guaranteed: cannot fail; the bytes do not
+//! depend on the number of threads, because every section is written by itself.
+
+use culd_cubin::encode::{FileHeader, SectionHeader, SymbolEntry, null_section};
+
+use crate::LinkOptions;
+use crate::Session;
+use crate::content::Contents;
+use crate::id::SectionId;
+use crate::layout::Layout;
+use crate::merge::Merged;
+use crate::relocs::Relocated;
+
+/// ET_EXEC.
+const EXECUTABLE: u16 = 2;
+/// `e_flags` bits 0-7 of sm_75 to sm_90a.
+const CLASSIC_FLAGS: u32 = 4;
+
+/// Everything the file is written from.
+pub(crate) struct Writer<'a, 'd> {
+    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) layout: &'a Layout,
+    pub(crate) contents: &'a Contents,
+    pub(crate) relocated: &'a Relocated,
+    pub(crate) options: &'a LinkOptions,
+}
+
+impl Writer<'_, '_> {
+    /// Writes the file.
+    pub(crate) fn write(&self, session: &Session) -> Vec<u8> {
+        let layout = self.layout;
+        let mut image = vec![0u8; layout.size as usize];
+        let put = |image: &mut [u8], at: u64, bytes: &[u8]| {
+            image[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        };
+        put(&mut image, 0, &self.file_header());
+        put(&mut image, layout.tables.section_strings, &layout.section_strings.bytes);
+        put(&mut image, layout.tables.strings, &layout.strings.bytes);
+        let (symbols, high) = self.symbols();
+        put(&mut image, layout.tables.symbols, &symbols);
+        if let Some(at) = layout.tables.high_indices {
+            put(&mut image, at, &high);
+        }
+        put(&mut image, layout.section_headers_at, &self.section_headers());
+        let mut headers = Vec::new();
+        layout.program_headers.iter().for_each(|header| header.write(&mut headers));
+        put(&mut image, layout.program_headers_at, &headers);
+        let sections = self.slices(&mut image);
+        session.each(sections, layout.size as usize, |(id, bytes)| self.section(id, bytes));
+        image
+    }
+
+    /// The bytes of every section that has some, in file order.
+    fn slices<'i>(&self, image: &'i mut [u8]) -> Vec<(SectionId, &'i mut [u8])> {
+        let mut slices = Vec::with_capacity(self.layout.order.len());
+        let (mut rest, mut at) = (image, 0u64);
+        for &id in &self.layout.order {
+            let section = &self.merged.draft.sections[id];
+            if section.kind.is_nobits() || section.size == 0 {
+                continue;
+            }
+            let start = self.layout.offsets[id];
+            let (_, tail) = rest.split_at_mut((start - at) as usize);
+            let (bytes, tail) = tail.split_at_mut(section.size as usize);
+            (rest, at) = (tail, start + section.size);
+            slices.push((id, bytes));
+        }
+        slices
+    }
+
+    /// Copies or writes one section, then patches it.
+    fn section(&self, id: SectionId, bytes: &mut [u8]) {
+        match &self.contents[id] {
+            Some(content) => bytes.copy_from_slice(content),
+            None => {
+                for part in &self.merged.draft.sections[id].parts {
+                    bytes[part.offset as usize..][..part.bytes.len()].copy_from_slice(part.bytes);
+                }
+            }
+        }
+        self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
+    }
+
+    fn file_header(&self) -> Vec<u8> {
+        let layout = self.layout;
+        let cuinfo = layout.index(self.merged.fixed.cuinfo);
+        let header = FileHeader {
+            e_type: EXECUTABLE,
+            flags: CLASSIC_FLAGS | self.options.target.sm << 8 | cuinfo << 24,
+            program_headers: layout.program_headers_at,
+            program_header_count: layout.program_headers.len() as u16,
+            section_headers: layout.section_headers_at,
+            section_count: layout.section_count(),
+            section_names: 1,
+        };
+        header.bytes()
+    }
+
+    /// The symbol table, and the table of section indices that do not fit it.
+    fn symbols(&self) -> (Vec<u8>, Vec<u8>) {
+        let draft = &self.merged.draft;
+        let count = self.layout.symbols.len() + 1;
+        let (mut out, mut high) = (Vec::with_capacity(24 * count), Vec::new());
+        let wide = self.layout.tables.high_indices.is_some();
+        let null = SymbolEntry { value: draft.null_value, ..SymbolEntry::default() };
+        null.write(&mut out);
+        if wide {
+            high.extend_from_slice(&[0; 4]);
+        }
+        for &id in &self.layout.symbols {
+            let symbol = &draft.symbols[id];
+            let index = symbol.section.map_or(0, |section| self.layout.index(section));
+            // nvlink writes every index of such a file to the second table.
+            let section = if wide && index != 0 { 0xffff } else { index as u16 };
+            if wide {
+                high.extend_from_slice(&index.to_le_bytes());
+            }
+            let name = self.layout.strings.offset(symbol.name);
+            let (info, other) = (symbol.info, symbol.other);
+            let (value, size) = (symbol.value, symbol.size);
+            SymbolEntry { name, info, other, section, value, size }.write(&mut out);
+        }
+        (out, high)
+    }
+
+    fn section_headers(&self) -> Vec<u8> {
+        let (layout, draft) = (self.layout, &self.merged.draft);
+        let mut out = Vec::with_capacity(64 * layout.section_count());
+        null_section(layout.section_count()).write(&mut out);
+        self.table_headers(&mut out);
+        for &id in &layout.order {
+            let section = &draft.sections[id];
+            let header = SectionHeader {
+                name: layout.section_strings.offset(section.name),
+                sh_type: section.sh_type,
+                flags: section.flags,
+                offset: layout.offsets[id],
+                size: section.size,
+                link: layout.link(section, self.merged.fixed.tkinfo),
+                info: layout.info(section),
+                align: section.align,
+                entsize: section.entsize,
+            };
+            header.write(&mut out);
+        }
+        out
+    }
+
+    /// Headers of the string tables and the symbol table.
+    fn table_headers(&self, out: &mut Vec<u8>) {
+        use culd_cubin::elf::sht;
+        let (layout, names) = (self.layout, &self.merged.draft.names);
+        let symbols = layout.symbols.len() as u64 + 1;
+        let name =
+            |name: &[u8]| names.lookup(name).map_or(0, |id| layout.section_strings.offset(id));
+        let table = SectionHeader { align: 1, sh_type: sht::STRTAB, ..SectionHeader::default() };
+        SectionHeader {
+            name: name(b".shstrtab"),
+            offset: layout.tables.section_strings,
+            size: layout.section_strings.bytes.len() as u64,
+            ..table
+        }
+        .write(out);
+        SectionHeader {
+            name: name(b".strtab"),
+            offset: layout.tables.strings,
+            size: layout.strings.bytes.len() as u64,
+            ..table
+        }
+        .write(out);
+        SectionHeader {
+            name: name(b".symtab"),
+            sh_type: sht::SYMTAB,
+            offset: layout.tables.symbols,
+            size: 24 * symbols,
+            link: 2,
+            info: layout.first_global,
+            align: 8,
+            entsize: 24,
+            ..SectionHeader::default()
+        }
+        .write(out);
+        if let Some(offset) = layout.tables.high_indices {
+            SectionHeader {
+                name: name(b".symtab_shndx"),
+                sh_type: sht::SYMTAB_SHNDX,
+                offset,
+                size: 4 * symbols,
+                link: 3,
+                align: 4,
+                entsize: 4,
+                ..SectionHeader::default()
+            }
+            .write(out);
+        }
+    }
+}

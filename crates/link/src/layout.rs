@@ -1,0 +1,283 @@
+//! Phase 11: order, indices, offsets. Nothing else chooses any.
+//!
+//! In: the finished draft. Out: [`Layout`]: sections in file order with index and offset, symbols
+//! in table order, both string tables. Guaranteed: after it no section changes size.
+
+use culd_cubin::elf::{stb, stt};
+use culd_cubin::encode::ProgramHeader;
+
+use crate::draft::{Draft, Kind, OutSection, OutSymbol};
+use crate::id::{IdVec, NameId, OutSymbolId, SectionId};
+use crate::names::NameList;
+
+/// A string table: the bytes, and where each name starts.
+pub(crate) struct Strings {
+    pub(crate) bytes: Vec<u8>,
+    offsets: IdVec<NameId, Option<u32>>,
+}
+
+impl Strings {
+    /// Lists one after the other, each name once; the table starts with a NUL.
+    fn new(draft: &Draft<'_>, lists: &[&NameList]) -> Self {
+        let mut strings =
+            Strings { bytes: vec![0], offsets: IdVec::filled(None, draft.names.len()) };
+        for name in lists.iter().flat_map(|list| list.iter()) {
+            if strings.offsets[name].is_none() {
+                strings.offsets[name] = Some(strings.bytes.len() as u32);
+                strings.bytes.extend_from_slice(draft.names.get(name));
+                strings.bytes.push(0);
+            }
+        }
+        strings
+    }
+
+    /// Where `name` starts, bytes; 0 for names that are not in the table.
+    pub(crate) fn offset(&self, name: NameId) -> u32 {
+        self.offsets[name].unwrap_or(0)
+    }
+}
+
+/// Where the tables in front of the content are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tables {
+    pub(crate) section_strings: u64,
+    pub(crate) strings: u64,
+    pub(crate) symbols: u64,
+    pub(crate) high_indices: Option<u64>,
+}
+
+/// The shape of the output file.
+pub(crate) struct Layout {
+    /// Content sections in file order; the first has index [`Layout::first_index`].
+    pub(crate) order: Vec<SectionId>,
+    /// Section header index by section.
+    index: IdVec<SectionId, Option<u32>>,
+    /// File offset by section, bytes.
+    pub(crate) offsets: IdVec<SectionId, u64>,
+    /// Symbols in table order, without symbol 0.
+    pub(crate) symbols: Vec<OutSymbolId>,
+    symbol_index: IdVec<OutSymbolId, u32>,
+    /// Index of the first symbol of the global list.
+    pub(crate) first_global: u32,
+    pub(crate) section_strings: Strings,
+    pub(crate) strings: Strings,
+    pub(crate) tables: Tables,
+    pub(crate) program_headers: Vec<ProgramHeader>,
+    pub(crate) section_headers_at: u64,
+    pub(crate) program_headers_at: u64,
+    /// Size of the file, bytes.
+    pub(crate) size: u64,
+}
+
+/// Sizes of sections whose content is made after the symbols are numbered.
+pub(crate) struct Order {
+    layout: Layout,
+}
+
+impl Order {
+    /// Orders sections and symbols and makes the string tables.
+    pub(crate) fn new(draft: &Draft<'_>) -> Self {
+        let mut order: Vec<SectionId> = draft
+            .sections
+            .iter()
+            .filter(|(_, section)| !section.dropped)
+            .map(|(id, _)| id)
+            .collect();
+        order.sort_by_key(|&id| {
+            let section = &draft.sections[id];
+            (section.kind.category(), section.rank, id)
+        });
+        let (symbols, first_global) = order_symbols(draft);
+        let mut symbol_index = IdVec::filled(0, draft.symbols.len());
+        for (&symbol, index) in symbols.iter().zip(1u32..) {
+            symbol_index[symbol] = index;
+        }
+        let layout = Layout {
+            index: IdVec::filled(None, draft.sections.len()),
+            offsets: IdVec::filled(0, draft.sections.len()),
+            symbols,
+            symbol_index,
+            first_global,
+            section_strings: Strings::new(draft, &[&draft.section_strings]),
+            strings: Strings::new(
+                draft,
+                &[&draft.prototype_strings, &draft.local_strings, &draft.global_strings],
+            ),
+            tables: Tables::default(),
+            program_headers: Vec::new(),
+            section_headers_at: 0,
+            program_headers_at: 0,
+            size: 0,
+            order,
+        };
+        let mut order = Order { layout };
+        order.number();
+        order
+    }
+
+    fn number(&mut self) {
+        let layout = &mut self.layout;
+        let first =
+            if layout.order.len() + 4 >= culd_cubin::encode::RESERVED_INDEX { 5 } else { 4 };
+        if first == 5 {
+            layout.tables.high_indices = Some(0);
+        }
+        for (&section, index) in layout.order.iter().zip(first..) {
+            layout.index[section] = Some(index);
+        }
+    }
+
+    /// Index of a symbol in the table.
+    pub(crate) fn symbol_index(&self, symbol: OutSymbolId) -> u32 {
+        self.layout.symbol_index[symbol]
+    }
+
+    /// Offset of a string of the symbol string table, bytes.
+    pub(crate) fn string(&self, name: NameId) -> u32 {
+        self.layout.strings.offset(name)
+    }
+
+    /// Places everything in the file. Below this line no section changes size.
+    pub(crate) fn place(self, draft: &Draft<'_>) -> Layout {
+        let mut layout = self.layout;
+        let mut at = 64u64;
+        let mut put = |size: u64, align: u64| {
+            let start = at.next_multiple_of(align);
+            at = start + size;
+            start
+        };
+        layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
+        layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
+        let symbols = layout.symbols.len() as u64 + 1;
+        layout.tables.symbols = put(24 * symbols, 8);
+        if layout.tables.high_indices.is_some() {
+            layout.tables.high_indices = Some(put(4 * symbols, 4));
+        }
+        for &id in &layout.order {
+            let section = &draft.sections[id];
+            let bytes = if section.kind.is_nobits() { 0 } else { section.size };
+            layout.offsets[id] = put(bytes, section.align.max(1));
+        }
+        layout.section_headers_at = put(64 * layout.section_count() as u64, 8);
+        layout.program_headers_at = layout.section_headers_at + 64 * layout.section_count() as u64;
+        layout.program_headers = program_headers(draft, &layout);
+        layout.size = layout.program_headers_at + 56 * layout.program_headers.len() as u64;
+        layout
+    }
+}
+
+/// The local list, then the global list, without what is not in the file.
+fn order_symbols(draft: &Draft<'_>) -> (Vec<OutSymbolId>, u32) {
+    let mut symbols: Vec<OutSymbolId> = Vec::with_capacity(draft.symbols.len());
+    symbols.extend(draft.locals.iter().filter(|&&id| is_listed(draft, &draft.symbols[id])));
+    let first_global = symbols.len() as u32 + 1;
+    symbols.extend(draft.globals.iter().filter(|&&id| !draft.symbols[id].dropped));
+    (symbols, first_global)
+}
+
+/// Section symbols go with their section, and with its bytes where those are optional.
+fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
+    if symbol.dropped {
+        return false;
+    }
+    if symbol.info != stb::LOCAL << 4 | stt::SECTION {
+        return true;
+    }
+    symbol.section.is_some_and(|id| {
+        let section = &draft.sections[id];
+        let optional = matches!(section.kind, Kind::Debug | Kind::Shared | Kind::PoolShared);
+        !section.dropped && !(optional && section.size == 0)
+    })
+}
+
+impl Layout {
+    /// Section header index of the first content section.
+    pub(crate) fn first_index(&self) -> u32 {
+        if self.tables.high_indices.is_some() { 5 } else { 4 }
+    }
+
+    pub(crate) fn section_count(&self) -> usize {
+        self.order.len() + self.first_index() as usize
+    }
+
+    /// Section header index, 0 for a section that is not in the file.
+    pub(crate) fn index(&self, section: SectionId) -> u32 {
+        self.index[section].unwrap_or(0)
+    }
+
+    pub(crate) fn symbol_index(&self, symbol: OutSymbolId) -> u32 {
+        self.symbol_index[symbol]
+    }
+
+    /// `sh_link`.
+    pub(crate) fn link(&self, section: &OutSection<'_>, tkinfo: SectionId) -> u32 {
+        match section.kind {
+            Kind::CuInfo => self.index(tkinfo),
+            Kind::FileInfo
+            | Kind::FunctionInfo
+            | Kind::CallGraph
+            | Kind::Prototype
+            | Kind::Reloc
+            | Kind::Text => 3,
+            _ => 0,
+        }
+    }
+
+    /// `sh_info`: a section, or for code the function's symbol under its register count.
+    pub(crate) fn info(&self, section: &OutSection<'_>) -> u32 {
+        match section.function {
+            Some(function) => section.registers << 24 | self.symbol_index(function),
+            None => section.owner.map_or(0, |owner| self.index(owner)),
+        }
+    }
+}
+
+const PT_LOAD: u32 = 1;
+const PT_PHDR: u32 = 6;
+const READ_EXECUTE: u32 = 5;
+const READ_WRITE: u32 = 6;
+
+/// The headers' own segment, constants and code, data, and the headers again.
+fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
+    let mut loads = Vec::new();
+    let start = |id: SectionId| layout.offsets[id];
+    let file_end = |id: SectionId| {
+        let section = &draft.sections[id];
+        start(id) + if section.kind.is_nobits() { 0 } else { section.size }
+    };
+    let of = |wanted: fn(&Kind) -> bool| {
+        layout.order.iter().copied().filter(move |&id| wanted(&draft.sections[id].kind))
+    };
+    let code: Vec<SectionId> = of(|kind| matches!(kind, Kind::Constant(_) | Kind::Text)).collect();
+    if let (Some(&first), Some(&last)) = (code.first(), code.last()) {
+        let size = file_end(last) - start(first);
+        let (p_type, flags, offset) = (PT_LOAD, READ_EXECUTE, start(first));
+        let header = ProgramHeader { p_type, flags, offset, file_size: size, memory_size: size };
+        loads.push(header);
+    }
+    let data: Vec<SectionId> = of(|kind| kind.category() >= 11).collect();
+    if let (Some(&first), Some(&last)) = (data.first(), data.last()) {
+        let offset = start(first);
+        let mut memory = file_end(last);
+        let file_size = memory - offset;
+        for section in data.iter().map(|&id| &draft.sections[id]) {
+            if section.kind.is_nobits() {
+                memory = memory.next_multiple_of(section.align) + section.size;
+            }
+        }
+        let (p_type, flags, memory_size) = (PT_LOAD, READ_WRITE, memory - offset);
+        loads.push(ProgramHeader { p_type, flags, offset, file_size, memory_size });
+    }
+    let size = 56 * (loads.len() as u64 + 2);
+    let own = |p_type| ProgramHeader {
+        p_type,
+        flags: READ_EXECUTE,
+        offset: layout.program_headers_at,
+        file_size: size,
+        memory_size: size,
+    };
+    let mut headers = vec![own(PT_PHDR)];
+    headers.extend(loads);
+    headers.push(own(PT_LOAD));
+    headers
+}

@@ -1,0 +1,152 @@
+//! Merging, first step of a file: its functions, in symbol order.
+
+use culd_cubin::elf::{shf, stb, sto};
+use culd_cubin::{SectionIndex, Symbol};
+
+use super::{Merge, Placed, Target};
+use crate::draft::{Kind, OutSymbol, Part};
+use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::objects::Object;
+use crate::symbols::{Fate, Site};
+
+impl<'d> Merge<'_, 'd> {
+    pub(super) fn functions(&mut self, id: ObjectId, object: &Object<'d>) {
+        for (index, symbol) in object.cubin.symbol_indices() {
+            if !symbol.is_function() {
+                continue;
+            }
+            let Some(program) = self.symbols.of(id, index) else { continue };
+            let Some(node) = self.graph.node(program) else { continue };
+            let out = self.function_symbol(node, symbol);
+            let Some(text) = symbol.defined_in() else { continue };
+            self.strong_seen[program] |= symbol.binding() == stb::GLOBAL;
+            let site = Site { object: id, index };
+            if self.symbols.fate(id, index).accepted() {
+                self.code(object, site, symbol, text, (node, out));
+            } else if object.names_code(text, symbol) && self.placed(id, text) == Placed::No {
+                self.set_placed(id, text, Placed::Lost(out));
+            }
+        }
+    }
+
+    /// The output symbol of a function, created on first sight: a weak one stays in the local
+    /// list whatever comes later (cases weak/weak-first).
+    fn function_symbol(&mut self, node: NodeId, symbol: &Symbol<'d>) -> OutSymbolId {
+        let program = self.graph.nodes[node];
+        if let Target::Symbol(out) = self.merged.targets[program] {
+            return out;
+        }
+        let draft = &mut self.merged.draft;
+        let name = self.symbols.all[program].name;
+        let out = draft.symbols.push(OutSymbol {
+            name,
+            info: symbol.info,
+            other: symbol.other & !sto::SPACE,
+            section: None,
+            value: 0,
+            size: 0,
+            program: Some(program),
+            shared: None,
+            dropped: false,
+        });
+        if symbol.binding() == stb::GLOBAL {
+            draft.intern_global_name(name);
+            draft.globals.push(out);
+        } else {
+            draft.intern_local_name(name);
+            draft.locals.push(out);
+        }
+        self.merged.targets[program] = Target::Symbol(out);
+        out
+    }
+
+    /// The code of an accepted definition: a new section, or a new content of the one that an
+    /// earlier weak copy made.
+    fn code(
+        &mut self,
+        object: &Object<'d>,
+        site: Site,
+        symbol: &Symbol<'d>,
+        text: SectionIndex,
+        (node, out): (NodeId, OutSymbolId),
+    ) {
+        let main = object.names_code(text, symbol);
+        let input = object.section(text);
+        let name = self.merged.draft.names.intern(input.name);
+        let existing = match self.placed(site.object, text) {
+            Placed::At { section, .. } => Some(section),
+            _ if symbol.binding() == stb::LOCAL => None,
+            _ => self.find(name),
+        };
+        let section = existing.unwrap_or_else(|| self.new_code(symbol, name, input.align));
+        if existing.is_some() && main && self.symbols.fate(site.object, site.index).accepted() {
+            self.replace_code(section, site);
+        }
+        let chosen = self.symbols.fate(site.object, site.index) == Fate::Chosen;
+        let draft = &mut self.merged.draft;
+        if chosen {
+            let entry = &mut draft.symbols[out];
+            entry.info = symbol.info;
+            entry.other = symbol.other & !sto::SPACE;
+            entry.value = symbol.value;
+            entry.size = symbol.size;
+        }
+        draft.symbols[out].section = Some(section);
+        if main || existing.is_none() {
+            let code = &mut draft.sections[section];
+            code.size = input.size;
+            code.align = input.align;
+            code.registers = input.info >> 24;
+            code.parts = vec![Part { offset: 0, bytes: input.data }];
+            self.set_placed(site.object, text, Placed::At { section, base: 0 });
+        }
+        if main {
+            self.merged.draft.sections[section].function = Some(out);
+            self.node_of_text.insert(section, node);
+        }
+        if symbol.is_entry() {
+            self.entry_sections(symbol, section);
+        }
+    }
+
+    fn new_code(&mut self, symbol: &Symbol<'d>, name: crate::id::NameId, align: u64) -> SectionId {
+        let flags = shf::ALLOC | shf::EXECINSTR;
+        if symbol.binding() == stb::LOCAL {
+            self.merged.draft.add_section(name, Kind::Text, flags, align)
+        } else {
+            self.create(name, Kind::Text, flags, align)
+        }
+    }
+
+    /// A later copy takes over: the relocations of the earlier one are void, and so are records
+    /// about the function in `.rela.debug_*` if the earlier copy had RELA records.
+    fn replace_code(&mut self, section: SectionId, site: Site) {
+        let name = self.merged.draft.sections[section].name;
+        for prefix in [&b".rel"[..], b".rela"] {
+            let name = self.merged.draft.names.prefixed(prefix, name);
+            if let Some(&reloc) = self.reloc_ids.get(&(name, section)) {
+                self.merged.draft.relocs[reloc].sources.clear();
+            }
+        }
+        if self.had_rela.insert(section, false) == Some(true)
+            && let Some(program) = self.symbols.of(site.object, site.index)
+        {
+            self.merged.void_debug.insert(program, site.object);
+        }
+    }
+
+    /// An entry's attribute and shared sections exist from the start.
+    fn entry_sections(&mut self, symbol: &Symbol<'d>, code: SectionId) {
+        let info = self.merged.draft.names.join(&[b".nv.info.", symbol.name]);
+        if self.find(info).is_none() {
+            let section = self.create(info, Kind::FunctionInfo, shf::INFO_LINK, 4);
+            self.merged.draft.sections[section].owner = Some(code);
+        }
+        let shared = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
+        if self.find(shared).is_none() {
+            let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
+            let section = self.create(shared, Kind::Shared, flags, 1);
+            self.merged.draft.sections[section].owner = Some(code);
+        }
+    }
+}

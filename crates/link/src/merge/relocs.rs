@@ -1,0 +1,91 @@
+//! Merging, last step of a file: its relocation sections, in section order.
+//!
+//! Only the names that they bring and the records about dead functions are dealt with here;
+//! the records themselves are resolved when all places are known ([`crate::relocs`]).
+
+use culd_cubin::elf::{shf, sht};
+use culd_cubin::{RelocEntry, Section};
+use culd_reloc::Observed;
+
+use super::{Merge, Placed};
+use crate::draft::{Clear, Kind, RelocSection, RelocSource};
+use crate::id::{ObjectId, RelocId, SectionId};
+use crate::objects::Object;
+
+impl<'d> Merge<'_, 'd> {
+    pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
+        for (index, input, target) in object.reloc_sections() {
+            let Placed::At { section, base } = self.placed(id, target) else { continue };
+            if input.data.is_empty() {
+                continue;
+            }
+            let reloc = self.reloc_section(input, section);
+            let live = self.read(id, object, input, (section, base));
+            if input.sh_type == sht::RELA && live {
+                self.had_rela.insert(section, true);
+            }
+            let source = RelocSource { object: id, section: index, target, base };
+            self.merged.draft.relocs[reloc].sources.push(source);
+        }
+    }
+
+    fn reloc_section(&mut self, input: &Section<'d>, target: SectionId) -> RelocId {
+        let name = self.merged.draft.names.intern(input.name);
+        if let Some(&reloc) = self.reloc_ids.get(&(name, target)) {
+            return reloc;
+        }
+        let draft = &mut self.merged.draft;
+        let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
+        let output = &mut draft.sections[section];
+        output.sh_type = input.sh_type;
+        output.entsize = if input.sh_type == sht::RELA { 24 } else { 16 };
+        output.owner = Some(target);
+        let reloc = draft.relocs.push(RelocSection { section, target, sources: Vec::new() });
+        self.reloc_ids.insert((name, target), reloc);
+        reloc
+    }
+
+    /// Walks the records: clears what speaks of dead functions, and interns the REL name that
+    /// nvlink interns for a RELA record without addend that is not the section's first (cases
+    /// headers-and-order/*). Returns whether a record is left.
+    fn read(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        input: &Section<'d>,
+        (section, base): (SectionId, u64),
+    ) -> bool {
+        let rela = input.sh_type == sht::RELA;
+        let (mut live, mut interned) = (false, false);
+        for (i, record) in input.relocations().iter().enumerate() {
+            if self.speaks_of_dead(id, object, record) {
+                let kind = record.kind;
+                let clears =
+                    culd_reloc::cuda(kind).is_some_and(|row| row.observed == Observed::Clears);
+                if clears {
+                    let offset = base + record.offset;
+                    self.merged.draft.clears.push(Clear { section, offset, kind });
+                }
+                continue;
+            }
+            live = true;
+            if rela && i != 0 && record.addend == 0 && !interned {
+                interned = true;
+                let tail = input.name.strip_prefix(b".rela").unwrap_or(input.name);
+                let name = self.merged.draft.names.join(&[b".rel", tail]);
+                self.merged.draft.intern_section_name(name);
+            }
+        }
+        live
+    }
+
+    fn speaks_of_dead(&self, id: ObjectId, object: &Object<'d>, record: RelocEntry) -> bool {
+        if !object.symbol(record.symbol).is_function() {
+            return false;
+        }
+        match self.symbols.of(id, record.symbol) {
+            Some(program) => self.graph.node(program).is_none(),
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Merging: where the bytes of an input section go.
+
+use culd_cubin::elf::{shf, stb};
+use culd_cubin::{Section, SectionIndex};
+
+use super::{Bank, FileRecord, InfoSource, Merge, Placed};
+use crate::draft::{Kind, Part};
+use crate::id::{NodeId, ObjectId, SectionId};
+use crate::objects::{Object, Role};
+
+impl<'d> Merge<'_, 'd> {
+    /// Puts a data section into its output section, once; [`Placed::No`] when it belongs to a
+    /// function that is not in the output.
+    pub(super) fn place(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        index: SectionIndex,
+    ) -> Placed {
+        let before = self.placed(id, index);
+        if before != Placed::No {
+            return before;
+        }
+        let input = object.section(index);
+        let placed = match (object.role(index), input.info_section()) {
+            (Role::Constant(bank), Some(text)) => self.owned_bank(id, object, index, bank, text),
+            (Role::Constant(bank), None) => self.append(Kind::Constant(bank), input),
+            (Role::Global, _) => self.append(Kind::Global, input),
+            (Role::GlobalInit, _) => self.append(Kind::GlobalInit, input),
+            (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
+            (Role::OwnShared, Some(text)) => self.own_shared(id, text),
+            _ => Placed::No,
+        };
+        self.set_placed(id, index, placed);
+        placed
+    }
+
+    /// Appends a section to the output section of the same name.
+    fn append(&mut self, kind: Kind, input: &Section<'d>) -> Placed {
+        let name = self.merged.draft.names.intern(input.name);
+        let section = self.find(name).unwrap_or_else(|| self.create(name, kind, input.flags, 1));
+        let output = &mut self.merged.draft.sections[section];
+        output.align = output.align.max(input.align);
+        let base = output.append(input.data, input.size, input.align);
+        Placed::At { section, base }
+    }
+
+    /// The shared memory section of an entry exists already; copies that lost share it.
+    fn own_shared(&mut self, id: ObjectId, text: SectionIndex) -> Placed {
+        let function = match self.placed(id, text) {
+            Placed::At { section, .. } => self.merged.draft.sections[section].function,
+            Placed::Lost(function) => Some(function),
+            _ => None,
+        };
+        let Some(function) = function else { return Placed::No };
+        let name = self.merged.draft.symbols[function].name;
+        let name = self.merged.draft.names.prefixed(b".nv.shared.", name);
+        match self.find(name) {
+            Some(section) => Placed::At { section, base: 0 },
+            None => Placed::No,
+        }
+    }
+
+    /// A constant bank that belongs to a function.
+    fn owned_bank(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        index: SectionIndex,
+        bank: u8,
+        text: SectionIndex,
+    ) -> Placed {
+        let input = object.section(index);
+        match self.placed(id, text) {
+            Placed::At { section, .. } => {
+                let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
+                let function = self.merged.function(self.graph, node);
+                if self.merged.draft.symbols[function].is_entry() {
+                    self.entry_bank(section, node, bank, input, true)
+                } else {
+                    let (bytes, align) = (input.data, input.align);
+                    let bank = Bank { node, number: bank, bytes, align, offset: 0 };
+                    Placed::Bank(self.merged.banks.push(bank))
+                }
+            }
+            // A losing entry's parameters are kept beside the winner's: cases weak/entry-*.
+            Placed::Lost(function) if bank == 0 => {
+                let symbol = &self.merged.draft.symbols[function];
+                match symbol.section {
+                    Some(section) if symbol.is_entry() => match self.node_of_text.get(&section) {
+                        Some(&node) => self.entry_bank(section, node, bank, input, false),
+                        None => Placed::No,
+                    },
+                    _ => Placed::No,
+                }
+            }
+            _ => Placed::No,
+        }
+    }
+
+    /// A bank of an entry. Weak copies share one parameter bank, a strong one is appended.
+    fn entry_bank(
+        &mut self,
+        text: SectionId,
+        node: NodeId,
+        bank: u8,
+        input: &Section<'d>,
+        accepted: bool,
+    ) -> Placed {
+        let name = self.merged.draft.names.intern(input.name);
+        let program = self.graph.nodes[node];
+        let Some(section) = self.find(name) else {
+            let draft = &mut self.merged.draft;
+            if bank == 0 {
+                // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
+                // follows it.
+                let reloc = draft.names.join(&[b".rel", input.name]);
+                draft.section_strings.add(name);
+                draft.section_strings.add(reloc);
+                draft.intern_local_name(reloc);
+            }
+            let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
+            let output = &mut self.merged.draft.sections[section];
+            output.owner = Some(text);
+            let base = output.append(input.data, input.size, input.align);
+            self.merged.entry_banks.insert((text, bank), section);
+            return Placed::At { section, base };
+        };
+        let weak_only = !self.strong_seen[program];
+        let output = &mut self.merged.draft.sections[section];
+        output.align = output.align.max(input.align);
+        if weak_only {
+            if accepted {
+                output.parts = vec![Part { offset: 0, bytes: input.data }];
+                output.size = input.size;
+            }
+            return Placed::At { section, base: 0 };
+        }
+        Placed::At { section, base: output.append(input.data, input.size, input.align) }
+    }
+
+    /// Debug sections are chained up; banks and variables no symbol named follow.
+    pub(super) fn remaining_sections(&mut self, id: ObjectId, object: &Object<'d>) {
+        for (index, input) in object.cubin.section_indices() {
+            match object.role(index) {
+                Role::Debug => {
+                    let name = self.merged.draft.names.intern(input.name);
+                    let section = self
+                        .find(name)
+                        .unwrap_or_else(|| self.create(name, Kind::Debug, 0, input.align));
+                    let output = &mut self.merged.draft.sections[section];
+                    output.align = output.align.max(input.align);
+                    let base = output.append(input.data, input.size, 1);
+                    self.set_placed(id, index, Placed::At { section, base });
+                }
+                Role::Constant(_) | Role::Global | Role::GlobalInit => {
+                    self.place(id, object, index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `.nv.info` first, then the attributes of each function.
+    pub(super) fn attributes(&mut self, id: ObjectId, object: &Object<'d>) {
+        use culd_cubin::attr::code;
+        for (index, records) in object.infos() {
+            if object.role(index) != Role::FileInfo {
+                continue;
+            }
+            for record in records {
+                let about = matches!(
+                    record.code,
+                    code::FRAME_SIZE
+                        | code::MIN_STACK_SIZE
+                        | code::REGCOUNT
+                        | code::MAX_STACK_SIZE
+                        | code::CRS_STACK_SIZE
+                );
+                if about {
+                    self.record_about_function(id, record);
+                } else {
+                    self.merged.file_records.push(FileRecord::Other(*record));
+                }
+            }
+        }
+        for (index, _) in object.infos() {
+            if object.role(index) == Role::FunctionInfo {
+                self.function_info(id, object, index);
+            }
+        }
+    }
+
+    /// Keeps a record about a function if this file's copy is the one that counts.
+    fn record_about_function(&mut self, id: ObjectId, record: &culd_cubin::attr::Record<'d>) {
+        use crate::symbols::Fate;
+        use culd_cubin::SymbolIndex;
+        use culd_cubin::attr::code;
+        let (Some(index), Some(number)) = (record.word(0), record.word(1)) else { return };
+        let index = SymbolIndex(index);
+        let program = self.symbols.of(id, index);
+        let Some(function) = program.and_then(|program| self.merged.out_symbol(program)) else {
+            return;
+        };
+        // nvlink computes stack sizes anew.
+        let stale = record.code == code::MAX_STACK_SIZE;
+        if self.symbols.fate(id, index) == Fate::Chosen && !stale {
+            let code = record.code;
+            self.merged.file_records.push(FileRecord::About { code, function, number });
+        }
+    }
+
+    fn function_info(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
+        let input = object.section(index);
+        let text = input.info_section().map(|text| self.placed(id, text));
+        let Some(Placed::At { section: code, .. }) = text else { return };
+        let Some(&node) = self.node_of_text.get(&code) else { return };
+        let name = self.merged.draft.names.intern(input.name);
+        let function = &self.merged.draft.symbols[self.merged.function(self.graph, node)];
+        let local = function.info >> 4 == stb::LOCAL && !function.is_entry();
+        let existing = if local { None } else { self.find(name) };
+        let section = existing.unwrap_or_else(|| {
+            if local {
+                self.merged.draft.add_section(name, Kind::FunctionInfo, shf::INFO_LINK, 4)
+            } else {
+                self.create(name, Kind::FunctionInfo, shf::INFO_LINK, 4)
+            }
+        });
+        self.merged.draft.sections[section].owner = Some(code);
+        let source = InfoSource { section, object: id, input: index };
+        if self.merged.function_infos[node].replace(source).is_none() {
+            self.merged.info_order.push(node);
+        }
+    }
+}

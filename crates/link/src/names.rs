@@ -1,0 +1,113 @@
+//! Names as dense ids: every distinct string is hashed once and then is a number.
+
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::id::{Id, IdVec, NameId};
+
+/// All names of a link.
+pub(crate) struct Names<'d> {
+    hasher: DefaultHashBuilder,
+    table: HashTable<NameId>,
+    strings: IdVec<NameId, Cow<'d, [u8]>>,
+    scratch: Vec<u8>,
+}
+
+impl<'d> Names<'d> {
+    pub(crate) fn new() -> Self {
+        Names {
+            hasher: DefaultHashBuilder::default(),
+            table: HashTable::new(),
+            strings: IdVec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The id of `name`.
+    pub(crate) fn intern(&mut self, name: &'d [u8]) -> NameId {
+        let hash = self.hasher.hash_one(name);
+        match self.find(hash, name) {
+            Some(id) => id,
+            None => self.insert(hash, Cow::Borrowed(name)),
+        }
+    }
+
+    /// The id of the name made of `parts` one after the other.
+    pub(crate) fn join(&mut self, parts: &[&[u8]]) -> NameId {
+        let mut name = std::mem::take(&mut self.scratch);
+        name.clear();
+        parts.iter().for_each(|part| name.extend_from_slice(part));
+        let hash = self.hasher.hash_one(&name[..]);
+        let id = match self.find(hash, &name) {
+            Some(id) => id,
+            None => self.insert(hash, Cow::Owned(name.clone())),
+        };
+        self.scratch = name;
+        id
+    }
+
+    /// The id of `prefix` followed by the name `id`.
+    pub(crate) fn prefixed(&mut self, prefix: &[u8], id: NameId) -> NameId {
+        let name = self.strings[id].clone();
+        self.join(&[prefix, &name])
+    }
+
+    /// The id of `name`, if it has one.
+    pub(crate) fn lookup(&self, name: &[u8]) -> Option<NameId> {
+        self.find(self.hasher.hash_one(name), name)
+    }
+
+    pub(crate) fn get(&self, id: NameId) -> &[u8] {
+        &self.strings[id]
+    }
+
+    /// The name for a message.
+    pub(crate) fn text(&self, id: NameId) -> String {
+        String::from_utf8_lossy(self.get(id)).into_owned()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.strings.len()
+    }
+
+    fn find(&self, hash: u64, name: &[u8]) -> Option<NameId> {
+        self.table.find(hash, |&id| self.strings[id].as_ref() == name).copied()
+    }
+
+    fn insert(&mut self, hash: u64, name: Cow<'d, [u8]>) -> NameId {
+        let id = self.strings.push(name);
+        let (hasher, strings) = (&self.hasher, &self.strings);
+        self.table.insert_unique(hash, id, |&id| hasher.hash_one(strings[id].as_ref()));
+        id
+    }
+}
+
+/// Names in order of first use, each once.
+#[derive(Default)]
+pub(crate) struct NameList {
+    order: Vec<NameId>,
+    seen: Vec<bool>,
+}
+
+impl NameList {
+    /// Adds `name` unless it is there already.
+    pub(crate) fn add(&mut self, name: NameId) {
+        let index = name.index();
+        if self.seen.len() <= index {
+            self.seen.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut self.seen[index], true) {
+            self.order.push(name);
+        }
+    }
+
+    pub(crate) fn contains(&self, name: NameId) -> bool {
+        self.seen.get(name.index()).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = NameId> + '_ {
+        self.order.iter().copied()
+    }
+}

@@ -1,0 +1,502 @@
+//! Phase 1: every input parsed and checked.
+//!
+//! In: the inputs' bytes. Out: [`Objects`]: tables of sections, symbols, attribute records and
+//! call-graph records in which every index is valid. Guaranteed: later phases meet no malformed
+//! record, so they cannot fail on one.
+
+use std::ops::Range;
+
+use culd_cubin::attr::{self, Record, Records, Shape};
+use culd_cubin::callgraph::{self, Edge};
+use culd_cubin::elf::{self, shf, sht, sto, stt};
+use culd_cubin::note::CuInfo;
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection};
+
+use crate::diag::{Diagnostics, Failed, Message};
+use crate::id::{IdVec, ObjectId};
+use crate::{Input, LinkOptions, Session};
+
+/// What a section of an input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Headers, string and symbol tables, notes: made anew or read elsewhere.
+    Table,
+    Text,
+    /// A constant bank, with its number.
+    Constant(u8),
+    Global,
+    GlobalInit,
+    /// `.nv.shared.<entry>`.
+    OwnShared,
+    /// `.nv_debug.shared`.
+    PoolShared,
+    Debug,
+    /// `.nv.info`.
+    FileInfo,
+    /// `.nv.info.<function>`.
+    FunctionInfo,
+    CallGraph,
+    Prototype,
+    Reloc,
+}
+
+/// One input file.
+pub(crate) struct Object<'d> {
+    pub(crate) name: &'d str,
+    pub(crate) cubin: Cubin<'d>,
+    /// Role by section index.
+    pub(crate) roles: Vec<Role>,
+    /// The records of all attribute sections.
+    records: Vec<Record<'d>>,
+    /// Which records belong to which attribute section, in section order.
+    infos: Vec<(SectionIndex, Range<usize>)>,
+    /// Call-graph records in file order.
+    pub(crate) edges: Vec<Edge>,
+    /// Prototype records in file order.
+    pub(crate) prototypes: Vec<(SymbolIndex, u32)>,
+    /// Attributes of `.nv.compat`, if the file has one.
+    pub(crate) compat: Option<Vec<Record<'d>>>,
+    /// (function, registers) of all REGCOUNT records, sorted by function.
+    register_counts: Vec<(SymbolIndex, u32)>,
+    /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
+    parameter_banks: Vec<(SectionIndex, SectionIndex)>,
+    /// (code, function) of all code sections that are named after a function, sorted by section.
+    code_functions: Vec<(SectionIndex, SymbolIndex)>,
+    pub(crate) cuinfo: CuInfo,
+    /// All tool records.
+    pub(crate) tkinfo: &'d [u8],
+}
+
+impl<'d> Object<'d> {
+    pub(crate) fn symbol(&self, index: SymbolIndex) -> &Symbol<'d> {
+        &self.cubin.symbols[index.0 as usize]
+    }
+
+    pub(crate) fn section(&self, index: SectionIndex) -> &Section<'d> {
+        &self.cubin.sections[index.0 as usize]
+    }
+
+    pub(crate) fn role(&self, index: SectionIndex) -> Role {
+        self.roles[index.0 as usize]
+    }
+
+    /// The string of a call-graph or prototype record; phase 1 has checked it.
+    pub(crate) fn prototype(&self, offset: u32) -> &'d [u8] {
+        self.cubin.string(offset).unwrap_or_default()
+    }
+
+    /// Attribute sections in section order, with their records in file order.
+    pub(crate) fn infos(&self) -> impl Iterator<Item = (SectionIndex, &[Record<'d>])> {
+        self.infos.iter().map(|(index, range)| (*index, &self.records[range.clone()]))
+    }
+
+    /// The records of attribute section `index`, in file order.
+    pub(crate) fn info_records(&self, index: SectionIndex) -> &[Record<'d>] {
+        match self.infos.binary_search_by_key(&index, |info| info.0) {
+            Ok(at) => &self.records[self.infos[at].1.clone()],
+            Err(_) => &[],
+        }
+    }
+
+    /// The REGCOUNT of a function of this file.
+    pub(crate) fn register_count(&self, function: SymbolIndex) -> Option<u32> {
+        let at = self.register_counts.binary_search_by_key(&function, |entry| entry.0).ok()?;
+        Some(self.register_counts[at].1)
+    }
+
+    /// True when code section `text` is named after `function`, which then is no alias.
+    pub(crate) fn names_code(&self, text: SectionIndex, function: &Symbol<'_>) -> bool {
+        self.section(text).name.strip_prefix(b".text.") == Some(function.name)
+    }
+
+    /// The function that code section `text` is named after.
+    pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
+        let at = self.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
+        Some(self.code_functions[at].1)
+    }
+
+    /// The parameter bank of the entry whose code is `text`.
+    pub(crate) fn parameter_bank(&self, text: SectionIndex) -> Option<SectionIndex> {
+        let at = self.parameter_banks.binary_search_by_key(&text, |entry| entry.0).ok()?;
+        Some(self.parameter_banks[at].1)
+    }
+
+    /// Bytes of all relocation records, a measure of work.
+    pub(crate) fn reloc_bytes(&self) -> usize {
+        self.reloc_sections().map(|(_, section, _)| section.data.len()).sum()
+    }
+
+    /// Relocation sections in section order, with the section they patch.
+    pub(crate) fn reloc_sections(
+        &self,
+    ) -> impl Iterator<Item = (SectionIndex, &Section<'d>, SectionIndex)> {
+        self.cubin
+            .section_indices()
+            .filter_map(|(index, section)| Some((index, section, section.info_section()?)))
+            .filter(|(index, ..)| self.role(*index) == Role::Reloc)
+    }
+}
+
+/// All inputs, in command order.
+pub(crate) struct Objects<'d> {
+    pub(crate) all: IdVec<ObjectId, Object<'d>>,
+}
+
+impl<'d> std::ops::Index<ObjectId> for Objects<'d> {
+    type Output = Object<'d>;
+
+    fn index(&self, id: ObjectId) -> &Object<'d> {
+        &self.all[id]
+    }
+}
+
+impl<'d> Objects<'d> {
+    /// Parses all inputs; reports the first that cannot be linked, in command order.
+    pub(crate) fn parse(
+        session: &Session,
+        inputs: &[Input<'d>],
+        options: &LinkOptions,
+        diags: &mut Diagnostics,
+    ) -> Result<Self, Failed> {
+        let total: usize = inputs.iter().map(|input| input.bytes.len()).sum();
+        let parsed: Vec<_> = session.map(inputs.len(), total, |i| Object::parse(inputs[i]));
+        let mut all = IdVec::new();
+        for (input, parsed) in inputs.iter().zip(parsed) {
+            let object = parsed.map_err(|message| diags.fatal(message))?;
+            check_target(input.name, &object, options, diags)?;
+            all.push(object);
+        }
+        Ok(Objects { all })
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (ObjectId, &Object<'d>)> {
+        self.all.iter()
+    }
+
+    pub(crate) fn file(&self, id: ObjectId) -> String {
+        self.all[id].name.to_owned()
+    }
+}
+
+/// May this object go into the target, and do we know its dialect?
+fn check_target(
+    name: &str,
+    object: &Object<'_>,
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+) -> Result<(), Failed> {
+    let own = options.dialect.toolkit;
+    let made_by = object.cuinfo.toolkit;
+    if !options.target.takes(object.cubin.header.sm()) {
+        let (file, target) = (name.to_owned(), options.target.name.to_owned());
+        return Err(diags.fatal(Message::ArchMismatch { file, target }));
+    }
+    // nvlink 13.0 refuses these; the format has not changed in a way that needs it.
+    if made_by > own {
+        diags.warning(Message::NewerToolkit {
+            file: name.to_owned(),
+            major: made_by / 10,
+            minor: made_by % 10,
+            own_major: own / 10,
+            own_minor: own % 10,
+        });
+    }
+    Ok(())
+}
+
+impl<'d> Object<'d> {
+    fn parse(input: Input<'d>) -> Result<Self, Message> {
+        let file = || input.name.to_owned();
+        let malformed = |defect| Message::Malformed { file: file(), defect };
+        let unsupported =
+            |reason: &str| Message::Unsupported { file: file(), reason: reason.to_owned() };
+        let cubin = Cubin::parse(input.bytes).map_err(malformed)?;
+        if cubin.header.e_type != 1 {
+            return Err(unsupported("it is no relocatable object (ELF type 1)"));
+        }
+        if cubin.header.os_abi == elf::OSABI_CUDA_12 {
+            return Err(unsupported("it was made by CUDA 12 or older (ELF ABI 0x33)"));
+        }
+        if cubin.header.os_abi != elf::OSABI_CUDA || cubin.header.abi_version != elf::ABI_VERSION {
+            return Err(unsupported("its ELF ABI is unknown"));
+        }
+        let mut object = Object::unread(input.name, cubin).map_err(|failure| match failure {
+            Failure::Malformed(defect) => malformed(defect),
+            Failure::Unsupported(reason) => unsupported(&reason),
+        })?;
+        object.read_records().map_err(malformed)?;
+        object.index();
+        object.check_symbols().map_err(malformed)?;
+        Ok(object)
+    }
+
+    /// The object with its roles and notes, without records.
+    fn unread(name: &'d str, cubin: Cubin<'d>) -> Result<Self, Failure> {
+        let mut roles = Vec::with_capacity(cubin.sections.len());
+        for section in &cubin.sections {
+            let role = role(section).ok_or_else(|| {
+                let section_name = String::from_utf8_lossy(section.name);
+                let kind = section.sh_type;
+                Failure::Unsupported(format!(
+                    "section '{section_name}' of type {kind:#x} is of an unknown kind"
+                ))
+            })?;
+            roles.push(role);
+        }
+        let cuinfo = cubin.section_by_name(b".note.nv.cuinfo").ok_or_else(|| {
+            Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
+        })?;
+        let cuinfo = CuInfo::parse(cuinfo.name, cuinfo.data).map_err(Failure::Malformed)?;
+        let tkinfo = cubin.section_by_name(b".note.nv.tkinfo").map_or(&[][..], |note| note.data);
+        Ok(Object {
+            name,
+            roles,
+            records: Vec::new(),
+            infos: Vec::new(),
+            edges: Vec::new(),
+            prototypes: Vec::new(),
+            compat: None,
+            register_counts: Vec::new(),
+            parameter_banks: Vec::new(),
+            code_functions: Vec::new(),
+            cuinfo,
+            tkinfo,
+            cubin,
+        })
+    }
+
+    /// Sorted lookups for what is asked by function.
+    fn index(&mut self) {
+        self.register_counts = self
+            .records
+            .iter()
+            .filter(|record| record.code == attr::code::REGCOUNT)
+            .filter_map(|record| Some((SymbolIndex(record.word(0)?), record.word(1)?)))
+            .collect();
+        self.register_counts.sort();
+        let sections = self.cubin.section_indices();
+        let banks = sections.filter(|(index, _)| self.role(*index) == Role::Constant(0));
+        self.parameter_banks =
+            banks.filter_map(|(index, bank)| Some((bank.info_section()?, index))).collect();
+        self.parameter_banks.sort();
+        let functions = self.cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function());
+        let code = functions.filter_map(|(index, symbol)| {
+            let text = symbol.defined_in()?;
+            self.names_code(text, symbol).then_some((text, index))
+        });
+        self.code_functions = code.collect();
+        self.code_functions.sort();
+    }
+
+    fn read_records(&mut self) -> Result<(), Malformed> {
+        let sections = std::mem::take(&mut self.cubin.sections);
+        let result =
+            sections.iter().enumerate().try_for_each(|(index, section)| match self.roles[index] {
+                Role::FileInfo | Role::FunctionInfo => self.read_info(index, section),
+                Role::CallGraph => self.read_call_graph(section),
+                Role::Prototype => self.read_prototypes(section),
+                Role::Table if section.sh_type == sht::CUDA_COMPAT => {
+                    let records = Records::new(section.name, section.data);
+                    self.compat = Some(records.collect::<Result<_, _>>()?);
+                    Ok(())
+                }
+                _ => Ok(()),
+            });
+        self.cubin.sections = sections;
+        result
+    }
+
+    fn read_info(&mut self, index: usize, section: &Section<'d>) -> Result<(), Malformed> {
+        let start = self.records.len();
+        let mut at = 0u64;
+        for record in Records::new(section.name, section.data) {
+            let record = record?;
+            self.check_info_record(section, at, &record)?;
+            at += 4 + record.payload.len() as u64;
+            self.records.push(record);
+        }
+        self.infos.push((SectionIndex(index as u32), start..self.records.len()));
+        Ok(())
+    }
+
+    /// The symbols that a record names exist, and it is as long as its kind needs.
+    fn check_info_record(
+        &self,
+        section: &Section<'_>,
+        at: u64,
+        record: &Record<'_>,
+    ) -> Result<(), Malformed> {
+        let defect = |what: String| Err(Malformed::section(section.name, at, what));
+        let symbols = match attr::known(record.code) {
+            Some((_, Shape::Symbol)) => 1,
+            Some((_, Shape::Symbols)) => usize::MAX,
+            _ => 0,
+        };
+        let minimum = match record.code {
+            _ if record.format != attr::format::SIZED => 0,
+            attr::code::FRAME_SIZE
+            | attr::code::MIN_STACK_SIZE
+            | attr::code::MAX_STACK_SIZE
+            | attr::code::REGCOUNT
+            | attr::code::PARAM_CBANK => 8,
+            attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
+            _ => 0,
+        };
+        if record.payload.len() < minimum {
+            let what = format!(
+                "attribute {:#04x} has {} bytes, at least {minimum} are needed",
+                record.code,
+                record.payload.len()
+            );
+            return defect(what);
+        }
+        for word in record.words().take(symbols) {
+            if word as usize >= self.cubin.symbols.len() {
+                let what = format!(
+                    "attribute {:#04x} names symbol {word}, which does not exist",
+                    record.code
+                );
+                return defect(what);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_call_graph(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
+        for edge in callgraph::edges(section) {
+            let edge = edge?;
+            let (first, second, string) = match edge {
+                Edge::Call { caller, callee } => (caller, Some(callee), None),
+                Edge::Reference { function, known } => (function, Some(known), None),
+                Edge::AddressTaken { function, prototype }
+                | Edge::IndirectCall { function, prototype } => (function, None, Some(prototype)),
+            };
+            for symbol in [Some(first), second].into_iter().flatten() {
+                self.check_function(section, symbol)?;
+            }
+            self.check_string(section, string)?;
+            self.edges.push(edge);
+        }
+        Ok(())
+    }
+
+    fn read_prototypes(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
+        for (function, prototype) in callgraph::prototypes(section) {
+            self.check_function(section, function)?;
+            self.check_string(section, Some(prototype))?;
+            self.prototypes.push((function, prototype));
+        }
+        Ok(())
+    }
+
+    fn check_function(&self, section: &Section<'_>, index: SymbolIndex) -> Result<(), Malformed> {
+        let what = match self.cubin.symbol(index) {
+            Some(symbol) if symbol.is_function() => return Ok(()),
+            Some(_) => format!("symbol {} is no function", index.0),
+            None => format!("symbol {} does not exist", index.0),
+        };
+        Err(Malformed::section(section.name, 0, what))
+    }
+
+    fn check_string(&self, section: &Section<'_>, at: Option<u32>) -> Result<(), Malformed> {
+        match at {
+            Some(at) if self.cubin.string(at).is_none() => {
+                let what =
+                    format!("string at {at:#x} is not in the string table or not terminated");
+                Err(Malformed::section(section.name, 0, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Functions are in code, variables in data, both inside their section.
+    fn check_symbols(&self) -> Result<(), Malformed> {
+        for (index, symbol) in self.cubin.symbol_indices() {
+            let SymbolSection::In(section) = symbol.section else { continue };
+            let role = self.role(section);
+            let section = self.section(section);
+            let fits = match symbol.kind() {
+                stt::SECTION | stt::NOTYPE => continue,
+                stt::FUNC => role == Role::Text,
+                _ => matches!(
+                    role,
+                    Role::Constant(_)
+                        | Role::Global
+                        | Role::GlobalInit
+                        | Role::OwnShared
+                        | Role::PoolShared
+                ),
+            };
+            // The value of a shared variable is its alignment.
+            let start = if symbol.is_shared() { 0 } else { symbol.value };
+            let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
+            if !fits || !inside {
+                let name = String::from_utf8_lossy(symbol.name);
+                let what = format!("symbol {} ('{name}') does not fit its section", index.0);
+                return Err(Malformed::section(section.name, start, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Failure {
+    Malformed(Malformed),
+    Unsupported(String),
+}
+
+/// What `section` is; `None` for kinds that nothing here knows how to link.
+fn role(section: &Section<'_>) -> Option<Role> {
+    let name = section.name;
+    Some(match section.sh_type {
+        sht::NULL
+        | sht::STRTAB
+        | sht::SYMTAB
+        | sht::SYMTAB_SHNDX
+        | sht::NOTE
+        | sht::CUDA_COMPAT
+        | sht::CUDA_REL_ACTION => Role::Table,
+        sht::REL | sht::RELA => Role::Reloc,
+        sht::CUDA_INFO if section.flags & shf::INFO_LINK == 0 => Role::FileInfo,
+        sht::CUDA_INFO => Role::FunctionInfo,
+        sht::CUDA_CALLGRAPH => Role::CallGraph,
+        sht::CUDA_PROTOTYPE => Role::Prototype,
+        sht::CUDA_GLOBAL => Role::Global,
+        sht::CUDA_GLOBAL_INIT => Role::GlobalInit,
+        sht::CUDA_SHARED if name == b".nv_debug.shared" => Role::PoolShared,
+        sht::CUDA_SHARED => Role::OwnShared,
+        sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => Role::Constant(section.constant_bank()?),
+        sht::PROGBITS if section.is_code() => Role::Text,
+        sht::PROGBITS if is_debug(name) => Role::Debug,
+        _ => return None,
+    })
+}
+
+fn is_debug(name: &[u8]) -> bool {
+    name.starts_with(b".debug_") || name.starts_with(b".nv_debug_")
+}
+
+/// True for the eight weak symbols that stand for unified tables; they never reach the output.
+pub(crate) fn is_unified_table(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"__UFT",
+        b"__UFT_OFFSET",
+        b"__UFT_CANONICAL",
+        b"__UFT_END",
+        b"__UDT",
+        b"__UDT_OFFSET",
+        b"__UDT_CANONICAL",
+        b"__UDT_END",
+    ];
+    NAMES.contains(&name)
+}
+
+/// True for the variables by which a program names the system's part of shared memory.
+pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
+    name.starts_with(b".nv.reservedSmem")
+}
+
+/// True for a symbol that ptxas made for itself: parameters and literals.
+pub(crate) fn is_internal(symbol: &Symbol<'_>) -> bool {
+    symbol.binding() == elf::stb::LOCAL && symbol.other & sto::INTERNAL != 0
+}

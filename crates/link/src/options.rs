@@ -1,0 +1,40 @@
+//! What a link is asked to do. Plain data: made by the driver, the C ABI or a program.
+
+use culd_cubin::arch::Arch;
+use culd_cubin::note::ToolRecord;
+
+/// A release of NVIDIA's linker whose rules are followed.
+///
+/// nvlink's behaviour depends on its own release only. 13.0 is the one that exists now; another
+/// release is another row, and every place that differs asks the row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// The release as notes count it: 130 is 13.0.
+    pub toolkit: u16,
+    /// Bytes of the strings in nvlink's own tool record, the option line left out. The record of
+    /// this linker is padded to the same length, so that all that follows stays in place.
+    pub tool_strings: usize,
+}
+
+/// nvlink 13.0.88.
+pub static CUDA_13_0: Dialect = Dialect { toolkit: 130, tool_strings: 97 };
+
+/// Options of one link.
+#[derive(Debug, Clone)]
+pub struct LinkOptions {
+    /// The target.
+    pub target: &'static Arch,
+    /// The release whose rules are followed.
+    pub dialect: &'static Dialect,
+    /// What the tool note of the output says about this linker.
+    pub tool: ToolRecord,
+    /// Do not warn about entries whose stack size is unknown.
+    pub suppress_stack_size_warning: bool,
+}
+
+impl LinkOptions {
+    /// A plain link for `target`, made by `tool`.
+    pub fn new(target: &'static Arch, tool: ToolRecord) -> Self {
+        LinkOptions { target, dialect: &CUDA_13_0, tool, suppress_stack_size_warning: false }
+    }
+}

@@ -1,0 +1,419 @@
+//! Phase 10: every relocation resolved to bits of the output, or kept for the driver.
+//!
+//! In: everything placed. Out: [`Relocated`]: per relocation section the records that stay, and
+//! per section the patches. Guaranteed: every patch lies inside its section.
+//!
+//! Resolved: constants, shared variables, sections without addresses. Kept: functions, global
+//! variables, what is undefined, and types that only the driver can apply. Records come out last
+//! read first, as nvlink prepends them.
+
+use culd_cubin::elf::{sht, stt};
+use culd_cubin::{RelocEntry, Section, SectionIndex, Symbol};
+use culd_reloc::{Observed, RelocDesc, Value};
+
+use crate::Session;
+use crate::callgraph::CallGraph;
+use crate::diag::{Diagnostics, Failed, Message};
+use crate::draft::{Kind, RelocSection, RelocSource};
+use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId};
+use crate::merge::{Merged, Placed, Target};
+use crate::objects::{Object, Objects, is_unified_table};
+use crate::shared::SharedLayout;
+use crate::symbols::{Fate, Symbols};
+use crate::textures::TextureSlots;
+
+/// A record of the output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) offset: u64,
+    pub(crate) symbol: OutSymbolId,
+    pub(crate) kind: u32,
+    pub(crate) addend: i64,
+}
+
+/// Bits to be written into an output section.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patch {
+    /// Offset in the output section, bytes.
+    pub(crate) offset: u64,
+    pub(crate) row: &'static RelocDesc,
+    pub(crate) value: Value,
+    pub(crate) write: Write,
+}
+
+/// How a patch changes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// The record carries the addend (RELA).
+    Set,
+    /// The addend is in the place (REL).
+    Add,
+    /// The function that the place speaks of is dead.
+    Clear,
+}
+
+impl Patch {
+    /// Writes the bits into the bytes of the output section.
+    pub(crate) fn apply(&self, bytes: &mut [u8]) {
+        let offset = self.offset as usize;
+        let done = match self.write {
+            Write::Set => self.row.apply(bytes, offset, self.value),
+            Write::Add => self.row.add(bytes, offset, self.value),
+            Write::Clear => self.row.clear(bytes, offset),
+        };
+        done.expect("type and place of every patch are checked when it is made");
+    }
+}
+
+/// The result for one relocation section.
+#[derive(Debug, Default)]
+pub(crate) struct Resolved {
+    pub(crate) kept: Vec<Kept>,
+    patches: Vec<Patch>,
+    problem: Option<Message>,
+}
+
+/// All relocations resolved.
+pub(crate) struct Relocated {
+    pub(crate) sections: IdVec<RelocId, Resolved>,
+    /// Which relocation sections patch a section.
+    by_target: IdVec<SectionId, Vec<RelocId>>,
+    /// Places about dead functions.
+    clears: IdVec<SectionId, Vec<Patch>>,
+}
+
+impl Relocated {
+    /// All patches of `section`, in the order in which they are to be applied.
+    pub(crate) fn patches(&self, section: SectionId) -> impl Iterator<Item = &Patch> {
+        let resolved = self.by_target[section].iter();
+        self.clears[section].iter().chain(resolved.flat_map(|&id| &self.sections[id].patches))
+    }
+}
+
+/// What a record comes to.
+enum Outcome {
+    Dropped,
+    Kept(OutSymbolId),
+    /// V, S alone where the addend is in the place.
+    Patched(Value),
+    Fatal(Message),
+}
+
+/// Everything that resolution looks at.
+pub(crate) struct Resolver<'a, 'd> {
+    pub(crate) objects: &'a Objects<'d>,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) graph: &'a CallGraph,
+    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) shared: &'a SharedLayout,
+    pub(crate) slots: &'a TextureSlots,
+}
+
+/// Resolves all relocations.
+pub(crate) fn resolve(
+    session: &Session,
+    resolver: &Resolver<'_, '_>,
+    diags: &mut Diagnostics,
+) -> Result<Relocated, Failed> {
+    let draft = &resolver.merged.draft;
+    let lost: Vec<LostRanges> =
+        resolver.objects.iter().map(|(id, object)| resolver.lost_ranges(id, object)).collect();
+    let records: usize = resolver.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
+    let sections: IdVec<RelocId, Resolved> = session
+        .map(draft.relocs.len(), records, |i| {
+            resolver.section(&draft.relocs[RelocId::from_index(i)], &lost)
+        })
+        .into_iter()
+        .collect();
+    if let Some(problem) = sections.values().find_map(|resolved| resolved.problem.clone()) {
+        return Err(diags.fatal(problem));
+    }
+    let mut by_target = IdVec::filled(Vec::new(), draft.sections.len());
+    for (id, reloc) in draft.relocs.iter() {
+        by_target[reloc.target].push(id);
+    }
+    Ok(Relocated { sections, by_target, clears: clears(resolver.merged) })
+}
+
+/// The places about dead functions; those that run past their section are left alone.
+fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
+    let draft = &merged.draft;
+    let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
+    for clear in &draft.clears {
+        let Some(row) = culd_reloc::cuda(clear.kind) else { continue };
+        let end = clear.offset.saturating_add(row.span_bytes() as u64);
+        if end <= draft.sections[clear.section].size {
+            let (offset, value, write) = (clear.offset, Value::default(), Write::Clear);
+            clears[clear.section].push(Patch { offset, row, value, write });
+        }
+    }
+    clears
+}
+
+/// Byte ranges of a file's variables that lost to an earlier file, by section.
+type LostRanges = Vec<(SectionIndex, u64, u64)>;
+
+impl<'d> Resolver<'_, 'd> {
+    fn lost_ranges(&self, id: ObjectId, object: &Object<'d>) -> LostRanges {
+        let lost = object.cubin.symbol_indices().filter_map(|(index, symbol)| {
+            let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+            let lost = variable && self.symbols.fate(id, index) == Fate::Lost;
+            let section = symbol.defined_in().filter(|_| lost)?;
+            Some((section, symbol.value, symbol.value + symbol.size))
+        });
+        let mut ranges: LostRanges = lost.collect();
+        ranges.sort_unstable();
+        ranges
+    }
+
+    fn section(&self, reloc: &RelocSection, lost: &[LostRanges]) -> Resolved {
+        let mut resolved = Resolved::default();
+        let function = self.merged.draft.sections[reloc.target].function;
+        let function = function.and_then(|out| self.merged.draft.symbols[out].program);
+        let place = PlaceContext {
+            function: function.and_then(|program| self.graph.node(program)),
+            is_line_table: is_line_table(self.name(reloc.target)),
+        };
+        for source in reloc.sources.iter().rev() {
+            let object = &self.objects[source.object];
+            let section = object.section(source.section);
+            for record in section.relocations().iter().rev() {
+                if is_lost(&lost[source.object.index()], source.target, record.offset) {
+                    continue;
+                }
+                self.record(&mut resolved, &place, source, (object, section), record);
+                if resolved.problem.is_some() {
+                    return resolved;
+                }
+            }
+        }
+        resolved
+    }
+
+    fn name(&self, section: SectionId) -> &[u8] {
+        self.merged.draft.names.get(self.merged.draft.sections[section].name)
+    }
+
+    fn record(
+        &self,
+        resolved: &mut Resolved,
+        place: &PlaceContext,
+        source: &RelocSource,
+        (object, section): (&Object<'d>, &Section<'d>),
+        record: RelocEntry,
+    ) {
+        let row = culd_reloc::cuda(record.kind);
+        let row = row.map(|row| row.unified.and_then(|plain| plain.desc()).unwrap_or(row));
+        let kind = row.map_or(record.kind, |row| row.code.0);
+        let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
+        let query = Query { place, source, object, record, row, write };
+        let offset = source.base + record.offset;
+        match self.outcome(&query) {
+            Outcome::Dropped => {}
+            Outcome::Kept(symbol) => {
+                resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
+            }
+            Outcome::Fatal(problem) => resolved.problem = Some(problem),
+            Outcome::Patched(value) => match row {
+                Some(row) if row.observed == Observed::Rejected => {
+                    resolved.problem = Some(Message::Internal { what: "unexpected NVRS" });
+                }
+                None => resolved.problem = Some(Message::Internal { what: "unexpected NVRS" }),
+                Some(row) => {
+                    let size = object.section(source.target).data.len() as u64;
+                    let end = record.offset.saturating_add(row.span_bytes() as u64);
+                    if end > size {
+                        resolved.problem = Some(query.bad("it runs past the end of its section"));
+                    } else {
+                        resolved.patches.push(Patch { offset, row, value, write });
+                    }
+                }
+            },
+        }
+    }
+
+    fn outcome(&self, query: &Query<'_, 'd>) -> Outcome {
+        let (id, record) = (query.source.object, query.record);
+        let symbol = query.object.symbol(record.symbol);
+        if symbol.kind() == stt::SECTION {
+            return self.section_symbol(query, symbol);
+        }
+        let Some(program) = self.symbols.of(id, record.symbol) else { return Outcome::Dropped };
+        if symbol.is_function() {
+            if self.graph.node(program).is_none() || self.is_void(query, symbol, program) {
+                return Outcome::Dropped;
+            }
+            if query.row.is_some_and(|row| row.observed == Observed::Clears) {
+                return Outcome::Dropped;
+            }
+        }
+        match self.merged.targets[program] {
+            Target::None => Outcome::Dropped,
+            Target::Internal { placed, value } => match placed {
+                Placed::At { section, base } => self.in_section(query, section, base + value, None),
+                Placed::Bank(bank) => {
+                    let bank = &self.merged.banks[bank];
+                    constant(query, bank.offset + value, bank.number, None)
+                }
+                Placed::No | Placed::Lost(_) => Outcome::Dropped,
+            },
+            Target::Symbol(out) => self.symbol(query, symbol, out),
+        }
+    }
+
+    /// Records about a copy of a function that does not count, in tables of addresses.
+    fn is_void(
+        &self,
+        query: &Query<'_, 'd>,
+        symbol: &Symbol<'d>,
+        program: crate::id::SymbolId,
+    ) -> bool {
+        if !query.place.is_line_table {
+            return false;
+        }
+        let id = query.source.object;
+        let fate = self.symbols.fate(id, query.record.symbol);
+        let lost = symbol.defined_in().is_some() && !fate.accepted();
+        let rela = query.write == Write::Set;
+        let replaced = rela && self.merged.void_debug.get(&program).is_some_and(|&by| id < by);
+        lost || replaced
+    }
+
+    /// A section symbol: the part that this file's section became.
+    fn section_symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
+        let Some(index) = symbol.defined_in() else { return Outcome::Dropped };
+        let Placed::At { section, base } = self.merged.placed(query.source.object, index) else {
+            return Outcome::Dropped;
+        };
+        let output = &self.merged.draft.sections[section];
+        if output.kind.is_alloc() {
+            return output.symbol.map_or(Outcome::Dropped, Outcome::Kept);
+        }
+        Outcome::Patched(query.value(base, 0))
+    }
+
+    fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Outcome {
+        if is_unified_table(symbol.name) {
+            // Without unified tables these names mean nothing; the place keeps its bytes.
+            return Outcome::Dropped;
+        }
+        let draft = &self.merged.draft;
+        let entry = &draft.symbols[out];
+        if let Some(slot) = self.slots.offset(out) {
+            return Outcome::Patched(query.value(slot, 0));
+        }
+        if let Some(index) = entry.shared {
+            return self.shared(query, index);
+        }
+        match entry.section {
+            Some(section) => self.in_section(query, section, entry.value, Some(out)),
+            None => Outcome::Kept(out),
+        }
+    }
+
+    /// A symbol at `value` of an output section.
+    fn in_section(
+        &self,
+        query: &Query<'_, 'd>,
+        section: SectionId,
+        value: u64,
+        out: Option<OutSymbolId>,
+    ) -> Outcome {
+        let output = &self.merged.draft.sections[section];
+        match output.kind {
+            Kind::Constant(bank) => constant(query, value, bank, out),
+            // An alias stands for the function whose code it names.
+            Kind::Text => output.function.or(out).map_or(Outcome::Dropped, Outcome::Kept),
+            _ => out.or(output.symbol).map_or(Outcome::Dropped, |out| match query.row {
+                Some(row) if row.needs_function() => Outcome::Fatal(
+                    query.bad("its type describes a function, but its symbol is a variable"),
+                ),
+                _ => Outcome::Kept(out),
+            }),
+        }
+    }
+
+    fn shared(&self, query: &Query<'_, 'd>, index: u32) -> Outcome {
+        if let Some(row) = query.row {
+            if row.kept_for_constants() || row.needs_function() {
+                return Outcome::Fatal(Message::Internal { what: "reference to deleted symbol" });
+            }
+            if row.is_pc_relative() {
+                return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
+            }
+        }
+        let address = self.shared.address(index, query.place.function);
+        Outcome::Patched(query.value(address, 0))
+    }
+}
+
+const PC_RELATIVE: &str = "PC relative branch address should be in the same section";
+
+/// A symbol in a constant bank, at `value` bytes.
+fn constant(query: &Query<'_, '_>, value: u64, bank: u8, out: Option<OutSymbolId>) -> Outcome {
+    if let Some(row) = query.row {
+        if row.kept_for_constants() {
+            return match out {
+                Some(out) => Outcome::Kept(out),
+                None => Outcome::Fatal(query.bad("its type needs a symbol that the output has")),
+            };
+        }
+        if row.needs_function() {
+            let what = "its type describes a function, but its symbol is a constant";
+            return Outcome::Fatal(query.bad(what));
+        }
+        if row.is_pc_relative() {
+            return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
+        }
+    }
+    Outcome::Patched(query.value(value, bank))
+}
+
+/// What all records of one relocation section share.
+struct PlaceContext {
+    /// The function whose code is patched.
+    function: Option<NodeId>,
+    /// The section is a table of code addresses, whose records about lost copies are void.
+    is_line_table: bool,
+}
+
+/// One record on its way.
+struct Query<'q, 'd> {
+    place: &'q PlaceContext,
+    source: &'q RelocSource,
+    object: &'q Object<'d>,
+    record: RelocEntry,
+    row: Option<&'static RelocDesc>,
+    write: Write,
+}
+
+impl Query<'_, '_> {
+    /// The value of a symbol at `address`, with the addend that the record carries.
+    fn value(&self, address: u64, bank: u8) -> Value {
+        Value { address: address.wrapping_add_signed(self.record.addend), bank }
+    }
+
+    fn bad(&self, what: &str) -> Message {
+        let section = self.object.section(self.source.section).name;
+        Message::BadRelocation {
+            file: self.object.name.to_owned(),
+            section: String::from_utf8_lossy(section).into_owned(),
+            offset: self.record.offset,
+            what: format!("{}: {what}", culd_reloc::RelocType(self.record.kind)),
+        }
+    }
+}
+
+/// Sections in which records about a lost copy of a function are void; other debug sections keep
+/// them, for the copy that counts (cases weak/*, debug/*).
+fn is_line_table(name: &[u8]) -> bool {
+    matches!(name, b".debug_frame" | b".debug_line" | b".nv_debug_line_sass")
+}
+
+fn is_lost(ranges: &LostRanges, section: SectionIndex, offset: u64) -> bool {
+    let end = ranges.partition_point(|&(s, start, _)| (s, start) <= (section, offset));
+    // Variables do not overlap, so the last range that starts before the place decides.
+    ranges[..end]
+        .last()
+        .is_some_and(|&(s, start, end)| s == section && start <= offset && offset < end)
+}

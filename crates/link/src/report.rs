@@ -1,0 +1,131 @@
+//! What `-v` tells: sizes of the program and of every entry.
+
+use std::fmt;
+
+use culd_cubin::attr::code;
+
+use crate::draft::Kind;
+use crate::finish::Program;
+use crate::id::{NodeId, SectionId};
+use crate::textures::TextureSlots;
+
+/// Resources of one entry. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryReport {
+    /// Mangled name.
+    pub name: String,
+    /// Registers per thread of the whole call tree.
+    pub registers: u32,
+    /// Barriers per block.
+    pub barriers: u32,
+    /// Stack per thread; 0 when recursion makes it unknown.
+    pub stack: u32,
+    /// Shared memory per block, the system's part included.
+    pub shared: u64,
+    /// Parameters.
+    pub constant0: u64,
+    /// Literals, where there are some.
+    pub constant2: Option<u64>,
+    /// Legacy textures that the entry can use.
+    pub textures: usize,
+    /// Legacy surfaces that the entry can use.
+    pub surfaces: usize,
+}
+
+/// Resources of a linked program. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Global variables.
+    pub global: u64,
+    /// Constant variables, where there are some.
+    pub constant3: Option<u64>,
+    /// Entries, last created first.
+    pub entries: Vec<EntryReport>,
+}
+
+impl fmt::Display for EntryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "used {} registers, used {} barriers, {} stack, {} bytes smem, {} bytes cmem[0]",
+            self.registers, self.barriers, self.stack, self.shared, self.constant0
+        )?;
+        if let Some(size) = self.constant2 {
+            write!(f, ", {size} bytes cmem[2]")?;
+        }
+        write!(f, ", 0 bytes lmem")?;
+        for (count, what) in [(self.textures, "textures"), (self.surfaces, "surfaces")] {
+            if count != 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// The lines of `-v`, as nvlink words them.
+    pub fn lines(&self) -> Vec<String> {
+        let mut first = format!("{} bytes gmem", self.global);
+        if let Some(size) = self.constant3 {
+            first.push_str(&format!(", {size} bytes cmem[3]"));
+        }
+        let mut lines = vec![first];
+        for entry in &self.entries {
+            lines.push(format!("Function properties for '{}':", entry.name));
+            lines.push(entry.to_string());
+        }
+        lines
+    }
+
+    pub(crate) fn build(program: &Program<'_, '_>, slots: &TextureSlots) -> Self {
+        let sections = || program.merged.draft.sections.values();
+        let size_of = |wanted: fn(Kind) -> bool| -> u64 {
+            sections().filter(|section| wanted(section.kind)).map(|section| section.size).sum()
+        };
+        let constant3 = sections()
+            .find(|section| section.kind == Kind::Constant(3) && section.owner.is_none())
+            .map(|section| section.size);
+        let shared = shared_by_owner(program);
+        let entries = program.graph.entries().iter().zip(&program.attributes.entries).rev();
+        let entries = entries.map(|(&entry, facts)| {
+            let function = program.merged.function(program.graph, entry);
+            let symbol = &program.merged.draft.symbols[function];
+            let bank = |number: u8| {
+                let section = program.merged.entry_banks.get(&(symbol.section?, number))?;
+                Some(program.merged.draft.sections[*section].size)
+            };
+            let (textures, surfaces) = slots_of(slots, entry);
+            EntryReport {
+                name: program.merged.draft.names.text(symbol.name),
+                registers: facts.registers,
+                barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
+                stack: facts.stack.unwrap_or(0),
+                shared: symbol.section.and_then(|code| shared.get(&code)).copied().unwrap_or(0),
+                constant0: bank(0).unwrap_or(0),
+                constant2: bank(2),
+                textures,
+                surfaces,
+            }
+        });
+        Report {
+            global: size_of(|kind| matches!(kind, Kind::Global | Kind::GlobalInit)),
+            constant3,
+            entries: entries.collect(),
+        }
+    }
+}
+
+fn shared_by_owner(program: &Program<'_, '_>) -> hashbrown::HashMap<SectionId, u64> {
+    let sections = program.merged.draft.sections.values();
+    let shared = sections.filter(|section| section.kind == Kind::Shared && !section.dropped);
+    shared.filter_map(|section| Some((section.owner?, section.size))).collect()
+}
+
+fn slots_of(slots: &TextureSlots, entry: NodeId) -> (usize, usize) {
+    // Entries are few and slots rare; the list is in node order.
+    match slots.entries.binary_search(&entry) {
+        Ok(_) => slots.counts(),
+        Err(_) => (0, 0),
+    }
+}

@@ -1,0 +1,448 @@
+//! Phase 6: where shared variables live.
+//!
+//! In: the merged draft and the call graph. Out: [`SharedLayout`], and the sizes of the shared
+//! sections. Variables declared in an entry are its own; all others form a pool and are laid out
+//! by who uses them: a variable that several entries use has one address for all of them, so
+//! these come first, packed by colouring; then each entry's own and single-user ones; `extern`
+//! arrays start behind everything of all entries that share a function naming one.
+//!
+//! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
+
+use culd_cubin::SectionIndex;
+use hashbrown::{HashMap, HashSet};
+
+use crate::LinkOptions;
+use crate::callgraph::CallGraph;
+use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::merge::{Merged, SharedVariable};
+use crate::objects::{Object, Objects, Role};
+use crate::sort::list_sort;
+use crate::symbols::{Fate, Symbols};
+
+/// Addresses of shared variables.
+#[derive(Default)]
+pub(crate) struct SharedLayout {
+    /// Offset by variable, bytes; meaningless for extern arrays.
+    offsets: Vec<u64>,
+    is_extern: Vec<bool>,
+    /// Where extern arrays start, for the functions that name one.
+    extern_starts: HashMap<NodeId, u64>,
+    /// Bytes that each entry needs, by place in [`CallGraph::entries`].
+    pub(crate) sizes: Vec<u64>,
+}
+
+impl SharedLayout {
+    /// The address of shared variable `index` as the code of `function` sees it.
+    pub(crate) fn address(&self, index: u32, function: Option<NodeId>) -> u64 {
+        let index = index as usize;
+        if self.is_extern[index] {
+            function.and_then(|node| self.extern_starts.get(&node)).copied().unwrap_or(0)
+        } else {
+            self.offsets[index]
+        }
+    }
+}
+
+/// Number of an entry: its place in [`CallGraph::entries`].
+type EntryNumber = usize;
+
+struct Builder<'a, 'd> {
+    graph: &'a CallGraph,
+    variables: &'a [SharedVariable],
+    merged: &'a Merged<'d>,
+    /// Some code that counts names the variable, dead code included.
+    named: Vec<bool>,
+    /// Entries that use a variable, ascending.
+    users: Vec<Vec<EntryNumber>>,
+    /// Functions that name an extern array.
+    extern_functions: HashSet<NodeId>,
+    layout: SharedLayout,
+}
+
+/// Lays out shared memory and decides which shared sections exist.
+pub(crate) fn lay_out(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &mut Merged<'_>,
+    options: &LinkOptions,
+) -> SharedLayout {
+    let variables = std::mem::take(&mut merged.shared);
+    let mut builder = Builder {
+        graph,
+        variables: &variables,
+        merged,
+        named: vec![false; variables.len()],
+        users: vec![Vec::new(); variables.len()],
+        extern_functions: HashSet::new(),
+        layout: SharedLayout {
+            offsets: vec![0; variables.len()],
+            is_extern: variables.iter().map(|v| !v.defined && v.size == 0).collect(),
+            extern_starts: HashMap::new(),
+            sizes: vec![0; graph.entries().len()],
+        },
+    };
+    builder.find_users(objects, symbols);
+    let pool = builder.pool_order();
+    let multi = builder.multi_user(&pool);
+    builder.colour(&multi);
+    builder.per_entry(&pool);
+    builder.extern_arrays();
+    let aligns = builder.entry_aligns();
+    let shape = Shape::of(objects, &builder);
+    let layout = builder.layout;
+    apply(merged, graph, &layout, &aligns, shape, options);
+    merged.shared = variables;
+    layout
+}
+
+impl Builder<'_, '_> {
+    fn is_pool(&self, index: usize) -> bool {
+        self.variables[index].own.is_none()
+    }
+
+    /// Which functions name which pool variables, and which entries reach them.
+    fn find_users(&mut self, objects: &Objects<'_>, symbols: &Symbols) {
+        if self.variables.is_empty() {
+            return;
+        }
+        let mut uses: IdVec<NodeId, Vec<u32>> = IdVec::filled(Vec::new(), self.graph.nodes.len());
+        for (id, object) in objects.iter() {
+            for (_, section, text) in object.reloc_sections() {
+                if object.role(text) != Role::Text {
+                    continue;
+                }
+                let Some(node) = counted_code(symbols, self.graph, id, object, text) else {
+                    continue;
+                };
+                for record in section.relocations().iter() {
+                    let symbol = object.symbol(record.symbol);
+                    let program = symbol.is_shared().then(|| symbols.of(id, record.symbol));
+                    let out = program.flatten().and_then(|program| self.merged.out_symbol(program));
+                    let Some(index) = out.and_then(|out| self.shared_index(out)) else { continue };
+                    self.named[index as usize] = true;
+                    if let Some(node) = node {
+                        uses[node].push(index);
+                    }
+                }
+            }
+        }
+        self.collect_users(&uses);
+    }
+
+    fn shared_index(&self, out: OutSymbolId) -> Option<u32> {
+        self.merged.draft.symbols[out].shared
+    }
+
+    fn collect_users(&mut self, uses: &IdVec<NodeId, Vec<u32>>) {
+        let wanted = uses.values().map(|list| !list.is_empty()).collect();
+        let reached = self.graph.reached_by_entries(&wanted);
+        for (entry, nodes) in reached.into_iter().enumerate() {
+            for node in nodes {
+                for &index in &uses[node] {
+                    let index = index as usize;
+                    if self.is_pool(index) && self.users[index].last() != Some(&entry) {
+                        self.users[index].push(entry);
+                    }
+                }
+            }
+        }
+        for (node, list) in uses.iter() {
+            if list.iter().any(|&index| self.layout.is_extern[index as usize]) {
+                self.extern_functions.insert(node);
+            }
+        }
+        let entry_of_code: HashMap<SectionId, EntryNumber> = self
+            .graph
+            .entries()
+            .iter()
+            .enumerate()
+            .filter_map(|(number, &entry)| {
+                let function = self.merged.function(self.graph, entry);
+                Some((self.merged.draft.symbols[function].section?, number))
+            })
+            .collect();
+        for (index, variable) in self.variables.iter().enumerate() {
+            if let Some(code) = variable.own {
+                self.users[index] = entry_of_code.get(&code).copied().into_iter().collect();
+            }
+        }
+    }
+
+    /// All pool variables, the largest first.
+    fn pool_order(&self) -> Vec<usize> {
+        let pool: Vec<usize> = (0..self.variables.len()).filter(|&i| self.is_pool(i)).collect();
+        list_sort(&pool, &|a, b| self.variables[a].size > self.variables[b].size)
+    }
+
+    /// Pool variables with one address for several entries, or named by dead code only.
+    fn multi_user(&self, pool: &[usize]) -> Vec<usize> {
+        let multi = |index: &usize| {
+            let users = self.users[*index].len();
+            self.variables[*index].defined && (users > 1 || (users == 0 && self.named[*index]))
+        };
+        pool.iter().copied().filter(multi).collect()
+    }
+
+    /// Greedy colouring: a variable joins the first class that shares no entry with it.
+    fn colour(&mut self, multi: &[usize]) {
+        let mut classes: Vec<Vec<usize>> = Vec::new();
+        // Classes by entry, as bits: the first class free for all users is found 64 at a time.
+        let mut taken: Vec<Vec<u64>> = vec![Vec::new(); self.layout.sizes.len()];
+        for &index in multi {
+            let class = first_free(&taken, &self.users[index]);
+            if class == classes.len() {
+                classes.push(Vec::new());
+            }
+            classes[class].push(index);
+            for &entry in &self.users[index] {
+                let bits = &mut taken[entry];
+                bits.resize(bits.len().max(class / 64 + 1), 0);
+                bits[class / 64] |= 1 << (class % 64);
+            }
+        }
+        let mut cursor = 0u64;
+        for class in classes {
+            let align = class.iter().map(|&i| self.variables[i].align).max().unwrap_or(1);
+            cursor = cursor.next_multiple_of(align);
+            for &index in &class {
+                self.layout.offsets[index] = cursor;
+                let end = cursor + self.variables[index].size;
+                for &entry in &self.users[index] {
+                    let size = &mut self.layout.sizes[entry];
+                    *size = end.max(*size);
+                }
+            }
+            cursor += class.iter().map(|&i| self.variables[i].size).max().unwrap_or(0);
+        }
+    }
+
+    /// Own and single-user variables of each entry, by alignment, then size.
+    fn per_entry(&mut self, pool: &[usize]) {
+        let mut lists: Vec<Vec<usize>> = vec![Vec::new(); self.layout.sizes.len()];
+        let own = (0..self.variables.len()).filter(|&index| !self.is_pool(index));
+        for index in own.chain(pool.iter().copied()) {
+            let single = self.users[index].len() == 1 && !self.layout.is_extern[index];
+            if single {
+                lists[self.users[index][0]].push(index);
+            }
+        }
+        for (entry, list) in lists.into_iter().enumerate() {
+            let key = |index: usize| {
+                let variable = &self.variables[index];
+                (std::cmp::Reverse(variable.align), variable.size)
+            };
+            for index in list_sort(&list, &|a, b| key(a) <= key(b)) {
+                let variable = &self.variables[index];
+                let offset = self.layout.sizes[entry].next_multiple_of(variable.align);
+                self.layout.offsets[index] = offset;
+                self.layout.sizes[entry] = offset + variable.size;
+            }
+        }
+    }
+
+    /// All entries and functions that are tied by an extern array see it at one address: behind
+    /// the largest of them.
+    fn extern_arrays(&mut self) {
+        if self.extern_functions.is_empty() {
+            return;
+        }
+        for (users, _) in self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e) {
+            for &entry in users {
+                let size = &mut self.layout.sizes[entry];
+                *size = size.next_multiple_of(16);
+            }
+        }
+        let mut wanted = IdVec::filled(false, self.graph.nodes.len());
+        self.extern_functions.iter().for_each(|&node| wanted[node] = true);
+        let reached = self.graph.reached_by_entries(&wanted);
+        let mut groups = Groups::new(reached.len());
+        let mut owner: HashMap<NodeId, EntryNumber> = HashMap::new();
+        for (entry, nodes) in reached.iter().enumerate() {
+            for &node in nodes {
+                let first = *owner.entry(node).or_insert(entry);
+                groups.join(first, entry);
+            }
+        }
+        let mut starts = vec![0u64; reached.len()];
+        for (entry, nodes) in reached.iter().enumerate() {
+            if !nodes.is_empty() {
+                let group = groups.find(entry);
+                starts[group] = starts[group].max(self.layout.sizes[entry]);
+            }
+        }
+        for (entry, nodes) in reached.iter().enumerate() {
+            let start = starts[groups.find(entry)];
+            if !nodes.is_empty() {
+                self.layout.sizes[entry] = start;
+            }
+            for &node in nodes {
+                self.layout.extern_starts.insert(node, start);
+            }
+        }
+    }
+
+    /// Alignment of each entry's section as far as its variables ask for it.
+    fn entry_aligns(&self) -> Vec<u64> {
+        let mut aligns = vec![1u64; self.layout.sizes.len()];
+        for (index, variable) in self.variables.iter().enumerate() {
+            if self.layout.is_extern[index] {
+                for &entry in &self.users[index] {
+                    aligns[entry] = aligns[entry].max(16);
+                }
+            } else if let [entry] = self.users[index][..]
+                && variable.defined
+            {
+                aligns[entry] = aligns[entry].max(variable.align);
+            }
+        }
+        aligns
+    }
+}
+
+/// The node whose code `text` is, `Some(None)` for dead code, `None` for copies that do not count.
+fn counted_code(
+    symbols: &Symbols,
+    graph: &CallGraph,
+    id: ObjectId,
+    object: &Object<'_>,
+    text: SectionIndex,
+) -> Option<Option<NodeId>> {
+    let function = object.code_function(text)?;
+    if symbols.fate(id, function) != Fate::Chosen {
+        return None;
+    }
+    Some(graph.node(symbols.of(id, function)?))
+}
+
+/// The lowest number that none of `users` has taken.
+fn first_free(taken: &[Vec<u64>], users: &[EntryNumber]) -> usize {
+    let mut word = 0;
+    loop {
+        let used = users
+            .iter()
+            .fold(0u64, |used, &entry| used | taken[entry].get(word).copied().unwrap_or(0));
+        if used != u64::MAX {
+            return word * 64 + used.trailing_ones() as usize;
+        }
+        word += 1;
+    }
+}
+
+/// Disjoint sets of entries.
+struct Groups {
+    parent: Vec<usize>,
+}
+
+impl Groups {
+    fn new(len: usize) -> Self {
+        Groups { parent: (0..len).collect() }
+    }
+
+    fn find(&mut self, mut item: usize) -> usize {
+        while self.parent[item] != item {
+            self.parent[item] = self.parent[self.parent[item]];
+            item = self.parent[item];
+        }
+        item
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parent[a.max(b)] = a.min(b);
+    }
+}
+
+/// Facts about the whole program that decide which sections exist.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Some file declares an extern shared variable, used or not.
+    any_extern: bool,
+    /// Some defined pool variable that code names has not exactly one user.
+    multi: bool,
+    /// Largest alignment of the inputs' pools.
+    pool_align: u64,
+}
+
+impl Shape {
+    fn of(objects: &Objects<'_>, builder: &Builder<'_, '_>) -> Self {
+        let mut shape = Shape { any_extern: false, multi: false, pool_align: 1 };
+        for (_, object) in objects.iter() {
+            shape.any_extern |= object
+                .cubin
+                .symbols
+                .iter()
+                .any(|symbol| symbol.is_shared() && symbol.defined_in().is_none());
+            for (index, section) in object.cubin.section_indices() {
+                if object.role(index) == Role::PoolShared {
+                    shape.pool_align = shape.pool_align.max(section.align);
+                }
+            }
+        }
+        shape.multi = (0..builder.variables.len()).any(|index| {
+            let variable = &builder.variables[index];
+            builder.is_pool(index)
+                && variable.defined
+                && builder.named[index]
+                && builder.users[index].len() != 1
+        });
+        shape
+    }
+}
+
+/// Writes sizes and alignments into the sections and drops those that do not exist.
+fn apply(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    aligns: &[u64],
+    shape: Shape,
+    options: &LinkOptions,
+) {
+    let by_owner: HashMap<SectionId, EntryNumber> = graph
+        .entries()
+        .iter()
+        .enumerate()
+        .filter_map(|(number, &entry)| {
+            let function = merged.function(graph, entry);
+            Some((merged.draft.symbols[function].section?, number))
+        })
+        .collect();
+    let reserved = options.target.reserved_shared;
+    let ids: Vec<SectionId> = merged.draft.sections.ids().collect();
+    for id in ids {
+        let section = &mut merged.draft.sections[id];
+        match section.kind {
+            crate::draft::Kind::Shared => {
+                let entry = section.owner.and_then(|owner| by_owner.get(&owner)).copied();
+                let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
+                let align = own_align.max(if shape.multi { shape.pool_align } else { 1 });
+                let wide_enough = if reserved != 0 { align >= 16 } else { align == 16 };
+                let keep = size > 0 || (shape.any_extern && wide_enough);
+                section.align = align;
+                section.size = if keep { reserved + size } else { 0 };
+                section.dropped = !keep;
+            }
+            crate::draft::Kind::PoolShared => {
+                section.align = 16;
+                section.size = 0;
+                section.dropped = !shape.any_extern || (shape.multi && shape.pool_align > 16);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_free_class_skips_what_any_user_has() {
+        let taken = vec![vec![0b1011], vec![0b0100], vec![u64::MAX, 1]];
+        assert_eq!(first_free(&taken, &[0]), 2);
+        assert_eq!(first_free(&taken, &[0, 1]), 4);
+        assert_eq!(first_free(&taken, &[2]), 65);
+        assert_eq!(first_free(&taken, &[]), 0);
+    }
+}

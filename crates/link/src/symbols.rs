@@ -1,0 +1,206 @@
+//! Phase 2: which definition of every name counts.
+//!
+//! In: [`Objects`]. Out: [`Symbols`]: one [`SymbolId`] per global name and per local symbol, and
+//! for every symbol of every file what became of it. Guaranteed: names clash nowhere; all errors
+//! of merging have been reported here, so that merging itself cannot fail.
+//!
+//! Files count in command order. A definition is *accepted* when its file is merged or it has
+//! lost; an accepted one may be replaced later (strong after weak; a weak function after a weak
+//! one that needs more registers: cases weak/*).
+
+use culd_cubin::elf::{stb, sto, stt};
+use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
+
+use crate::LinkOptions;
+use crate::clash::Clashes;
+use crate::diag::{Diagnostics, Failed};
+use crate::id::{Id, IdVec, NameId, ObjectId, SymbolId};
+use crate::names::Names;
+use crate::objects::{Object, Objects, Role};
+
+/// One symbol of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) object: ObjectId,
+    pub(crate) index: SymbolIndex,
+}
+
+/// What became of a symbol of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Not a definition, or one that takes no part (section symbols).
+    Reference,
+    /// A tentative definition (SHN_COMMON).
+    Common,
+    /// The definition that counts.
+    Chosen,
+    /// Accepted when its file was merged, replaced by a later file.
+    Replaced,
+    /// Another definition counted when its file was merged.
+    Lost,
+}
+
+impl Fate {
+    /// True when the definition was accepted at its time.
+    pub(crate) fn accepted(self) -> bool {
+        matches!(self, Fate::Chosen | Fate::Replaced)
+    }
+}
+
+/// A symbol of the program.
+#[derive(Debug, Clone)]
+pub(crate) struct SymbolInfo {
+    pub(crate) name: NameId,
+    /// Where it was seen first.
+    pub(crate) first: Site,
+    /// The definition that counts; `None` for undefined and common symbols.
+    pub(crate) definition: Option<Site>,
+    /// How many definitions were accepted, one after the other.
+    pub(crate) acceptances: u32,
+}
+
+/// All symbols of the program.
+pub(crate) struct Symbols {
+    pub(crate) all: IdVec<SymbolId, SymbolInfo>,
+    /// Where the symbols of an object start in the flat tables.
+    starts: IdVec<ObjectId, usize>,
+    ids: Vec<Option<SymbolId>>,
+    fates: Vec<Fate>,
+}
+
+impl Symbols {
+    /// The program's symbol for a symbol of a file; `None` for section symbols and the like.
+    pub(crate) fn of(&self, object: ObjectId, index: SymbolIndex) -> Option<SymbolId> {
+        self.ids[self.starts[object] + index.0 as usize]
+    }
+
+    /// What became of it.
+    pub(crate) fn fate(&self, object: ObjectId, index: SymbolIndex) -> Fate {
+        self.fates[self.starts[object] + index.0 as usize]
+    }
+
+    /// Resolves all names; `Err` at the end of the first file that clashes.
+    pub(crate) fn resolve<'d>(
+        objects: &Objects<'d>,
+        options: &LinkOptions,
+        names: &mut Names<'d>,
+        diags: &mut Diagnostics,
+    ) -> Result<Self, Failed> {
+        let mut resolver = Resolver::new(objects, options);
+        let mut clashes = Clashes::default();
+        for (id, object) in objects.iter() {
+            resolver.object(id, object, names);
+            clashes.check(&resolver.symbols, objects, id, names, diags)?;
+        }
+        Ok(resolver.symbols)
+    }
+}
+
+/// The registers a definition needs, where known.
+type Registers = Option<u32>;
+
+struct Resolver<'o, 'd> {
+    objects: &'o Objects<'d>,
+    options: &'o LinkOptions,
+    symbols: Symbols,
+    /// The program's symbol of a global name.
+    global: IdVec<NameId, Option<SymbolId>>,
+}
+
+impl<'o, 'd> Resolver<'o, 'd> {
+    fn new(objects: &'o Objects<'d>, options: &'o LinkOptions) -> Self {
+        let total = objects.iter().map(|(_, object)| object.cubin.symbols.len()).sum();
+        let symbols = Symbols {
+            all: IdVec::new(),
+            starts: IdVec::new(),
+            ids: Vec::with_capacity(total),
+            fates: Vec::with_capacity(total),
+        };
+        Resolver { objects, options, symbols, global: IdVec::new() }
+    }
+
+    fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
+        self.symbols.starts.push(self.symbols.ids.len());
+        for (index, symbol) in object.cubin.symbol_indices() {
+            let takes_part = index.0 != 0 && !matches!(symbol.kind(), stt::SECTION | stt::NOTYPE);
+            let (entry, fate) = if !takes_part {
+                (None, Fate::Reference)
+            } else {
+                let site = Site { object: id, index };
+                let symbol_id = self.intern(site, symbol, names);
+                (Some(symbol_id), self.define(symbol_id, site, symbol))
+            };
+            self.symbols.ids.push(entry);
+            self.symbols.fates.push(fate);
+        }
+    }
+
+    fn intern(&mut self, site: Site, symbol: &Symbol<'d>, names: &mut Names<'d>) -> SymbolId {
+        let name = names.intern(symbol.name);
+        let local = symbol.binding() == stb::LOCAL;
+        let new = SymbolInfo { name, first: site, definition: None, acceptances: 0 };
+        if local {
+            return self.symbols.all.push(new);
+        }
+        if self.global.len() <= name.index() {
+            self.global.resize(names.len(), None);
+        }
+        *self.global[name].get_or_insert_with(|| self.symbols.all.push(new))
+    }
+
+    /// Lets a definition compete with the one that counts so far.
+    fn define(&mut self, id: SymbolId, site: Site, symbol: &Symbol<'d>) -> Fate {
+        match symbol.section {
+            SymbolSection::Undefined | SymbolSection::Absolute => return Fate::Reference,
+            SymbolSection::Common => return Fate::Common,
+            SymbolSection::In(_) => {}
+        }
+        let current = self.symbols.all[id].definition;
+        if let Some(current) = current {
+            if !self.replaces(current, site) {
+                return Fate::Lost;
+            }
+            let at = self.symbols.starts[current.object] + current.index.0 as usize;
+            self.symbols.fates[at] = Fate::Replaced;
+        }
+        self.symbols.all[id].definition = Some(site);
+        self.symbols.all[id].acceptances += 1;
+        Fate::Chosen
+    }
+
+    fn replaces(&self, current: Site, new: Site) -> bool {
+        let symbol = |site: Site| self.objects[site.object].symbol(site.index);
+        let (old, candidate) = (symbol(current), symbol(new));
+        if old.binding() != stb::WEAK {
+            return false;
+        }
+        if candidate.binding() == stb::GLOBAL {
+            return true;
+        }
+        candidate.is_function() && self.registers(new) < self.registers(current)
+    }
+
+    /// Register count of a function: `sh_info` of its code on sm_75..89, REGCOUNT on sm_90.
+    fn registers(&self, site: Site) -> Registers {
+        let object = &self.objects[site.object];
+        if self.options.target.registers_in_text_info {
+            let text = object.section(object.symbol(site.index).defined_in()?);
+            return Some(text.info >> 24);
+        }
+        object.register_count(site.index)
+    }
+}
+
+/// Where a symbol's definition lives, if it is a section of that kind of role.
+pub(crate) fn defined_role(
+    object: &Object<'_>,
+    symbol: &Symbol<'_>,
+) -> Option<(SectionIndex, Role)> {
+    let section = symbol.defined_in()?;
+    Some((section, object.role(section)))
+}
+
+/// The memory space bits of a symbol.
+pub(crate) fn space(symbol: &Symbol<'_>) -> u8 {
+    symbol.other & sto::SPACE
+}

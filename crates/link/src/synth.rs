@@ -1,0 +1,110 @@
+//! Sections that the linker makes itself: created after the last input, filled at the end.
+
+use culd_cubin::elf::shf;
+
+use crate::attributes::Attributes;
+use crate::banks;
+use crate::callgraph::CallGraph;
+use crate::content::{Contents, Maker, REL_ACTION};
+use crate::draft::{Draft, Kind};
+use crate::id::{IdVec, SectionId};
+use crate::merge::Merged;
+use crate::relocs::Relocated;
+
+/// The sections made after the last input.
+pub(crate) struct Made {
+    call_graph: SectionId,
+    prototype: SectionId,
+    rel_action: SectionId,
+}
+
+/// Places tentative definitions, creates the call graph's sections, merges constant banks.
+pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
+    place_commons(merged);
+    let draft = &mut merged.draft;
+    let name = draft.names.intern(b".nv.callgraph");
+    let call_graph = draft.add_section(name, Kind::CallGraph, 0, 4);
+    let name = draft.names.intern(b".nv.prototype");
+    let prototype = draft.add_section(name, Kind::Prototype, 0, 4);
+    banks::merge_banks(merged, graph);
+    let draft = &mut merged.draft;
+    let name = draft.names.intern(b".nv.rel.action");
+    let rel_action = draft.add_section(name, Kind::RelAction, 0, 8);
+    Made { call_graph, prototype, rel_action }
+}
+
+/// Tentative definitions that no definition replaced go to the end of `.nv.global`, the last
+/// created first (cases common/*).
+fn place_commons(merged: &mut Merged<'_>) {
+    let commons = std::mem::take(&mut merged.commons);
+    for common in commons.iter().rev() {
+        if merged.draft.symbols[common.out].section.is_some() {
+            continue;
+        }
+        let section = global_section(&mut merged.draft);
+        let size = merged.draft.symbols[common.out].size;
+        let output = &mut merged.draft.sections[section];
+        let value = output.append(&[], size, common.align);
+        output.align = output.align.max(common.align);
+        let symbol = &mut merged.draft.symbols[common.out];
+        symbol.section = Some(section);
+        symbol.value = value;
+    }
+}
+
+fn global_section(draft: &mut Draft<'_>) -> SectionId {
+    let existing = draft.sections.iter().find(|(_, section)| section.kind == Kind::Global);
+    match existing {
+        Some((section, _)) => section,
+        None => {
+            let name = draft.names.intern(b".nv.global");
+            draft.add_section(name, Kind::Global, shf::WRITE | shf::ALLOC, 1)
+        }
+    }
+}
+
+/// Drops the sections that have turned out empty and are then left out.
+pub(crate) fn drop_empty(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    made: &Made,
+    attributes: &Attributes<'_>,
+    relocated: &Relocated,
+) {
+    let file_info = merged.fixed.file_info;
+    let draft = &mut merged.draft;
+    draft.sections[file_info].dropped = attributes.file.is_empty() && graph.entries().is_empty();
+    draft.sections[made.prototype].dropped = !graph
+        .nodes
+        .ids()
+        .any(|node| !graph.is_address_taken(node) && graph.prototype(node).is_some());
+    for (id, reloc) in draft.relocs.iter() {
+        draft.sections[reloc.section].dropped = relocated.sections[id].kept.is_empty();
+    }
+}
+
+/// Makes the contents of all sections that are not copied from inputs, notes aside.
+pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
+    let draft = &maker.merged.draft;
+    let mut contents: Contents = IdVec::filled(None, draft.sections.len());
+    contents[maker.merged.fixed.file_info] = Some(maker.file_info());
+    for &node in &maker.merged.info_order {
+        if let Some(source) = maker.merged.function_infos[node] {
+            contents[source.section] = Some(maker.function_info(node));
+        }
+    }
+    contents[made.call_graph] = Some(maker.call_graph());
+    contents[made.prototype] = Some(maker.prototypes());
+    contents[made.rel_action] = Some(REL_ACTION.to_vec());
+    maker.relocations(draft, &mut contents);
+    contents
+}
+
+/// Gives made sections the size of their contents.
+pub(crate) fn set_sizes(draft: &mut Draft<'_>, contents: &Contents) {
+    for (id, content) in contents.iter() {
+        if let Some(content) = content {
+            draft.sections[id].size = content.len() as u64;
+        }
+    }
+}
