@@ -155,7 +155,7 @@ pub fn known(code: u8) -> Option<(&'static str, Shape)> {
 /// One attribute record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'d> {
-    /// See [`format`].
+    /// See [`mod@format`].
     pub format: u8,
     /// See [`code`].
     pub code: u8,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use culd_cubin::elf::{self, shf, sht};
+use culd_cubin::elf::{self, OSABI_CUDA, shf, sht};
 use culd_cubin::encode::RESERVED_INDEX;
 use culd_cubin::raw::{FileHeader, SectionHeader, Segment};
 
@@ -99,7 +99,8 @@ impl<'d> Layout<'d> {
             format!("file type={}", words::word(words::FILE_TYPES, u64::from(header.e_type)));
         let sm = header.flags >> 8 & 0xffff;
         let cuinfo = view.cubin.sections.iter().position(|s| s.name == rules::CUINFO).unwrap_or(0);
-        if header.flags >> 24 == cuinfo as u32 {
+        let is_new_form = header.ident.get(7) == Some(&OSABI_CUDA);
+        if is_new_form && header.flags >> 24 == cuinfo as u32 {
             key(&mut out, "sm", &sm.to_string());
             if header.flags & 0xff != rules::flags_kind(sm) {
                 key(&mut out, "kind", &format!("{:#x}", header.flags & 0xff));

@@ -1,0 +1,100 @@
+//! The two programs: exit status, one-line errors, closed pipes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn dump(arguments: &[&str], file: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_culd-dump"));
+    command.args(arguments).arg(file).output().unwrap()
+}
+
+fn diff(arguments: &[&str], a: &Path, b: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_culd-diff"));
+    command.args(arguments).arg(a).arg(b).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn dump_prints_the_text_form_or_a_part_of_it() {
+    let file = path("linked.90.cubin");
+    let whole = dump(&[], &file);
+    assert_eq!(whole.status.code(), Some(0));
+    assert_eq!(whole.stdout, common::data("linked.90.txt"));
+
+    let one = dump(&["--only", ".nv.callgraph"], &file);
+    assert!(text(&one.stdout).starts_with("section .nv.callgraph nv_callgraph align=4\n"));
+    assert_eq!(text(&one.stdout).matches("section ").count(), 1);
+
+    let summary = dump(&["--summary"], &file);
+    assert!(text(&summary.stdout).contains("symbol=kernel size=0x580\nsection"));
+    assert!(summary.stdout.len() < whole.stdout.len());
+}
+
+#[test]
+fn diff_tells_by_its_status_whether_files_differ() {
+    let (a, b) = (path("linked.90.cubin"), path("reversed.90.cubin"));
+    let same = diff(&[], &a, &a);
+    assert_eq!((same.status.code(), text(&same.stdout)), (Some(0), ""));
+    let different = diff(&["--limit", "1"], &a, &b);
+    assert_eq!(different.status.code(), Some(1));
+    assert!(text(&different.stdout).contains(" more\n"));
+}
+
+#[test]
+fn trouble_is_one_line_and_status_2() {
+    let folder = std::env::temp_dir().join(format!("culd-inspect-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let good = common::data("linked.90.cubin");
+    let mut bad_link = good.clone();
+    // e_shoff
+    bad_link[0x2a] = 0xff;
+    let cases: [(&str, &[u8]); 4] = [
+        ("empty", b""),
+        ("text", b"this is no ELF file, but it is long enough to hold the header of an ELF file"),
+        ("short", &good[..good.len() / 2]),
+        ("far", &bad_link),
+    ];
+    for (name, bytes) in cases {
+        let file = folder.join(name);
+        std::fs::write(&file, bytes).unwrap();
+        for output in [dump(&[], &file), diff(&[], &file, &path("linked.90.cubin"))] {
+            assert_eq!(output.status.code(), Some(2), "{name}");
+            let error = text(&output.stderr);
+            assert_eq!(error.lines().count(), 1, "{name}: {error}");
+            assert!(error.contains(name) && error.contains("offset"), "{name}: {error}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let missing = dump(&[], &path("no-such-file"));
+    assert_eq!(missing.status.code(), Some(2));
+    assert_eq!(dump(&["--only", ".nope"], &path("linked.90.cubin")).status.code(), Some(2));
+    assert_eq!(dump(&["--nope"], &path("linked.90.cubin")).status.code(), Some(2));
+}
+
+#[test]
+fn a_closed_pipe_is_no_trouble() {
+    for program in [env!("CARGO_BIN_EXE_culd-dump"), env!("CARGO_BIN_EXE_culd-diff")] {
+        let mut command = Command::new(program);
+        command.arg(path("linked.90.cubin"));
+        if program.contains("diff") {
+            command.args(["--limit", "100000"]).arg(path("linked.100.cubin"));
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_ne!(output.status.code(), None, "{program} was ended by a signal");
+        assert_ne!(output.status.code(), Some(101), "{program}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{program}");
+    }
+}
