@@ -154,12 +154,15 @@ fn place(bytes: &[u8], at: usize) -> String {
     format!("{region}, file offset {at:#x}")
 }
 
-/// Where the outcomes of two runs differ: status or messages. The name a linker gives itself at the start of a line
+/// Where the outcomes of two runs differ: status, output or messages. The name a linker gives itself at the start of a line
 /// does not count.
 pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.status != actual.status {
         let text = actual.stderr_text();
         return Some(format!("{} instead of {}: {text}", actual.status, expected.status));
+    }
+    if expected.stdout != actual.stdout {
+        return Some("standard output differs".to_owned());
     }
     let (expected, actual) = (messages(expected), messages(actual));
     let first =

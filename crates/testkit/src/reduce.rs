@@ -214,7 +214,7 @@ fn simplify_statement(program: &Program, n: usize) -> Option<Program> {
 }
 
 fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
-    const KINDS: usize = 5;
+    const KINDS: usize = 6;
     let mut changed = program.clone();
     let link_arch = program.link_arch;
     let unit: &mut Unit = changed.units.get_mut(n / KINDS)?;
@@ -223,6 +223,7 @@ fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
         1 => unit.debug = Debug::Off,
         2 => unit.target = unit.arch,
         3 => (unit.arch, unit.target) = (link_arch, link_arch),
+        4 => unit.ptx_version = "9.0",
         _ => {
             unit.beliefs.pop();
         }

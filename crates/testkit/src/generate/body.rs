@@ -5,8 +5,8 @@
 //! are volatile and results are used, so that ptxas keeps them.
 
 use super::model::{
-    Debug, Function, Program, Reference, Shape, Signature, Space, Special, Stmt, SymbolId,
-    SymbolKind, Syscall, Type, Unit,
+    Debug, Function, Program, Reference, Shape, Signature, SlowPath, Space, Special, Stmt,
+    SymbolId, SymbolKind, Syscall, Type, Unit,
 };
 use super::ptx::{believed_kind, line, parameter, prototype};
 
@@ -175,6 +175,7 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
             Stmt::Doubles(count) => self.doubles(*count),
             Stmt::Switch(cases) => self.switch(*cases),
             Stmt::Barrier(number) => line!(self.out, "bar.sync {number};"),
+            Stmt::SlowPath(path) => self.slow_path(*path),
             Stmt::Syscall(syscall) => self.syscall(*syscall),
             Stmt::Fetch { symbol, sampler } => self.fetch(*symbol, *sampler),
             Stmt::Special(special) => self.special(*special),
@@ -343,6 +344,27 @@ mul.wide.u32 %x, %i, 4; add.u64 %a, %a, %x; st.volatile.b32 [%a], %acc; ld.volat
         line!(self.out, "done:\nadd.u32 %acc, %acc, 1;");
     }
 
+    fn slow_path(&mut self, path: SlowPath) {
+        let (register, operation) = match path {
+            SlowPath::DivideF32 => ("f32", "div.rn.f32 %x, %y, %x;"),
+            SlowPath::RootF32 => ("f32", "sqrt.rn.f32 %x, %y;"),
+            SlowPath::DivideF64 => ("f64", "div.rn.f64 %x, %y, %x;"),
+            SlowPath::RootF64 => ("f64", "sqrt.rn.f64 %x, %y;"),
+            SlowPath::ReciprocalF64 => ("f64", "rcp.rn.f64 %x, %y;"),
+            SlowPath::DivideU64 => ("b64", "div.u64 %x, %y, %x;"),
+            SlowPath::RemainderS64 => ("b64", "rem.s64 %x, %y, %x;"),
+        };
+        let (into, back) = if register == "f32" {
+            ("mov.b32 %x, %acc; mov.b32 %y, %acc;", "mov.b32 %w, %x;")
+        } else {
+            ("mov.b64 %x, {%acc, %acc}; mov.b64 %y, {%acc, %acc};", "mov.b64 {%w, %v}, %x;")
+        };
+        line!(
+            self.out,
+            ".reg .{register} %x, %y; .reg .b32 %v, %w; {into} {operation} {back} xor.b32 %acc, %acc, %w;"
+        );
+    }
+
     fn syscall(&mut self, syscall: Syscall) {
         let text = match syscall {
             Syscall::Vprintf => {
@@ -360,6 +382,10 @@ st.param.b64 [a0], %a; call (res), malloc, (a0); ld.param.b64 %a, [res]; cvt.u32
                 ".reg .b64 %a; .param .b64 a0; .param .b64 a1; .param .b32 a2; .param .b64 a3; .param .b64 a4; cvt.u64.u32 %a, %acc;
 st.param.b64 [a0], %a; st.param.b64 [a1], %a; st.param.b32 [a2], %acc; st.param.b64 [a3], %a; st.param.b64 [a4], %a;
 call __assertfail, (a0, a1, a2, a3, a4);"
+            }
+            Syscall::Other => {
+                ".param .b32 a0; .param .b32 res; .reg .b32 %v; st.param.b32 [a0], %acc;
+call (res), __cuda_syscall_generated, (a0); ld.param.b32 %v, [res]; add.u32 %acc, %acc, %v;"
             }
         };
         line!(self.out, "{text}");
@@ -409,6 +435,21 @@ mov.b32 %v, %f0; xor.b32 %acc, %acc, %v;"
                 ".reg .b32 %v; mov.u32 %v, %reserved_smem_offset_begin; add.u32 %acc, %acc, %v;"
             }
             Special::Trap => ".reg .pred %p; setp.eq.u32 %p, %acc, 99; @%p trap;",
+            Special::Atomic => {
+                ".reg .b64 %a; .reg .b32 %v; .shared .align 4 .b32 word; cvt.u64.u32 %a, %acc; atom.global.add.u32 %v, [%a], 3;
+atom.shared.cas.b32 %v, [word], %v, 5; red.global.add.u32 [%a], %v; add.u32 %acc, %acc, %v;"
+            }
+            Special::BarrierRegister => "bar.sync %acc;",
+            Special::BulkCopy => {
+                ".reg .b64 %a; .reg .b32 %v, %w; .shared .align 16 .b8 buf[64]; .shared .align 8 .b64 bar; cvt.u64.u32 %a, %acc;
+mov.u32 %v, buf; mov.u32 %w, bar; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%v], [%a], 64, [%w];"
+            }
+            Special::Wgmma => {
+                ".reg .f32 %f<4>; .reg .b64 %d; .reg .b32 %v; cvt.u64.u32 %d, %acc;
+mov.b32 %f0, %acc; mov.b32 %f1, %acc; mov.b32 %f2, %acc; mov.b32 %f3, %acc; wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d, %d, 1, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; mov.b32 %v, %f1; add.u32 %acc, %acc, %v;"
+            }
         };
         line!(self.out, "{text}");
     }

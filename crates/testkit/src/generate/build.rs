@@ -62,6 +62,14 @@ impl<'r> Builder<'r> {
         let signatures = (0..variety).map(|i| signature(i, rng)).collect();
         let claims = vec![BTreeMap::new(); count];
         let mut builder = Self { rng, mix, program, homes: Vec::new(), claims, signatures };
+        if !mix.link_options.is_empty() {
+            for _ in 0..builder.rng.range(1, 2) {
+                let option = builder.rng.pick(mix.link_options).to_owned();
+                if !builder.program.link_options.contains(&option) {
+                    builder.program.link_options.push(option);
+                }
+            }
+        }
         if mix.textures.1 > 0 && builder.rng.chance(15) {
             builder.program.units.iter_mut().for_each(|unit| unit.independent_textures = true);
         }
@@ -309,7 +317,10 @@ impl<'r> Builder<'r> {
     }
 
     fn entry(&mut self, unit: usize) {
-        let params = (0..self.rng.below(4)).map(|_| value_type(self.rng)).collect();
+        let mut params: Vec<Type> = (0..self.rng.below(4)).map(|_| value_type(self.rng)).collect();
+        if self.rng.chance(5) {
+            params.push(Type::Bytes { size: 4 * self.rng.range(100, 900) as u32, align: 16 });
+        }
         let home = Home { unit, local: false, ahead: true };
         let stem = ["k", "kernel", "main"][self.rng.below(3)];
         let id = self.add(stem, SymbolKind::Entry(params), home);
@@ -334,7 +345,11 @@ impl<'r> Builder<'r> {
             2 => directives.push(format!(".maxnreg {}", registers(self.rng))),
             3 => directives.push(format!(".maxntid {threads}, 2, 1")),
             _ if clusters => {
-                directives.push(format!(".reqnctapercluster {}, 1, 1", 1 << self.rng.below(3)));
+                directives.push(match self.rng.below(3) {
+                    0 => format!(".maxclusterrank {}", 2 << self.rng.below(3)),
+                    1 => ".explicitcluster".to_owned(),
+                    _ => format!(".reqnctapercluster {}, 1, 1", 1 << self.rng.below(3)),
+                });
             }
             _ => {}
         }
@@ -405,6 +420,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
     let stem = ["unit", "m", "file_"][rng.below(3)];
     Unit {
         name: format!("{stem}{index}"),
+        ptx_version: ptx_version(target, rng),
         target,
         arch,
         options,
@@ -413,6 +429,14 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         beliefs: Vec::new(),
         items: Vec::new(),
     }
+}
+
+/// Mostly the newest, else an older one that knows the target and what the generator writes.
+fn ptx_version(target: Arch, rng: &mut Rng) -> &'static str {
+    if rng.chance(85) || target == Arch("sm_88") {
+        return "9.0";
+    }
+    if target.number() >= 89 { rng.pick(&["8.6", "8.0"]) } else { rng.pick(&["8.6", "8.0", "7.8"]) }
 }
 
 /// A register limit. Low ones often make the link fail, since a kernel may not call a function that needs more.

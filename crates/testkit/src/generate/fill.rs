@@ -5,8 +5,8 @@
 use super::build::Builder;
 use super::mix;
 use super::model::{
-    Init, Item, Linkage, Reference, Shape, Signature, Space, Special, Stmt, SymbolId, SymbolKind,
-    Syscall,
+    Init, Item, Linkage, Reference, Shape, Signature, SlowPath, Space, Special, Stmt, SymbolId,
+    SymbolKind, Syscall,
 };
 
 /// Completes the program.
@@ -111,11 +111,29 @@ impl Builder<'_> {
     fn body(&mut self, unit: usize, at: usize) {
         let Item::Function(function) = &self.program.units[unit].items[at] else { return };
         let id = function.symbol;
-        let count = self.rng.range(self.mix.statements.0, self.mix.statements.1);
-        let body = self.statements(unit, id, count, 0);
+        let body = self.same_body(unit, id).unwrap_or_else(|| {
+            let count = self.rng.range(self.mix.statements.0, self.mix.statements.1);
+            self.statements(unit, id, count, 0)
+        });
         if let Item::Function(function) = &mut self.program.units[unit].items[at] {
             function.body = body;
         }
+    }
+
+    /// Sometimes the body that an earlier file gave to the same function, as with templates in C++.
+    fn same_body(&mut self, unit: usize, id: SymbolId) -> Option<Vec<Stmt>> {
+        let target = self.program.units[unit].target;
+        let earlier = self.program.units[..unit].iter().filter(|other| other.target == target);
+        let item = earlier.flat_map(|other| &other.items).find(|item| item.symbol() == id)?;
+        let references = item.references();
+        let Item::Function(function) = item else { return None };
+        let body = function.body.clone();
+        let possible = references.iter().all(|&id| self.visible(unit, id));
+        if !possible || !self.rng.chance(40) {
+            return None;
+        }
+        references.into_iter().for_each(|id| self.claim(unit, id));
+        Some(body)
     }
 
     fn statements(&mut self, unit: usize, id: SymbolId, count: usize, depth: u32) -> Vec<Stmt> {
@@ -143,6 +161,8 @@ impl Builder<'_> {
             m.w_syscall,
             m.w_fetch,
             m.w_special,
+            m.w_slow_path,
+            m.w_kernel_address,
             if depth < 2 { m.w_nested } else { 0 },
         ];
         match self.rng.weighted(&weights)? {
@@ -171,6 +191,11 @@ impl Builder<'_> {
             15 => Some(Stmt::Syscall(self.rng.pick(&Syscall::ALL))),
             16 => self.fetch(unit),
             17 => self.special(unit),
+            18 => Some(Stmt::SlowPath(self.rng.pick(&SlowPath::ALL))),
+            19 => {
+                let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Entry(_)))?;
+                Some(Stmt::Address { symbol, addend: 0, generic: false })
+            }
             _ => {
                 let count = self.rng.range(1, 2);
                 let body = self.statements(unit, id, count, depth + 1);
@@ -246,6 +271,7 @@ impl Builder<'_> {
         else {
             return None;
         };
+        self.maybe_unsized(unit, symbol, space);
         let element = self.rng.below(shape.count.min(30) as usize) as u32;
         let store = space != Space::Const && self.rng.chance(40);
         Some(Stmt::Access {
@@ -254,6 +280,20 @@ impl Builder<'_> {
             store,
             indexed: self.rng.chance(35),
         })
+    }
+
+    /// Lets a file declare a variable of others without its size.
+    fn maybe_unsized(&mut self, unit: usize, symbol: SymbolId, space: Space) {
+        let content = &self.program.units[unit];
+        let foreign = content.items.iter().all(|item| item.symbol() != symbol);
+        let new = content.beliefs.iter().all(|(id, _)| *id != symbol);
+        if space == Space::Shared || !foreign || !new || !self.rng.chance(self.mix.unsized_pc) {
+            return;
+        }
+        if let SymbolKind::Variable(space, mut shape) = self.program.symbol(symbol).kind {
+            shape.count = 0;
+            self.program.units[unit].beliefs.push((symbol, SymbolKind::Variable(space, shape)));
+        }
     }
 
     fn fetch(&mut self, unit: usize) -> Option<Stmt> {

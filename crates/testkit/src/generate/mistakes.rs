@@ -150,11 +150,13 @@ fn foreign_arch(program: &mut Program, rng: &mut Rng) {
 
 /// Large variables whose sum is over a limit.
 fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
-    for _ in 0..2 {
+    // In different files: one file alone is refused by ptxas.
+    let first = rng.below(program.units.len());
+    for n in 0..2 {
         let id = SymbolId(program.symbols.len() as u32);
         let kind = SymbolKind::Variable(space, Shape { width: 4, count: bytes / 4, align: 4 });
         program.symbols.push(Symbol { name: format!("large{}", id.0), kind: kind.clone() });
-        let at = rng.below(program.units.len());
+        let at = (first + n) % program.units.len();
         let init = if space == Space::Const { vec![Init::Value(1)] } else { Vec::new() };
         let variable = Variable { symbol: id, linkage: Linkage::Visible, kind, init };
         let unit = &mut program.units[at];

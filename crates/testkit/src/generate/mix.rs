@@ -40,6 +40,10 @@ pub struct Mix {
     pub debug_pc: u32,
     pub cross_arch_pc: u32,
     pub mistakes: usize,
+    pub link_options: &'static [&'static str],
+    pub unsized_pc: u32,
+    pub w_slow_path: u32,
+    pub w_kernel_address: u32,
     pub w_arith: u32,
     pub w_pressure: u32,
     pub w_call: u32,
@@ -106,6 +110,10 @@ pub const PLAIN: Mix = Mix {
     debug_pc: 2,
     cross_arch_pc: 10,
     mistakes: 0,
+    link_options: &[],
+    unsized_pc: 0,
+    w_slow_path: 0,
+    w_kernel_address: 0,
     w_arith: 6,
     w_pressure: 2,
     w_call: 6,
@@ -132,7 +140,7 @@ pub const PLAIN: Mix = Mix {
 pub struct Family {
     /// Name, as the reports show it.
     pub name: &'static str,
-    /// How often it is chosen.
+    /// How often it is chosen; 0 for those that run only when asked for.
     pub weight: u32,
     /// Its ingredients.
     pub mix: &'static Mix,
@@ -153,10 +161,12 @@ families! {
     "layers" x 4 { units: (2, 6), functions: (2, 4), shape: Shape::Layers, w_barrier: 1, w_frame: 2, dead_pc: 0 }
     "recursion" x 4 { recursion_pc: 25, w_frame: 3, w_barrier: 1, w_syscall: 1 }
     "indirect" x 7 { tables: (0, 2), w_call_address: 5, w_call_table: 6, w_address: 5, w_syscall: 1, signature_variety: 3, recursion_pc: 4, dead_pc: 20, w_frame: 2, w_barrier: 1 }
+    "slowpath" x 4 { w_slow_path: 10, weak_function_pc: 15, dead_pc: 25, w_doubles: 2, options_pc: 15 }
+    "launch" x 2 { w_kernel_address: 10, entries: (2, 4), w_syscall: 2 }
     "weak" x 8 { weak_function_pc: 50, weak_entry_pc: 10, weak_variable_pc: 30, w_pressure: 6, w_address: 2, options_pc: 20, lines_pc: 15, debug_pc: 4 }
-    "common" x 5 { commons: (1, 4), weak_variable_pc: 30, w_global: 14, w_address: 3, globals: (1, 4) }
+    "common" x 5 { unsized_pc: 15, commons: (1, 4), weak_variable_pc: 30, w_global: 14, w_address: 3, globals: (1, 4) }
     "shared" x 9 { shared: (1, 4), dynamic_shared_pc: 35, w_shared: 14, w_function_shared: 5, entries: (1, 5), units: (2, 6), dead_pc: 20, w_address: 2 }
-    "const" x 6 { constants: (1, 4), w_const: 10, w_address: 5, pointer_pc: 50, globals: (1, 4), initialised_pc: 70, weak_variable_pc: 10 }
+    "const" x 6 { unsized_pc: 10, constants: (1, 4), w_const: 10, w_address: 5, pointer_pc: 50, globals: (1, 4), initialised_pc: 70, weak_variable_pc: 10 }
     "bank2" x 7 { w_doubles: 8, w_switch: 6, entries: (1, 4), w_call_address: 1, constants: (0, 1), w_const: 2, weak_function_pc: 10 }
     "alias" x 3 { aliases: (0, 2), w_call: 10, w_address: 2, w_call_address: 2, dead_pc: 20 }
     "syscall" x 5 { w_syscall: 8, w_call_address: 1, dead_pc: 30, w_frame: 2, entries: (1, 4) }
@@ -174,8 +184,21 @@ families! {
         commons: (0, 1), aliases: (0, 1), dynamic_shared_pc: 15, pointer_pc: 25, managed_pc: 3, weak_function_pc: 15, weak_entry_pc: 4,
         weak_variable_pc: 10, dead_pc: 20, recursion_pc: 3, signature_variety: 3, noreturn_pc: 4, launch_bounds_pc: 20, options_pc: 15,
         lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 2, w_frame: 2,
-        w_alloca: 1, w_doubles: 2, w_switch: 1, w_barrier: 1, w_syscall: 2, w_special: 2, w_nested: 2,
+        w_alloca: 1, w_doubles: 2, w_switch: 1, w_barrier: 1, w_syscall: 2, w_special: 2, w_nested: 2, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
     }
     "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: Shape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
     "errors" x 5 { mistakes: 2, units: (2, 4), globals: (1, 3), weak_function_pc: 10, commons: (0, 1), shared: (0, 1), constants: (0, 1), w_const: 1, w_shared: 1 }
+    "options" x 0 {
+        link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-kernels-used=k", "-dump-callgraph"],
+        recursion_pc: 5, weak_function_pc: 10, constants: (0, 1), w_const: 1, shared: (0, 1), w_shared: 1, textures: (0, 1), w_fetch: 1, w_frame: 2, w_syscall: 1, dead_pc: 25,
+        lines_pc: 20, debug_pc: 15,
+    }
+    "relocatable" x 0 {
+        link_options: &["-r"],
+        recursion_pc: 3, weak_function_pc: 15, constants: (0, 1), w_const: 1, w_frame: 1, w_doubles: 1, w_syscall: 1, dead_pc: 25, commons: (0, 1), tables: (0, 1), w_call_table: 1,
+    }
+    "preserve" x 0 {
+        link_options: &["--preserve-relocs"],
+        weak_function_pc: 10, constants: (0, 1), w_const: 1, w_doubles: 1, w_syscall: 1, dead_pc: 25, tables: (0, 1), w_call_table: 1, w_address: 2,
+    }
 }

@@ -91,6 +91,8 @@ impl Program {
 pub struct Unit {
     /// File stem.
     pub name: String,
+    /// `.version`.
+    pub ptx_version: &'static str,
     /// Architecture of `.target`; not higher than `arch`.
     pub target: Arch,
     /// Value of ptxas `-arch`.
@@ -177,7 +179,7 @@ impl Space {
     }
 }
 
-/// Element type, number of elements and alignment.
+/// Element type, number of elements (0: not told, in a declaration) and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Size of an element in bytes: 1, 2, 4 or 8.
@@ -401,6 +403,8 @@ pub enum Stmt {
     Switch(u32),
     /// `bar.sync n`.
     Barrier(u32),
+    /// A division or root whose slow path is a local function that ptxas adds, of the same name in every file.
+    SlowPath(SlowPath),
     /// A call of a function the driver provides.
     Syscall(Syscall),
     /// Reads a texture, surface or texture with sampler.
@@ -451,6 +455,38 @@ impl Stmt {
     }
 }
 
+/// Operations with a function of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowPath {
+    /// Fp32 division.
+    DivideF32,
+    /// Fp32 root.
+    RootF32,
+    /// Fp64 division.
+    DivideF64,
+    /// Fp64 root.
+    RootF64,
+    /// Fp64 reciprocal.
+    ReciprocalF64,
+    /// Unsigned 64-bit division.
+    DivideU64,
+    /// Signed 64-bit remainder.
+    RemainderS64,
+}
+
+impl SlowPath {
+    /// All of them.
+    pub const ALL: [SlowPath; 7] = [
+        SlowPath::DivideF32,
+        SlowPath::RootF32,
+        SlowPath::DivideF64,
+        SlowPath::RootF64,
+        SlowPath::ReciprocalF64,
+        SlowPath::DivideU64,
+        SlowPath::RemainderS64,
+    ];
+}
+
 /// Functions that may stay undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syscall {
@@ -462,12 +498,14 @@ pub enum Syscall {
     Free,
     /// `__assertfail`
     AssertFail,
+    /// A name of the form `__cuda_syscall…`
+    Other,
 }
 
 impl Syscall {
     /// All of them.
-    pub const ALL: [Syscall; 4] =
-        [Syscall::Vprintf, Syscall::Malloc, Syscall::Free, Syscall::AssertFail];
+    pub const ALL: [Syscall; 5] =
+        [Syscall::Vprintf, Syscall::Malloc, Syscall::Free, Syscall::AssertFail, Syscall::Other];
 }
 
 /// Instructions that ptxas records in `.nv.info.<function>`.
@@ -493,11 +531,19 @@ pub enum Special {
     ReservedShared,
     /// `trap`
     Trap,
+    /// Atomics on global and shared memory
+    Atomic,
+    /// `bar.sync` with the number in a register
+    BarrierRegister,
+    /// `cp.async.bulk` (sm_90 and later)
+    BulkCopy,
+    /// `wgmma` (sm_90a)
+    Wgmma,
 }
 
 impl Special {
     /// All of them, with the first SM that has each (90a: only the `a` architecture).
-    pub const ALL: [(Special, u32); 10] = [
+    pub const ALL: [(Special, u32); 14] = [
         (Special::CtaidZ, 0),
         (Special::Mbarrier, 80),
         (Special::Warp, 0),
@@ -508,5 +554,9 @@ impl Special {
         (Special::SetMaxRegisters, 901),
         (Special::ReservedShared, 80),
         (Special::Trap, 0),
+        (Special::Atomic, 0),
+        (Special::BarrierRegister, 0),
+        (Special::BulkCopy, 90),
+        (Special::Wgmma, 901),
     ];
 }

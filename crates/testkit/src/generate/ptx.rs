@@ -48,7 +48,11 @@ impl Printer<'_> {
         let Arch(target) = self.unit.target;
         let debug = if self.unit.debug == Debug::Full { ", debug" } else { "" };
         let mode = if self.unit.independent_textures { ", texmode_independent" } else { "" };
-        line!(self.out, ".version 9.0\n.target {target}{mode}{debug}\n.address_size 64");
+        line!(
+            self.out,
+            ".version {}\n.target {target}{mode}{debug}\n.address_size 64",
+            self.unit.ptx_version
+        );
         if self.unit.debug != Debug::Off {
             line!(self.out, ".file 1 \"{}.cu\"", self.unit.name);
         }
@@ -194,6 +198,7 @@ fn declaration(name: &str, kind: &SymbolKind) -> String {
         }
         SymbolKind::Variable(space, Shape { width, count, align }) => {
             let managed = if *space == Space::Managed { " .attribute(.managed)" } else { "" };
+            let count = if *count == 0 { String::new() } else { count.to_string() };
             format!(".{}{managed} .align {align} .u{} {name}[{count}]", space.name(), 8 * width)
         }
         SymbolKind::DynamicShared(Shape { width, align, .. }) => {
@@ -245,6 +250,7 @@ fn syscall_declaration(syscall: Syscall) -> &'static str {
         Syscall::Vprintf => ".func (.param .b32 result) vprintf(.param .b64 p0, .param .b64 p1)",
         Syscall::Malloc => ".func (.param .b64 result) malloc(.param .b64 p0)",
         Syscall::Free => ".func free(.param .b64 p0)",
+        Syscall::Other => ".func (.param .b32 result) __cuda_syscall_generated(.param .b32 p0)",
         Syscall::AssertFail => {
             ".func __assertfail(.param .b64 p0, .param .b64 p1, .param .b32 p2, .param .b64 p3, .param .b64 p4)"
         }
