@@ -12,14 +12,14 @@ use crate::id::{BankId, IdVec, NodeId, SectionId};
 use crate::merge::{Bank, Merged};
 
 /// Merges all banks of non-entries.
-pub(crate) fn merge_banks(merged: &mut Merged<'_>, graph: &CallGraph) {
+pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
     if merged.banks.len() == 0 {
         return;
     }
     let users = users(merged, graph);
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
-        let bank = merged.banks[id];
+        let bank = merged.banks[id].clone();
         let entries = &users[bank.node];
         let end = |&entry: &NodeId| {
             let section = entry_bank(merged, graph, entry, bank.number);
@@ -27,13 +27,33 @@ pub(crate) fn merge_banks(merged: &mut Merged<'_>, graph: &CallGraph) {
         };
         let offset = entries.iter().map(end).max().unwrap_or(0).next_multiple_of(bank.align);
         merged.banks[id].offset = offset;
+        if offset + bank.size == 0 {
+            continue;
+        }
         for &entry in entries.iter().rev() {
             let section = entry_bank(merged, graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
             let section = &mut merged.draft.sections[section];
             section.align = section.align.max(bank.align);
-            section.parts.push(Part { offset, bytes: bank.bytes });
-            section.size = offset + bank.bytes.len() as u64;
+            let part = |part: &Part<'d>| Part { offset: offset + part.offset, bytes: part.bytes };
+            section.parts.extend(bank.parts.iter().map(part));
+            section.size = offset + bank.size;
+        }
+    }
+}
+
+/// What copies that lost leave behind: symbol 0 gets the offset of the last one's literals, and
+/// sections that are still empty go, with their names.
+pub(crate) fn settle_lost(merged: &mut Merged<'_>) {
+    if let Some(lost) = merged.last_lost {
+        let base = lost.bank.map_or(0, |bank| merged.banks[bank].offset);
+        merged.draft.null_value = base + lost.offset;
+    }
+    for &section in &merged.emptied {
+        let output = &mut merged.draft.sections[section];
+        if output.size == 0 {
+            output.dropped = true;
+            merged.draft.removed_names.insert(output.name);
         }
     }
 }

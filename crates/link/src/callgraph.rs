@@ -4,17 +4,19 @@
 //! are first seen, their calls, and answers about all that a function can reach. Guaranteed:
 //! linear in records; a call by prototype is one edge to the prototype, not one per candidate.
 //!
-//! A function is alive when an entry, or a function whose address is taken anywhere, can reach
-//! it by direct calls (docs/LINKING.md, dead code).
+//! A function is alive when an entry can reach it, or its address is taken anywhere
+//! (docs/LINKING.md, dead code).
 
 use culd_cubin::SymbolIndex;
 use culd_cubin::callgraph::Edge;
+
+use hashbrown::HashMap;
 
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::Names;
 use crate::objects::{Object, Objects};
-use crate::symbols::Symbols;
+use crate::symbols::{Fate, Symbols};
 
 /// What the program knows of a function's signature.
 #[derive(Debug, Clone, Copy, Default)]
@@ -204,6 +206,9 @@ impl<'d> Reader<'_, 'd> {
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
     ) {
+        // Addresses that a copy which lost takes; they count if something else that counts in this
+        // file names the function (cases indirect/*).
+        let mut lost: HashMap<SymbolId, NameId> = HashMap::new();
         for edge in &self.object.edges {
             match *edge {
                 Edge::Call { caller, callee } => {
@@ -214,6 +219,11 @@ impl<'d> Reader<'_, 'd> {
                 Edge::Reference { function, known } => {
                     if let (Some(from), Some(to)) = (self.counted(function), self.id(known)) {
                         records.references.push((from, to));
+                        let id = SymbolId::from_index(to as usize);
+                        if let Some(&name) = lost.get(&id) {
+                            let prototype = Some(name);
+                            signatures[id] = Signature { prototype, address_taken: true };
+                        }
                     }
                 }
                 Edge::IndirectCall { function, prototype } => {
@@ -223,9 +233,12 @@ impl<'d> Reader<'_, 'd> {
                     }
                 }
                 Edge::AddressTaken { function, prototype } => {
-                    let prototype = Some(names.intern(self.object.prototype(prototype)));
-                    if let Some(id) = self.symbols.of(self.id, function) {
-                        signatures[id] = Signature { prototype, address_taken: true };
+                    let name = names.intern(self.object.prototype(prototype));
+                    let Some(id) = self.symbols.of(self.id, function) else { continue };
+                    if self.symbols.fate(self.id, function) == Fate::Lost {
+                        lost.insert(id, name);
+                    } else {
+                        signatures[id] = Signature { prototype: Some(name), address_taken: true };
                     }
                 }
             }
@@ -251,6 +264,9 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
+/// Who is in the output: what entries reach, by direct calls and through prototypes; functions
+/// whose address is taken anywhere; and what those would need from outside the program. What only
+/// an unreached function with a taken address calls is dead (case indirect/taken-in-dead-code).
 fn alive(
     objects: &Objects<'_>,
     symbols: &Symbols,
@@ -258,20 +274,36 @@ fn alive(
     signatures: &IdVec<SymbolId, Signature>,
 ) -> IdVec<SymbolId, bool> {
     let calls = Adjacency::new(symbols.all.len(), &records.calls);
-    let mut alive = IdVec::filled(false, symbols.all.len());
-    let is_root = |id: SymbolId| {
+    let indirect = Adjacency::new(symbols.all.len(), &records.indirect);
+    let mut candidates: HashMap<u32, Vec<SymbolId>> = HashMap::new();
+    for (id, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
+        let prototype = signature.prototype.map(|name| name.index() as u32);
+        candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
+    }
+    let is_entry = |id: SymbolId| {
         let definition = symbols.all[id].definition;
-        let entry =
-            definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry());
-        entry || signatures[id].address_taken
+        definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
     };
-    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| is_root(id)).collect();
+    let mut alive = IdVec::filled(false, symbols.all.len());
+    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| is_entry(id)).collect();
+    let callees = |id: SymbolId| {
+        calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
+    };
     while let Some(id) = stack.pop() {
         if std::mem::replace(&mut alive[id], true) {
             continue;
         }
-        let callees = calls.of(id.index() as u32).iter();
-        stack.extend(callees.map(|&callee| SymbolId::from_index(callee as usize)));
+        stack.extend(callees(id));
+        for prototype in indirect.of(id.index() as u32) {
+            // Each prototype is followed once.
+            stack.extend(candidates.remove(prototype).into_iter().flatten());
+        }
+    }
+    for (id, signature) in signatures.iter() {
+        if signature.address_taken && !std::mem::replace(&mut alive[id], true) {
+            let undefined = |&callee: &SymbolId| symbols.all[callee].definition.is_none();
+            callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
+        }
     }
     alive
 }

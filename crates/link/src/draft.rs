@@ -6,6 +6,8 @@
 use culd_cubin::SectionIndex;
 use culd_cubin::elf::{shf, sht, stt};
 
+use hashbrown::HashSet;
+
 use crate::id::{Id, IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
 
@@ -197,6 +199,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) local_strings: NameList,
     /// Third part of `.strtab`: names of the global list.
     pub(crate) global_strings: NameList,
+    /// Names that are taken out of both tables again.
+    pub(crate) removed_names: HashSet<NameId>,
 }
 
 /// The sections that every output has from the start.
@@ -223,6 +227,7 @@ impl<'d> Draft<'d> {
             prototype_strings: NameList::default(),
             local_strings: NameList::default(),
             global_strings: NameList::default(),
+            removed_names: HashSet::new(),
         };
         for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
             let name = draft.names.intern(name);
@@ -249,21 +254,7 @@ impl<'d> Draft<'d> {
     /// A section name goes into both string tables, whether or not the section survives.
     pub(crate) fn intern_section_name(&mut self, name: NameId) {
         self.section_strings.add(name);
-        self.intern_local_name(name);
-    }
-
-    /// A name of the local list, unless the global list has it already.
-    pub(crate) fn intern_local_name(&mut self, name: NameId) {
-        if !self.global_strings.contains(name) {
-            self.local_strings.add(name);
-        }
-    }
-
-    /// A name of the global list, unless the local list has it already.
-    pub(crate) fn intern_global_name(&mut self, name: NameId) {
-        if !self.local_strings.contains(name) {
-            self.global_strings.add(name);
-        }
+        self.local_strings.add(name);
     }
 
     /// Creates a section, its names and its section symbol.

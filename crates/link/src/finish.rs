@@ -18,7 +18,7 @@ use crate::objects::{Objects, is_reserved_shared, is_unified_table};
 use crate::symbols::Symbols;
 
 /// The most bytes of a constant bank.
-const BANK_LIMIT: u64 = 0x10000;
+pub(crate) const BANK_LIMIT: u64 = 0x10000;
 
 /// MAXREG_COUNT of an entry without a limit.
 const NO_REGISTER_LIMIT: u32 = 0xff;
@@ -152,7 +152,7 @@ impl Program<'_, '_> {
             // The layout keeps no section for shared variables; their definition tells.
             stt::OBJECT => match symbol.shared {
                 Some(index) => {
-                    let variable = &self.merged.shared[index as usize];
+                    let variable = &self.merged.shared.groups[index as usize];
                     !variable.defined && variable.size != 0
                 }
                 None => true,

@@ -13,6 +13,7 @@ mod attributes;
 mod banks;
 mod callgraph;
 mod clash;
+mod constants;
 mod content;
 mod diag;
 mod draft;

@@ -103,10 +103,6 @@ impl NameList {
         }
     }
 
-    pub(crate) fn contains(&self, name: NameId) -> bool {
-        self.seen.get(name.index()).copied().unwrap_or(false)
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = NameId> + '_ {
         self.order.iter().copied()
     }

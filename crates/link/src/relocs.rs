@@ -172,6 +172,7 @@ impl<'d> Resolver<'_, 'd> {
         let function = function.and_then(|out| self.merged.draft.symbols[out].program);
         let place = PlaceContext {
             function: function.and_then(|program| self.graph.node(program)),
+            target: reloc.target,
             is_line_table: is_line_table(self.name(reloc.target)),
         };
         for source in reloc.sources.iter().rev() {
@@ -207,7 +208,7 @@ impl<'d> Resolver<'_, 'd> {
         let kind = row.map_or(record.kind, |row| row.code.0);
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
-        let offset = source.base + record.offset;
+        let offset = self.merged.moved.offset(place.target, source.base + record.offset);
         match self.outcome(&query) {
             Outcome::Dropped => {}
             Outcome::Kept(symbol) => {
@@ -255,7 +256,7 @@ impl<'d> Resolver<'_, 'd> {
                     let bank = &self.merged.banks[bank];
                     constant(query, bank.offset + value, bank.number, None)
                 }
-                Placed::No | Placed::Lost(_) => Outcome::Dropped,
+                Placed::No | Placed::Lost(_) | Placed::Waiting => Outcome::Dropped,
             },
             Target::Symbol(out) => self.symbol(query, symbol, out),
         }
@@ -371,6 +372,7 @@ fn constant(query: &Query<'_, '_>, value: u64, bank: u8, out: Option<OutSymbolId
 
 /// What all records of one relocation section share.
 struct PlaceContext {
+    target: SectionId,
     /// The function whose code is patched.
     function: Option<NodeId>,
     /// The section is a table of code addresses, whose records about lost copies are void.
@@ -406,7 +408,7 @@ impl Query<'_, '_> {
 
 /// Sections in which records about a lost copy of a function are void; other debug sections keep
 /// them, for the copy that counts (cases weak/*, debug/*).
-fn is_line_table(name: &[u8]) -> bool {
+pub(crate) fn is_line_table(name: &[u8]) -> bool {
     matches!(name, b".debug_frame" | b".debug_line" | b".nv_debug_line_sass")
 }
 

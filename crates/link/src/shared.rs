@@ -14,15 +14,17 @@ use hashbrown::{HashMap, HashSet};
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId, SectionId};
-use crate::merge::{Merged, SharedVariable};
+use crate::merge::{Merged, SharedNode};
 use crate::objects::{Object, Objects, Role};
 use crate::sort::list_sort;
 use crate::symbols::{Fate, Symbols};
 
+/// The address of what is not laid out, as nvlink writes it (cases debug/dynamic-shared*).
+const NOWHERE: u64 = u64::MAX;
+
 /// Addresses of shared variables.
-#[derive(Default)]
 pub(crate) struct SharedLayout {
-    /// Offset by variable, bytes; meaningless for extern arrays.
+    /// Offset by variable, bytes; the one placed last counts.
     offsets: Vec<u64>,
     is_extern: Vec<bool>,
     /// Where extern arrays start, for the functions that name one.
@@ -32,11 +34,12 @@ pub(crate) struct SharedLayout {
 }
 
 impl SharedLayout {
-    /// The address of shared variable `index` as the code of `function` sees it.
+    /// The address of shared variable `index` as the code of `function` sees it; -1 for what no
+    /// entry uses.
     pub(crate) fn address(&self, index: u32, function: Option<NodeId>) -> u64 {
         let index = index as usize;
         if self.is_extern[index] {
-            function.and_then(|node| self.extern_starts.get(&node)).copied().unwrap_or(0)
+            function.and_then(|node| self.extern_starts.get(&node)).copied().unwrap_or(NOWHERE)
         } else {
             self.offsets[index]
         }
@@ -48,7 +51,7 @@ type EntryNumber = usize;
 
 struct Builder<'a, 'd> {
     graph: &'a CallGraph,
-    variables: &'a [SharedVariable],
+    nodes: &'a [SharedNode],
     merged: &'a Merged<'d>,
     /// Some code that counts names the variable, dead code included.
     named: Vec<bool>,
@@ -68,16 +71,17 @@ pub(crate) fn lay_out(
     options: &LinkOptions,
 ) -> SharedLayout {
     let variables = std::mem::take(&mut merged.shared);
+    let groups = &variables.groups;
     let mut builder = Builder {
         graph,
-        variables: &variables,
+        nodes: &variables.nodes,
         merged,
-        named: vec![false; variables.len()],
-        users: vec![Vec::new(); variables.len()],
+        named: vec![false; groups.len()],
+        users: vec![Vec::new(); groups.len()],
         extern_functions: HashSet::new(),
         layout: SharedLayout {
-            offsets: vec![0; variables.len()],
-            is_extern: variables.iter().map(|v| !v.defined && v.size == 0).collect(),
+            offsets: vec![NOWHERE; groups.len()],
+            is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
             extern_starts: HashMap::new(),
             sizes: vec![0; graph.entries().len()],
         },
@@ -97,13 +101,22 @@ pub(crate) fn lay_out(
 }
 
 impl Builder<'_, '_> {
-    fn is_pool(&self, index: usize) -> bool {
-        self.variables[index].own.is_none()
+    fn group(&self, node: usize) -> usize {
+        self.nodes[node].group as usize
+    }
+
+    /// The entries that use the variable of a node.
+    fn users_of(&self, node: usize) -> &[EntryNumber] {
+        &self.users[self.group(node)]
+    }
+
+    fn is_pool(&self, node: usize) -> bool {
+        self.nodes[node].own.is_none()
     }
 
     /// Which functions name which pool variables, and which entries reach them.
     fn find_users(&mut self, objects: &Objects<'_>, symbols: &Symbols) {
-        if self.variables.is_empty() {
+        if self.nodes.is_empty() {
             return;
         }
         let mut uses: IdVec<NodeId, Vec<u32>> = IdVec::filled(Vec::new(), self.graph.nodes.len());
@@ -140,9 +153,9 @@ impl Builder<'_, '_> {
         for (entry, nodes) in reached.into_iter().enumerate() {
             for node in nodes {
                 for &index in &uses[node] {
-                    let index = index as usize;
-                    if self.is_pool(index) && self.users[index].last() != Some(&entry) {
-                        self.users[index].push(entry);
+                    let users = &mut self.users[index as usize];
+                    if users.last() != Some(&entry) {
+                        users.push(entry);
                     }
                 }
             }
@@ -162,24 +175,26 @@ impl Builder<'_, '_> {
                 Some((self.merged.draft.symbols[function].section?, number))
             })
             .collect();
-        for (index, variable) in self.variables.iter().enumerate() {
-            if let Some(code) = variable.own {
-                self.users[index] = entry_of_code.get(&code).copied().into_iter().collect();
+        for node in self.nodes {
+            if let Some(code) = node.own {
+                let users = entry_of_code.get(&code).copied().into_iter().collect();
+                self.users[node.group as usize] = users;
             }
         }
     }
 
     /// All pool variables, the largest first.
     fn pool_order(&self) -> Vec<usize> {
-        let pool: Vec<usize> = (0..self.variables.len()).filter(|&i| self.is_pool(i)).collect();
-        list_sort(&pool, &|a, b| self.variables[a].size > self.variables[b].size)
+        let pool: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.is_pool(node)).collect();
+        list_sort(&pool, &|a, b| self.nodes[a].size > self.nodes[b].size)
     }
 
     /// Pool variables with one address for several entries, or named by dead code only.
     fn multi_user(&self, pool: &[usize]) -> Vec<usize> {
-        let multi = |index: &usize| {
-            let users = self.users[*index].len();
-            self.variables[*index].defined && (users > 1 || (users == 0 && self.named[*index]))
+        let multi = |&node: &usize| {
+            let users = self.users_of(node).len();
+            let named = self.named[self.group(node)];
+            self.nodes[node].defined && (users > 1 || (users == 0 && named))
         };
         pool.iter().copied().filter(multi).collect()
     }
@@ -189,13 +204,13 @@ impl Builder<'_, '_> {
         let mut classes: Vec<Vec<usize>> = Vec::new();
         // Classes by entry, as bits: the first class free for all users is found 64 at a time.
         let mut taken: Vec<Vec<u64>> = vec![Vec::new(); self.layout.sizes.len()];
-        for &index in multi {
-            let class = first_free(&taken, &self.users[index]);
+        for &node in multi {
+            let class = first_free(&taken, self.users_of(node));
             if class == classes.len() {
                 classes.push(Vec::new());
             }
-            classes[class].push(index);
-            for &entry in &self.users[index] {
+            classes[class].push(node);
+            for &entry in &self.users[self.nodes[node].group as usize] {
                 let bits = &mut taken[entry];
                 bits.resize(bits.len().max(class / 64 + 1), 0);
                 bits[class / 64] |= 1 << (class % 64);
@@ -203,40 +218,38 @@ impl Builder<'_, '_> {
         }
         let mut cursor = 0u64;
         for class in classes {
-            let align = class.iter().map(|&i| self.variables[i].align).max().unwrap_or(1);
+            let align = class.iter().map(|&node| self.nodes[node].align).max().unwrap_or(1);
             cursor = cursor.next_multiple_of(align);
-            for &index in &class {
-                self.layout.offsets[index] = cursor;
-                let end = cursor + self.variables[index].size;
-                for &entry in &self.users[index] {
+            for &node in &class {
+                let group = self.group(node);
+                self.layout.offsets[group] = cursor;
+                let end = cursor + self.nodes[node].size;
+                for &entry in &self.users[group] {
                     let size = &mut self.layout.sizes[entry];
                     *size = end.max(*size);
                 }
             }
-            cursor += class.iter().map(|&i| self.variables[i].size).max().unwrap_or(0);
+            cursor += class.iter().map(|&node| self.nodes[node].size).max().unwrap_or(0);
         }
     }
 
     /// Own and single-user variables of each entry, by alignment, then size.
     fn per_entry(&mut self, pool: &[usize]) {
         let mut lists: Vec<Vec<usize>> = vec![Vec::new(); self.layout.sizes.len()];
-        let own = (0..self.variables.len()).filter(|&index| !self.is_pool(index));
-        for index in own.chain(pool.iter().copied()) {
-            let single = self.users[index].len() == 1 && !self.layout.is_extern[index];
-            if single {
-                lists[self.users[index][0]].push(index);
+        let own = (0..self.nodes.len()).filter(|&node| !self.is_pool(node));
+        for node in own.chain(pool.iter().copied()) {
+            if let (&[entry], true) = (self.users_of(node), self.nodes[node].defined) {
+                lists[entry].push(node);
             }
         }
         for (entry, list) in lists.into_iter().enumerate() {
-            let key = |index: usize| {
-                let variable = &self.variables[index];
-                (std::cmp::Reverse(variable.align), variable.size)
-            };
-            for index in list_sort(&list, &|a, b| key(a) <= key(b)) {
-                let variable = &self.variables[index];
-                let offset = self.layout.sizes[entry].next_multiple_of(variable.align);
-                self.layout.offsets[index] = offset;
-                self.layout.sizes[entry] = offset + variable.size;
+            let key =
+                |node: usize| (std::cmp::Reverse(self.nodes[node].align), self.nodes[node].size);
+            for node in list_sort(&list, &|a, b| key(a) <= key(b)) {
+                let offset = self.layout.sizes[entry].next_multiple_of(self.nodes[node].align);
+                let group = self.group(node);
+                self.layout.offsets[group] = offset;
+                self.layout.sizes[entry] = offset + self.nodes[node].size;
             }
         }
     }
@@ -285,15 +298,12 @@ impl Builder<'_, '_> {
     /// Alignment of each entry's section as far as its variables ask for it.
     fn entry_aligns(&self) -> Vec<u64> {
         let mut aligns = vec![1u64; self.layout.sizes.len()];
-        for (index, variable) in self.variables.iter().enumerate() {
-            if self.layout.is_extern[index] {
-                for &entry in &self.users[index] {
-                    aligns[entry] = aligns[entry].max(16);
-                }
-            } else if let [entry] = self.users[index][..]
-                && variable.defined
-            {
-                aligns[entry] = aligns[entry].max(variable.align);
+        for (index, node) in self.nodes.iter().enumerate() {
+            let users = self.users_of(index);
+            if !node.defined {
+                users.iter().for_each(|&entry| aligns[entry] = aligns[entry].max(16));
+            } else if let &[entry] = users {
+                aligns[entry] = aligns[entry].max(node.align);
             }
         }
         aligns
@@ -360,33 +370,27 @@ struct Shape {
     any_extern: bool,
     /// Some defined pool variable that code names has not exactly one user.
     multi: bool,
-    /// Largest alignment of the inputs' pools.
+    /// Largest alignment of a defined pool variable.
     pool_align: u64,
 }
 
 impl Shape {
     fn of(objects: &Objects<'_>, builder: &Builder<'_, '_>) -> Self {
-        let mut shape = Shape { any_extern: false, multi: false, pool_align: 1 };
-        for (_, object) in objects.iter() {
-            shape.any_extern |= object
-                .cubin
-                .symbols
-                .iter()
-                .any(|symbol| symbol.is_shared() && symbol.defined_in().is_none());
-            for (index, section) in object.cubin.section_indices() {
-                if object.role(index) == Role::PoolShared {
-                    shape.pool_align = shape.pool_align.max(section.align);
-                }
-            }
-        }
-        shape.multi = (0..builder.variables.len()).any(|index| {
-            let variable = &builder.variables[index];
-            builder.is_pool(index)
-                && variable.defined
-                && builder.named[index]
-                && builder.users[index].len() != 1
+        let any_extern = objects.iter().any(|(_, object)| {
+            let mut symbols = object.cubin.symbols.iter();
+            symbols.any(|symbol| {
+                symbol.is_shared() && symbol.size == 0 && symbol.defined_in().is_none()
+            })
         });
-        shape
+        let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
+        let defined = || pool().filter(|&node| builder.nodes[node].defined);
+        let several =
+            |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
+        Shape {
+            any_extern,
+            multi: defined().any(|node| several(&node)),
+            pool_align: defined().map(|node| builder.nodes[node].align).max().unwrap_or(1),
+        }
     }
 }
 

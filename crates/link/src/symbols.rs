@@ -11,6 +11,8 @@
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
 
+use hashbrown::HashSet;
+
 use crate::LinkOptions;
 use crate::clash::Clashes;
 use crate::diag::{Diagnostics, Failed};
@@ -38,12 +40,20 @@ pub(crate) enum Fate {
     Replaced,
     /// Another definition counted when its file was merged.
     Lost,
+    /// A strong definition without bytes that follows a tentative one: its section is copied, but
+    /// the symbol keeps its place among the tentative ones (cases common/*).
+    Copied,
 }
 
 impl Fate {
     /// True when the definition was accepted at its time.
     pub(crate) fn accepted(self) -> bool {
         matches!(self, Fate::Chosen | Fate::Replaced)
+    }
+
+    /// True when the definition's section is in the output.
+    pub(crate) fn brings_section(self) -> bool {
+        self.accepted() || self == Fate::Copied
     }
 }
 
@@ -105,6 +115,8 @@ struct Resolver<'o, 'd> {
     symbols: Symbols,
     /// The program's symbol of a global name.
     global: IdVec<NameId, Option<SymbolId>>,
+    /// Symbols that are tentative so far.
+    tentative: HashSet<SymbolId>,
 }
 
 impl<'o, 'd> Resolver<'o, 'd> {
@@ -116,7 +128,8 @@ impl<'o, 'd> Resolver<'o, 'd> {
             ids: Vec::with_capacity(total),
             fates: Vec::with_capacity(total),
         };
-        Resolver { objects, options, symbols, global: IdVec::new() }
+        let tentative = HashSet::new();
+        Resolver { objects, options, symbols, global: IdVec::new(), tentative }
     }
 
     fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
@@ -152,7 +165,18 @@ impl<'o, 'd> Resolver<'o, 'd> {
     fn define(&mut self, id: SymbolId, site: Site, symbol: &Symbol<'d>) -> Fate {
         match symbol.section {
             SymbolSection::Undefined | SymbolSection::Absolute => return Fate::Reference,
-            SymbolSection::Common => return Fate::Common,
+            SymbolSection::Common => {
+                self.tentative_definition(id);
+                return Fate::Common;
+            }
+            SymbolSection::In(section) if self.tentative.contains(&id) => {
+                let role = self.objects[site.object].role(section);
+                if role == Role::Global {
+                    let strong = symbol.binding() == stb::GLOBAL;
+                    return if strong { Fate::Copied } else { Fate::Lost };
+                }
+                self.tentative.remove(&id);
+            }
             SymbolSection::In(_) => {}
         }
         let current = self.symbols.all[id].definition;
@@ -166,6 +190,23 @@ impl<'o, 'd> Resolver<'o, 'd> {
         self.symbols.all[id].definition = Some(site);
         self.symbols.all[id].acceptances += 1;
         Fate::Chosen
+    }
+
+    /// A tentative definition takes the place of nothing but a weak definition without bytes.
+    fn tentative_definition(&mut self, id: SymbolId) {
+        let Some(current) = self.symbols.all[id].definition else {
+            self.tentative.insert(id);
+            return;
+        };
+        let object = &self.objects[current.object];
+        let symbol = object.symbol(current.index);
+        let no_bytes = matches!(defined_role(object, symbol), Some((_, Role::Global)));
+        if symbol.binding() == stb::WEAK && no_bytes {
+            let at = self.symbols.starts[current.object] + current.index.0 as usize;
+            self.symbols.fates[at] = Fate::Replaced;
+            self.symbols.all[id].definition = None;
+            self.tentative.insert(id);
+        }
     }
 
     fn replaces(&self, current: Site, new: Site) -> bool {

@@ -5,6 +5,7 @@ use culd_cubin::elf::shf;
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
+use crate::constants;
 use crate::content::{Contents, Maker, REL_ACTION};
 use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, SectionId};
@@ -21,12 +22,14 @@ pub(crate) struct Made {
 /// Places tentative definitions, creates the call graph's sections, merges constant banks.
 pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
     place_commons(merged);
+    constants::tighten(merged);
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.callgraph");
     let call_graph = draft.add_section(name, Kind::CallGraph, 0, 4);
     let name = draft.names.intern(b".nv.prototype");
     let prototype = draft.add_section(name, Kind::Prototype, 0, 4);
     banks::merge_banks(merged, graph);
+    banks::settle_lost(merged);
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.rel.action");
     let rel_action = draft.add_section(name, Kind::RelAction, 0, 8);

@@ -8,6 +8,8 @@
 use culd_cubin::attr::{code, format};
 
 use super::Attribute;
+use hashbrown::HashSet;
+
 use crate::callgraph::CallGraph;
 use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, OutSymbolId};
@@ -69,7 +71,7 @@ pub(super) fn propagate(graph: &CallGraph, merged: &Merged<'_>, lists: &mut List
     call_return_stack(graph, &entries, lists);
     sparse_mask(graph, merged, &entries, lists);
     if let [entry] = entries[..] {
-        single(graph, merged, entry, &functions, lists);
+        single(merged, entry, &functions, lists);
     } else {
         several(graph, &functions, lists);
     }
@@ -147,13 +149,7 @@ fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeI
 }
 
 /// One entry: everything alive counts, reachable or not.
-fn single(
-    graph: &CallGraph,
-    merged: &Merged<'_>,
-    entry: NodeId,
-    functions: &[NodeId],
-    lists: &mut Lists<'_>,
-) {
+fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut Lists<'_>) {
     for rule in &RULES {
         let attributes = functions.iter().flat_map(|&node| lists[node].iter());
         let values: Vec<u32> = attributes
@@ -183,7 +179,7 @@ fn single(
             }
         }
     }
-    single_externs(graph, merged, entry, lists);
+    single_externs(merged, entry, lists);
     let code = code::AT_ENTRY_FRAGMENTS;
     let attributes = functions.iter().flat_map(|&node| lists[node].iter());
     let collected: Vec<u8> = attributes
@@ -199,22 +195,30 @@ fn single(
     }
 }
 
-/// EXTERNS of a single entry: all undefined functions, last first, unless its own list has them.
-fn single_externs(graph: &CallGraph, merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
-    let nodes = graph.nodes.ids().rev().map(|node| merged.function(graph, node));
-    let undefined: Vec<OutSymbolId> =
-        nodes.filter(|&out| merged.draft.symbols[out].section.is_none()).collect();
+/// EXTERNS of a single entry: those of all live functions, its own included, the last met first,
+/// unless its own list has them all.
+fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
+    let mut all: Vec<OutSymbolId> = Vec::new();
+    let mut seen: HashSet<OutSymbolId> = HashSet::new();
+    for &node in &merged.info_order {
+        for attribute in lists[node].iter().rev() {
+            if let Attribute::Externs(functions) = attribute {
+                all.extend(functions.iter().filter(|&&function| seen.insert(function)));
+            }
+        }
+    }
+    all.reverse();
     let list = &mut lists[entry];
     let at = position(list, code::EXTERNS);
     let missing = match at.map(|at| &list[at]) {
-        Some(Attribute::Externs(own)) => undefined.iter().any(|out| !own.contains(out)),
-        _ => !undefined.is_empty(),
+        Some(Attribute::Externs(own)) => all.iter().any(|function| !own.contains(function)),
+        _ => !all.is_empty(),
     };
     if missing {
         if let Some(at) = at {
             list.remove(at);
         }
-        list.push(Attribute::Externs(undefined));
+        list.push(Attribute::Externs(all));
     }
 }
 
@@ -256,8 +260,8 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
                     }
                 }
             }
-            _ if !functions.is_empty() => list.push(Attribute::Externs(functions)),
-            _ => {}
+            // An empty list keeps the place for later ones.
+            _ => list.push(Attribute::Externs(functions)),
         }
         return;
     }

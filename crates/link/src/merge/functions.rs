@@ -50,10 +50,10 @@ impl<'d> Merge<'_, 'd> {
             dropped: false,
         });
         if symbol.binding() == stb::GLOBAL {
-            draft.intern_global_name(name);
+            draft.global_strings.add(name);
             draft.globals.push(out);
         } else {
-            draft.intern_local_name(name);
+            draft.local_strings.add(name);
             draft.locals.push(out);
         }
         self.merged.targets[program] = Target::Symbol(out);
@@ -80,7 +80,7 @@ impl<'d> Merge<'_, 'd> {
         };
         let section = existing.unwrap_or_else(|| self.new_code(symbol, name, input.align));
         if existing.is_some() && main && self.symbols.fate(site.object, site.index).accepted() {
-            self.replace_code(section, site);
+            self.replace_code(section, site, node);
         }
         let chosen = self.symbols.fate(site.object, site.index) == Fate::Chosen;
         let draft = &mut self.merged.draft;
@@ -120,7 +120,8 @@ impl<'d> Merge<'_, 'd> {
 
     /// A later copy takes over: the relocations of the earlier one are void, and so are records
     /// about the function in `.rela.debug_*` if the earlier copy had RELA records.
-    fn replace_code(&mut self, section: SectionId, site: Site) {
+    fn replace_code(&mut self, section: SectionId, site: Site, node: NodeId) {
+        self.discard_literals(section, node);
         let name = self.merged.draft.sections[section].name;
         for prefix in [&b".rel"[..], b".rela"] {
             let name = self.merged.draft.names.prefixed(prefix, name);

@@ -15,17 +15,19 @@ mod variables;
 
 use culd_cubin::SectionIndex;
 use culd_cubin::attr::Record;
+use culd_cubin::callgraph::Edge;
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
-use crate::draft::{Draft, Fixed, Kind};
+use crate::constants::Moved;
+use crate::draft::{Draft, Fixed, Kind, Part};
 use crate::id::{
     BankId, Id, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
 use crate::names::Names;
 use crate::objects::{Object, Objects};
-use crate::symbols::Symbols;
+use crate::symbols::{Fate, Symbols};
 
 /// Where an input section went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) enum Placed {
     At { section: SectionId, base: u64 },
     /// Into the constant banks of all entries that reach its function, later.
     Bank(BankId),
+    /// Nowhere yet: literals of a copy that lost, kept if nothing else takes their place.
+    Waiting,
     /// Code that lost to another copy of this function.
     Lost(OutSymbolId),
 }
@@ -52,24 +56,59 @@ pub(crate) enum Target {
 }
 
 /// A constant bank of a function that is no entry.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bank<'d> {
     pub(crate) node: NodeId,
     pub(crate) number: u8,
-    pub(crate) bytes: &'d [u8],
+    /// The accepted copy's bytes, and behind them those of copies that lost; empty when the
+    /// function was replaced by a copy without a bank.
+    pub(crate) parts: Vec<Part<'d>>,
+    /// Bytes.
+    pub(crate) size: u64,
     pub(crate) align: u64,
     /// Offset in the banks of the entries, bytes; set when banks are merged.
     pub(crate) offset: u64,
 }
 
-/// A shared variable of the program.
+/// Where literals of a losing copy went.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SharedVariable {
+pub(crate) struct LostLiterals {
+    pub(crate) node: NodeId,
+    /// The function's bank; none for an entry, whose own section has them.
+    pub(crate) bank: Option<BankId>,
+    /// Offset in the bank or section, bytes.
+    pub(crate) offset: u64,
+}
+
+/// What is known about a name of a shared variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedGroup {
+    pub(crate) defined: bool,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Its node while it is an `extern` array without size.
+    pub(crate) unsized_node: Option<usize>,
+}
+
+/// One thing to be laid out in shared memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedNode {
+    /// The variable, see [`crate::draft::OutSymbol::shared`].
+    pub(crate) group: u32,
     pub(crate) size: u64,
     pub(crate) align: u64,
+    /// False for an `extern` array without size.
     pub(crate) defined: bool,
     /// The entry it belongs to, if it was declared inside one: its code section.
     pub(crate) own: Option<SectionId>,
+}
+
+/// All shared variables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedVariables {
+    pub(crate) groups: Vec<SharedGroup>,
+    /// In order of creation.
+    pub(crate) nodes: Vec<SharedNode>,
 }
 
 /// A tentative definition.
@@ -97,16 +136,23 @@ pub(crate) struct Merged<'d> {
     placed: Vec<Placed>,
     section_starts: IdVec<ObjectId, usize>,
     pub(crate) banks: IdVec<BankId, Bank<'d>>,
-    pub(crate) shared: Vec<SharedVariable>,
+    /// The last literals of a copy that lost: nvlink's value of symbol 0 comes from them.
+    pub(crate) last_lost: Option<LostLiterals>,
+    /// Sections that a replaced copy left empty.
+    pub(crate) emptied: Vec<SectionId>,
+    pub(crate) shared: SharedVariables,
     pub(crate) commons: Vec<CommonVariable>,
     pub(crate) file_records: Vec<FileRecord<'d>>,
     /// Input of the attributes of each function that has some.
     pub(crate) function_infos: IdVec<NodeId, Option<InfoSource>>,
-    /// Attribute sections of functions in order of creation.
+    /// Functions with attributes in the order in which their lists were read; a copy that is
+    /// replaced was read in vain.
     pub(crate) info_order: Vec<NodeId>,
     /// Functions of which a copy with relocations was replaced: records about them in
     /// `.rela.debug_*` of files before this one are void.
     pub(crate) void_debug: HashMap<SymbolId, ObjectId>,
+    /// Where constant variables went that did not fit at first.
+    pub(crate) moved: Moved,
     /// Bank section of an entry: by code section and bank number.
     pub(crate) entry_banks: HashMap<(SectionId, u8), SectionId>,
 }
@@ -117,6 +163,8 @@ pub(crate) struct InfoSource {
     pub(crate) section: SectionId,
     pub(crate) object: ObjectId,
     pub(crate) input: SectionIndex,
+    /// Number of the list in order of reading.
+    read: u32,
 }
 
 impl<'d> Merged<'d> {
@@ -153,8 +201,12 @@ struct Merge<'a, 'd> {
     strong_seen: IdVec<SymbolId, bool>,
     /// Names that have been seen as tentative definitions.
     common_seen: HashSet<SymbolId>,
+    /// The bank of a function, by its number.
+    bank_of: HashMap<(NodeId, u8), BankId>,
     /// The node whose code a section is.
     node_of_text: HashMap<SectionId, NodeId>,
+    /// Attribute lists read so far.
+    infos_read: u32,
     /// The present copy of this code had RELA records.
     had_rela: HashMap<SectionId, bool>,
 }
@@ -176,12 +228,15 @@ pub(crate) fn merge<'d>(
         placed: Vec::with_capacity(total),
         section_starts: IdVec::new(),
         banks: IdVec::new(),
-        shared: Vec::new(),
+        last_lost: None,
+        emptied: Vec::new(),
+        shared: SharedVariables::default(),
         commons: Vec::new(),
         file_records: Vec::new(),
         function_infos: IdVec::filled(None, graph.nodes.len()),
         info_order: Vec::new(),
         void_debug: HashMap::new(),
+        moved: Moved::default(),
         entry_banks: HashMap::new(),
     };
     let mut merge = Merge {
@@ -192,13 +247,21 @@ pub(crate) fn merge<'d>(
         reloc_ids: HashMap::new(),
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
+        bank_of: HashMap::new(),
         node_of_text: HashMap::new(),
+        infos_read: 0,
         had_rela: HashMap::new(),
     };
     for (id, object) in objects.iter() {
         merge.file(id, object);
     }
-    merge.merged
+    let mut merged = merge.merged;
+    let read = |node: &NodeId| merged.function_infos[*node].map(|source| source.read);
+    let mut info_order: Vec<NodeId> =
+        graph.nodes.ids().filter(|node| read(node).is_some()).collect();
+    info_order.sort_unstable_by_key(read);
+    merged.info_order = info_order;
+    merged
 }
 
 impl<'d> Merge<'_, 'd> {
@@ -210,7 +273,7 @@ impl<'d> Merge<'_, 'd> {
         self.variables(id, object);
         self.remaining_sections(id, object);
         self.attributes(id, object);
-        self.prototypes(object);
+        self.prototypes(id, object);
         self.relocations(id, object);
     }
 
@@ -238,17 +301,18 @@ impl<'d> Merge<'_, 'd> {
         section
     }
 
-    /// Strings of prototypes come first in `.strtab`, dead functions' ones too.
-    fn prototypes(&mut self, object: &Object<'d>) {
-        use culd_cubin::callgraph::Edge;
+    /// Strings of prototypes come first in `.strtab`, dead functions' ones too, but not those of
+    /// copies that lost.
+    fn prototypes(&mut self, id: ObjectId, object: &Object<'d>) {
+        let counts = |function| self.symbols.fate(id, function) != Fate::Lost;
         let indirect = object.edges.iter().filter_map(|edge| match *edge {
-            Edge::AddressTaken { prototype, .. } | Edge::IndirectCall { prototype, .. } => {
-                Some(prototype)
-            }
+            Edge::AddressTaken { function, prototype }
+            | Edge::IndirectCall { function, prototype } => counts(function).then_some(prototype),
             _ => None,
         });
         let direct = object.prototypes.iter().map(|&(_, prototype)| prototype);
-        for offset in indirect.chain(direct) {
+        let offsets: Vec<u32> = indirect.chain(direct).collect();
+        for offset in offsets {
             let name = self.merged.draft.names.intern(object.prototype(offset));
             self.merged.draft.prototype_strings.add(name);
         }

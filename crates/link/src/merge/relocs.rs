@@ -11,6 +11,8 @@ use super::{Merge, Placed};
 use crate::draft::{Clear, Kind, RelocSection, RelocSource};
 use crate::id::{ObjectId, RelocId, SectionId};
 use crate::objects::Object;
+use crate::relocs::is_line_table;
+use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -47,7 +49,8 @@ impl<'d> Merge<'_, 'd> {
 
     /// Walks the records: clears what speaks of dead functions, and interns the REL name that
     /// nvlink interns for a RELA record without addend that is not the section's first (cases
-    /// headers-and-order/*). Returns whether a record is left.
+    /// headers-and-order/*, deadcode/functions). Records about a copy that lost do not count in
+    /// tables of addresses (case weak/fewest-registers). Returns whether a record is left.
     fn read(
         &mut self,
         id: ObjectId,
@@ -56,20 +59,22 @@ impl<'d> Merge<'_, 'd> {
         (section, base): (SectionId, u64),
     ) -> bool {
         let rela = input.sh_type == sht::RELA;
-        let (mut live, mut interned) = (false, false);
-        for (i, record) in input.relocations().iter().enumerate() {
-            if self.speaks_of_dead(id, object, record) {
-                let kind = record.kind;
-                let clears =
-                    culd_reloc::cuda(kind).is_some_and(|row| row.observed == Observed::Clears);
-                if clears {
-                    let offset = base + record.offset;
-                    self.merged.draft.clears.push(Clear { section, offset, kind });
-                }
+        let name = self.merged.draft.sections[section].name;
+        let is_line_table = is_line_table(self.merged.draft.names.get(name));
+        let (mut live, mut first, mut interned) = (false, true, false);
+        for record in input.relocations().iter() {
+            let function = object.symbol(record.symbol).is_function();
+            let fate = self.symbols.fate(id, record.symbol);
+            if function && fate == Fate::Lost && is_line_table {
                 continue;
             }
-            live = true;
-            if rela && i != 0 && record.addend == 0 && !interned {
+            if function && self.is_dead(id, record) {
+                self.clear_dead(fate, record, section, base);
+            } else {
+                live = true;
+            }
+            let counts = rela && !std::mem::take(&mut first);
+            if counts && record.addend == 0 && !interned {
                 interned = true;
                 let tail = input.name.strip_prefix(b".rela").unwrap_or(input.name);
                 let name = self.merged.draft.names.join(&[b".rel", tail]);
@@ -79,10 +84,18 @@ impl<'d> Merge<'_, 'd> {
         live
     }
 
-    fn speaks_of_dead(&self, id: ObjectId, object: &Object<'d>, record: RelocEntry) -> bool {
-        if !object.symbol(record.symbol).is_function() {
-            return false;
+    /// What speaks of a dead function is cleared, if the function's last accepted copy is the
+    /// one that it speaks of.
+    fn clear_dead(&mut self, fate: Fate, record: RelocEntry, section: SectionId, base: u64) {
+        let kind = record.kind;
+        let clears = culd_reloc::cuda(kind).is_some_and(|row| row.observed == Observed::Clears);
+        if clears && fate == Fate::Chosen {
+            let offset = base + record.offset;
+            self.merged.draft.clears.push(Clear { section, offset, kind });
         }
+    }
+
+    fn is_dead(&self, id: ObjectId, record: RelocEntry) -> bool {
         match self.symbols.of(id, record.symbol) {
             Some(program) => self.graph.node(program).is_none(),
             None => true,

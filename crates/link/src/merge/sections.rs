@@ -3,9 +3,9 @@
 use culd_cubin::elf::{shf, stb};
 use culd_cubin::{Section, SectionIndex};
 
-use super::{Bank, FileRecord, InfoSource, Merge, Placed};
+use super::{Bank, FileRecord, InfoSource, LostLiterals, Merge, Placed};
 use crate::draft::{Kind, Part};
-use crate::id::{NodeId, ObjectId, SectionId};
+use crate::id::{BankId, NodeId, ObjectId, SectionId};
 use crate::objects::{Object, Role};
 
 impl<'d> Merge<'_, 'd> {
@@ -78,9 +78,7 @@ impl<'d> Merge<'_, 'd> {
                 if self.merged.draft.symbols[function].is_entry() {
                     self.entry_bank(section, node, bank, input, true)
                 } else {
-                    let (bytes, align) = (input.data, input.align);
-                    let bank = Bank { node, number: bank, bytes, align, offset: 0 };
-                    Placed::Bank(self.merged.banks.push(bank))
+                    Placed::Bank(self.function_bank(node, bank, input))
                 }
             }
             // A losing entry's parameters are kept beside the winner's: cases weak/entry-*.
@@ -94,7 +92,70 @@ impl<'d> Merge<'_, 'd> {
                     _ => Placed::No,
                 }
             }
+            Placed::Lost(_) => Placed::Waiting,
             _ => Placed::No,
+        }
+    }
+
+    /// The bank of a function that is no entry; a replacing copy's takes the slot of the first.
+    fn function_bank(&mut self, node: NodeId, number: u8, input: &Section<'d>) -> BankId {
+        let banks = &mut self.merged.banks;
+        let empty = Bank { node, number, parts: Vec::new(), size: 0, align: 1, offset: 0 };
+        let id = *self.bank_of.entry((node, number)).or_insert_with(|| banks.push(empty));
+        append_to_bank(&mut banks[id], input);
+        id
+    }
+
+    /// Literals of a copy that lost are kept, behind those of the winner, or as a section of
+    /// their own that nothing uses (cases literals/weak-*).
+    fn lost_literals(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
+        let input = object.section(index);
+        let (Role::Constant(number), Some(text)) = (object.role(index), input.info_section())
+        else {
+            return;
+        };
+        let Placed::Lost(function) = self.placed(id, text) else { return };
+        let symbol = &self.merged.draft.symbols[function];
+        let code = symbol.section;
+        let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
+        if let Some(&bank) = self.bank_of.get(&(node, number)) {
+            let offset = append_to_bank(&mut self.merged.banks[bank], input);
+            self.merged.last_lost = Some(LostLiterals { node, bank: Some(bank), offset });
+            return;
+        }
+        let name = self.merged.draft.names.intern(input.name);
+        let entry = symbol.is_entry();
+        let section = self
+            .find(name)
+            .unwrap_or_else(|| self.create(name, Kind::Constant(number), input.flags, input.align));
+        let output = &mut self.merged.draft.sections[section];
+        output.owner = code;
+        output.align = output.align.max(input.align);
+        let offset = output.append(input.data, input.size, input.align);
+        if let Some(code) = code.filter(|_| entry) {
+            self.merged.entry_banks.insert((code, number), section);
+            self.merged.last_lost = Some(LostLiterals { node, bank: None, offset });
+        }
+    }
+
+    /// A copy that is replaced takes its literals with it; an entry's section goes, name and all,
+    /// unless something fills it again.
+    pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
+        for number in 1..=17 {
+            if let Some(&bank) = self.bank_of.get(&(node, number)) {
+                let bank = &mut self.merged.banks[bank];
+                bank.parts.clear();
+                bank.size = 0;
+            }
+            if let Some(&section) = self.merged.entry_banks.get(&(code, number)) {
+                let output = &mut self.merged.draft.sections[section];
+                output.parts.clear();
+                output.size = 0;
+                self.merged.emptied.push(section);
+            }
+        }
+        if self.merged.last_lost.is_some_and(|lost| lost.node == node) {
+            self.merged.last_lost = None;
         }
     }
 
@@ -117,7 +178,7 @@ impl<'d> Merge<'_, 'd> {
                 let reloc = draft.names.join(&[b".rel", input.name]);
                 draft.section_strings.add(name);
                 draft.section_strings.add(reloc);
-                draft.intern_local_name(reloc);
+                draft.local_strings.add(reloc);
             }
             let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
             let output = &mut self.merged.draft.sections[section];
@@ -126,7 +187,7 @@ impl<'d> Merge<'_, 'd> {
             self.merged.entry_banks.insert((text, bank), section);
             return Placed::At { section, base };
         };
-        let weak_only = !self.strong_seen[program];
+        let weak_only = bank == 0 && !self.strong_seen[program];
         let output = &mut self.merged.draft.sections[section];
         output.align = output.align.max(input.align);
         if weak_only {
@@ -153,8 +214,10 @@ impl<'d> Merge<'_, 'd> {
                     let base = output.append(input.data, input.size, 1);
                     self.set_placed(id, index, Placed::At { section, base });
                 }
-                Role::Constant(_) | Role::Global | Role::GlobalInit => {
-                    self.place(id, object, index);
+                Role::Constant(_) | Role::GlobalInit => {
+                    if self.place(id, object, index) == Placed::Waiting {
+                        self.lost_literals(id, object, index);
+                    }
                 }
                 _ => {}
             }
@@ -227,9 +290,18 @@ impl<'d> Merge<'_, 'd> {
             }
         });
         self.merged.draft.sections[section].owner = Some(code);
-        let source = InfoSource { section, object: id, input: index };
-        if self.merged.function_infos[node].replace(source).is_none() {
-            self.merged.info_order.push(node);
-        }
+        let read = self.infos_read;
+        self.infos_read += 1;
+        let source = InfoSource { section, object: id, input: index, read };
+        self.merged.function_infos[node] = Some(source);
     }
+}
+
+/// Appends an input bank; returns its offset, bytes.
+fn append_to_bank<'d>(bank: &mut Bank<'d>, input: &Section<'d>) -> u64 {
+    let offset = bank.size.next_multiple_of(input.align);
+    bank.align = bank.align.max(input.align);
+    bank.parts.push(Part { offset, bytes: input.data });
+    bank.size = offset + input.size;
+    offset
 }

@@ -3,7 +3,7 @@
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{Symbol, SymbolSection};
 
-use super::{CommonVariable, Merge, Placed, SharedVariable, Target};
+use super::{CommonVariable, Merge, Placed, SharedGroup, SharedNode, Target};
 use crate::draft::{Kind, OutSymbol};
 use crate::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::objects::{Object, Role, is_internal, is_reserved_shared, is_unified_table};
@@ -24,25 +24,25 @@ impl<'d> Merge<'_, 'd> {
                 }
                 continue;
             }
+            let fate = self.symbols.fate(id, index);
             let placed = match symbol.section {
-                SymbolSection::In(section) => match self.place(id, object, section) {
-                    Placed::No => continue,
-                    placed => placed,
-                },
+                // A section is copied for the first definition in it that counts.
+                SymbolSection::In(section) if fate.brings_section() => {
+                    match self.place(id, object, section) {
+                        Placed::No => continue,
+                        placed => placed,
+                    }
+                }
                 _ => Placed::No,
             };
-            if symbol.is_shared() && symbol.binding() != stb::LOCAL && placed == Placed::No {
-                self.shared_pool();
-            }
-            let (out, new) = self.variable_symbol(program, symbol);
+            let out = self.variable_symbol(program, symbol);
             if symbol.is_shared() {
-                self.shared_variable(id, object, symbol, program, out, new);
+                self.shared_variable(id, object, symbol, out, fate);
             } else if symbol.section == SymbolSection::Common {
                 self.common(program, out, symbol);
             }
-            let chosen = self.symbols.fate(id, index) == Fate::Chosen;
             if let Placed::At { section, base } = placed
-                && chosen
+                && fate == Fate::Chosen
             {
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.section = Some(section);
@@ -60,10 +60,10 @@ impl<'d> Merge<'_, 'd> {
         self.find(name).unwrap_or_else(|| self.create(name, Kind::PoolShared, flags, 1))
     }
 
-    /// The output symbol of a variable, and whether it is new.
-    fn variable_symbol(&mut self, program: SymbolId, symbol: &Symbol<'d>) -> (OutSymbolId, bool) {
+    /// The output symbol of a variable, created on first sight.
+    fn variable_symbol(&mut self, program: SymbolId, symbol: &Symbol<'d>) -> OutSymbolId {
         if let Target::Symbol(out) = self.merged.targets[program] {
-            return (out, false);
+            return out;
         }
         let undefined = symbol.section == SymbolSection::Undefined;
         let unified = undefined && is_unified_table(symbol.name);
@@ -92,37 +92,45 @@ impl<'d> Merge<'_, 'd> {
         }
         // Shared variables are laid out and forgotten: not even their names stay.
         if !shared && global {
-            draft.intern_global_name(name);
+            draft.global_strings.add(name);
         } else if !shared {
-            draft.intern_local_name(name);
+            draft.local_strings.add(name);
         }
         self.merged.targets[program] = Target::Symbol(out);
-        (out, true)
+        out
     }
 
+    /// A shared variable takes part in the layout once for every definition that was accepted
+    /// (a strong one after a weak one is laid out besides it: case shared/weak-then-strong), and
+    /// once for an array without size.
     fn shared_variable(
         &mut self,
         id: ObjectId,
         object: &Object<'d>,
         symbol: &Symbol<'d>,
-        program: SymbolId,
         out: OutSymbolId,
-        new: bool,
+        fate: Fate,
     ) {
-        if new {
-            self.merged.draft.symbols[out].shared = Some(self.merged.shared.len() as u32);
-            self.merged.shared.push(SharedVariable {
-                size: symbol.size,
-                align: symbol.value.max(1),
-                defined: false,
-                own: None,
-            });
-        }
-        let definition = self.symbols.all[program].definition;
-        let here = definition.is_some_and(|site| {
-            site.object == id && std::ptr::eq(object.symbol(site.index), symbol)
+        let groups = &mut self.merged.shared.groups;
+        let group = *self.merged.draft.symbols[out].shared.get_or_insert_with(|| {
+            groups.push(SharedGroup { defined: false, size: symbol.size, unsized_node: None });
+            groups.len() as u32 - 1
         });
-        let Some(section) = symbol.defined_in().filter(|_| here) else { return };
+        let (size, align) = (symbol.size, symbol.value.max(1));
+        let Some(section) = symbol.defined_in() else {
+            let known = self.merged.shared.groups[group as usize];
+            if size == 0 && !known.defined && known.unsized_node.is_none() {
+                self.shared_pool();
+                let node = SharedNode { group, size, align, defined: false, own: None };
+                let at = self.merged.shared.nodes.len();
+                self.merged.shared.groups[group as usize].unsized_node = Some(at);
+                self.merged.shared.nodes.push(node);
+            }
+            return;
+        };
+        if !fate.accepted() {
+            return;
+        }
         let own = match object.role(section) {
             Role::OwnShared => object.section(section).info_section(),
             _ => None,
@@ -132,12 +140,15 @@ impl<'d> Merge<'_, 'd> {
             Placed::Lost(function) => self.merged.draft.symbols[function].section,
             _ => None,
         });
-        let Some(at) = self.merged.draft.symbols[out].shared else { return };
-        let variable = &mut self.merged.shared[at as usize];
-        variable.size = symbol.size;
-        variable.align = symbol.value.max(1);
-        variable.defined = true;
-        variable.own = own;
+        let known = &mut self.merged.shared.groups[group as usize];
+        (known.defined, known.size) = (true, size);
+        let node = SharedNode { group, size, align, defined: true, own };
+        // nvlink never lays out an array that a file before declared without size; here it takes
+        // that place (docs/DIFFERENCES.md, shared-unsized-first).
+        match known.unsized_node.take() {
+            Some(at) => self.merged.shared.nodes[at] = node,
+            None => self.merged.shared.nodes.push(node),
+        }
     }
 
     /// A tentative definition: the largest size, the alignment of the first.
