@@ -92,6 +92,7 @@ fn text(name: &[u8]) -> String {
 /// class are likely to have one cause.
 pub fn class(what: &str) -> String {
     let head = what.split(['+', ':', '\'']).next().unwrap_or_default().trim();
+    let head = head.split(" of ").next().unwrap_or_default();
     for prefix in [
         ".rela.text",
         ".rel.text",
@@ -142,16 +143,46 @@ fn sections(bytes: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
     parse().unwrap_or_default()
 }
 
-/// Names a file offset by section.
+/// Names a file offset by what stands there.
 fn place(bytes: &[u8], at: usize) -> String {
     for (name, range) in sections(bytes) {
         if range.contains(&at) {
-            let name = String::from_utf8_lossy(&name).into_owned();
-            return format!("{name}+{:#x}", at - range.start);
+            return format!("{}+{:#x}", text(&name), at - range.start);
         }
     }
-    let region = if at < 64 { "ELF header" } else { "padding or header tables" };
-    format!("{region}, file offset {at:#x}")
+    header_place(bytes, at).unwrap_or_else(|| format!("padding, file offset {at:#x}"))
+}
+
+/// Names an offset in the ELF header or the tables of headers.
+fn header_place(bytes: &[u8], at: usize) -> Option<String> {
+    if at < size_of::<FileHeader64<LittleEndian>>() {
+        return Some(format!("ELF header+{at:#x}"));
+    }
+    let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let from = at.checked_sub(header.e_shoff(endian) as usize);
+    let table = header.sections(endian, bytes).ok()?;
+    let index = from.map(|from| from / size_of::<SectionHeader64<LittleEndian>>())?;
+    let Ok(section) = table.section(object::SectionIndex(index)) else {
+        let from = at - header.e_phoff(endian) as usize;
+        return Some(format!("program headers+{from:#x}"));
+    };
+    let field = from? % size_of::<SectionHeader64<LittleEndian>>();
+    let fields = [
+        (56, "sh_entsize"),
+        (48, "sh_addralign"),
+        (44, "sh_info"),
+        (40, "sh_link"),
+        (32, "sh_size"),
+        (24, "sh_offset"),
+        (16, "sh_addr"),
+        (8, "sh_flags"),
+        (4, "sh_type"),
+        (0, "sh_name"),
+    ];
+    let field = fields.iter().find(|(start, _)| field >= *start).map_or("", |(_, name)| name);
+    let name = table.section_name(endian, section).map(text).unwrap_or_default();
+    Some(format!("section header {field} of {name}"))
 }
 
 /// Where the outcomes of two runs differ: status, output or messages. The name a linker gives itself at the start of a line
