@@ -21,38 +21,43 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
         let entries = &users[bank.node];
-        let end = |&entry: &NodeId| {
-            let section = entry_bank(merged, graph, entry, bank.number);
-            section.map_or(0, |section| merged.draft.sections[section].size)
+        let existing = || {
+            let banks = entries.iter().map(|&entry| entry_bank(merged, graph, entry, bank.number));
+            banks.flatten().map(|section| &merged.draft.sections[section])
         };
-        let offset = entries.iter().map(end).max().unwrap_or(0).next_multiple_of(bank.align);
+        let end = existing().map(|section| section.size).max().unwrap_or(0);
+        let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
+        let offset = end.next_multiple_of(bank.align);
         merged.banks[id].offset = offset;
-        if offset + bank.size == 0 {
-            continue;
+        // nvlink's value of symbol 0 tells where the literals of a losing copy are.
+        if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
+            merged.draft.null_value = offset + lost_at;
         }
         for &entry in entries.iter().rev() {
             let section = entry_bank(merged, graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
+            if bank.emptied {
+                merged.emptied.push(section);
+            }
             let section = &mut merged.draft.sections[section];
-            section.align = section.align.max(bank.align);
+            section.align = align;
             let part = |part: &Part<'d>| Part { offset: offset + part.offset, bytes: part.bytes };
             section.parts.extend(bank.parts.iter().map(part));
-            section.size = offset + bank.size;
+            section.size = (offset + bank.size).next_multiple_of(align);
         }
     }
 }
 
-/// What copies that lost leave behind: symbol 0 gets the offset of the last one's literals, and
-/// sections that are still empty go, with their names.
-pub(crate) fn settle_lost(merged: &mut Merged<'_>) {
-    if let Some(lost) = merged.last_lost {
-        let base = lost.bank.map_or(0, |bank| merged.banks[bank].offset);
-        merged.draft.null_value = base + lost.offset;
+/// Banks of functions that are empty are left out; those that a replaced copy left empty lose
+/// their names too.
+pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
+    for section in merged.draft.sections.values_mut() {
+        let owned_bank = matches!(section.kind, Kind::Constant(_)) && section.owner.is_some();
+        section.dropped |= owned_bank && section.size == 0;
     }
     for &section in &merged.emptied {
-        let output = &mut merged.draft.sections[section];
+        let output = &merged.draft.sections[section];
         if output.size == 0 {
-            output.dropped = true;
             merged.draft.removed_names.insert(output.name);
         }
     }

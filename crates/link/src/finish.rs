@@ -82,14 +82,14 @@ impl Program<'_, '_> {
         self.name(self.merged.function(self.graph, node))
     }
 
-    /// An entry whose definition was accepted several times is named as often.
+    /// One line for every call of an entry through which recursion can be reached: two call
+    /// sites, two possible targets or two accepted copies of the entry give two lines (cases
+    /// indirect/many-call-sites, errors-stack/*).
     fn stack_sizes(&self, diags: &mut Diagnostics) {
         for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
-            if facts.stack.is_none() {
-                for _ in 0..self.symbols.all[self.graph.nodes[entry]].acceptances {
-                    let entry = self.function_name(entry);
-                    diags.warning(Message::StackSizeUnknown { entry });
-                }
+            for _ in 0..facts.recursive_calls {
+                let entry = self.function_name(entry);
+                diags.warning(Message::StackSizeUnknown { entry });
             }
         }
     }

@@ -17,9 +17,9 @@ use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::{Merged, Placed, Target};
-use crate::objects::{Object, Objects, is_unified_table};
+use crate::objects::{Object, Objects, Role, is_unified_table};
 use crate::shared::SharedLayout;
-use crate::symbols::{Fate, Symbols};
+use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
 
 /// A record of the output.
@@ -150,15 +150,19 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     clears
 }
 
-/// Byte ranges of a file's variables that lost to an earlier file, by section.
+/// Byte ranges of a file's initialised weak variables that lost to weak ones, by section: what
+/// they name is forgotten (cases weak/data).
 type LostRanges = Vec<(SectionIndex, u64, u64)>;
 
 impl<'d> Resolver<'_, 'd> {
     fn lost_ranges(&self, id: ObjectId, object: &Object<'d>) -> LostRanges {
         let lost = object.cubin.symbol_indices().filter_map(|(index, symbol)| {
             let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
-            let lost = variable && self.symbols.fate(id, index) == Fate::Lost;
+            let lost = variable && self.symbols.lost_to_weak(id, index);
             let section = symbol.defined_in().filter(|_| lost)?;
+            if object.role(section) != Role::GlobalInit {
+                return None;
+            }
             Some((section, symbol.value, symbol.value + symbol.size))
         });
         let mut ranges: LostRanges = lost.collect();
@@ -174,6 +178,7 @@ impl<'d> Resolver<'_, 'd> {
             function: function.and_then(|program| self.graph.node(program)),
             target: reloc.target,
             is_line_table: is_line_table(self.name(reloc.target)),
+            is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
         };
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
@@ -269,12 +274,14 @@ impl<'d> Resolver<'_, 'd> {
         symbol: &Symbol<'d>,
         program: crate::id::SymbolId,
     ) -> bool {
-        if !query.place.is_line_table {
-            return false;
-        }
         let id = query.source.object;
         let fate = self.symbols.fate(id, query.record.symbol);
         let lost = symbol.defined_in().is_some() && !fate.accepted();
+        if !query.place.is_line_table {
+            // A defect of nvlink, kept for identity: a table in constant memory forgets functions
+            // of which the file's own copy lost (docs/DIFFERENCES.md, constant-table-of-losers).
+            return lost && query.place.is_constant;
+        }
         let rela = query.write == Write::Set;
         let replaced = rela && self.merged.void_debug.get(&program).is_some_and(|&by| id < by);
         lost || replaced
@@ -377,6 +384,7 @@ struct PlaceContext {
     function: Option<NodeId>,
     /// The section is a table of code addresses, whose records about lost copies are void.
     is_line_table: bool,
+    is_constant: bool,
 }
 
 /// One record on its way.

@@ -21,7 +21,7 @@ use crate::names::Names;
 use crate::objects::{Object, Objects, Role};
 
 /// One symbol of one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
     pub(crate) object: ObjectId,
     pub(crate) index: SymbolIndex,
@@ -65,8 +65,6 @@ pub(crate) struct SymbolInfo {
     pub(crate) first: Site,
     /// The definition that counts; `None` for undefined and common symbols.
     pub(crate) definition: Option<Site>,
-    /// How many definitions were accepted, one after the other.
-    pub(crate) acceptances: u32,
 }
 
 /// All symbols of the program.
@@ -76,6 +74,8 @@ pub(crate) struct Symbols {
     starts: IdVec<ObjectId, usize>,
     ids: Vec<Option<SymbolId>>,
     fates: Vec<Fate>,
+    /// Weak definitions that lost to one that was weak itself.
+    weak_losers: HashSet<Site>,
 }
 
 impl Symbols {
@@ -87,6 +87,11 @@ impl Symbols {
     /// What became of it.
     pub(crate) fn fate(&self, object: ObjectId, index: SymbolIndex) -> Fate {
         self.fates[self.starts[object] + index.0 as usize]
+    }
+
+    /// True for a weak definition that lost to one that was weak when it lost.
+    pub(crate) fn lost_to_weak(&self, object: ObjectId, index: SymbolIndex) -> bool {
+        self.weak_losers.contains(&Site { object, index })
     }
 
     /// Resolves all names; `Err` at the end of the first file that clashes.
@@ -127,6 +132,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
             starts: IdVec::new(),
             ids: Vec::with_capacity(total),
             fates: Vec::with_capacity(total),
+            weak_losers: HashSet::new(),
         };
         let tentative = HashSet::new();
         Resolver { objects, options, symbols, global: IdVec::new(), tentative }
@@ -151,7 +157,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
     fn intern(&mut self, site: Site, symbol: &Symbol<'d>, names: &mut Names<'d>) -> SymbolId {
         let name = names.intern(symbol.name);
         let local = symbol.binding() == stb::LOCAL;
-        let new = SymbolInfo { name, first: site, definition: None, acceptances: 0 };
+        let new = SymbolInfo { name, first: site, definition: None };
         if local {
             return self.symbols.all.push(new);
         }
@@ -182,13 +188,16 @@ impl<'o, 'd> Resolver<'o, 'd> {
         let current = self.symbols.all[id].definition;
         if let Some(current) = current {
             if !self.replaces(current, site) {
+                let winner = self.objects[current.object].symbol(current.index);
+                if winner.binding() == stb::WEAK {
+                    self.symbols.weak_losers.insert(site);
+                }
                 return Fate::Lost;
             }
             let at = self.symbols.starts[current.object] + current.index.0 as usize;
             self.symbols.fates[at] = Fate::Replaced;
         }
         self.symbols.all[id].definition = Some(site);
-        self.symbols.all[id].acceptances += 1;
         Fate::Chosen
     }
 

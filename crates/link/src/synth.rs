@@ -29,7 +29,7 @@ pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
     let name = draft.names.intern(b".nv.prototype");
     let prototype = draft.add_section(name, Kind::Prototype, 0, 4);
     banks::merge_banks(merged, graph);
-    banks::settle_lost(merged);
+    banks::drop_empty(merged);
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.rel.action");
     let rel_action = draft.add_section(name, Kind::RelAction, 0, 8);

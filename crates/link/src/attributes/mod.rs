@@ -133,6 +133,8 @@ pub(crate) struct EntryFacts {
     pub(crate) registers: u32,
     /// Bytes of stack that it needs at least; `None` when recursion can be reached.
     pub(crate) stack: Option<u32>,
+    /// Calls of the entry through which recursion can be reached.
+    pub(crate) recursive_calls: usize,
 }
 
 /// Final attributes.
@@ -258,8 +260,12 @@ impl Numbers {
     fn entry_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
         let registers = graph.fold(0, |node| self.registers[node], |a, b| *a.max(b));
         let stack = graph.longest(|node| self.frames[node]);
-        let facts =
-            |&entry: &NodeId| EntryFacts { registers: registers[entry], stack: stack[entry] };
+        let recursive = graph.count_calls(|node| stack[node].is_none());
+        let facts = |&entry: &NodeId| EntryFacts {
+            registers: registers[entry],
+            stack: stack[entry],
+            recursive_calls: recursive[entry],
+        };
         graph.entries().iter().map(facts).collect()
     }
 

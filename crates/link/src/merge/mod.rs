@@ -68,16 +68,25 @@ pub(crate) struct Bank<'d> {
     pub(crate) align: u64,
     /// Offset in the banks of the entries, bytes; set when banks are merged.
     pub(crate) offset: u64,
+    /// The function was replaced and no bytes have come since.
+    pub(crate) emptied: bool,
+    /// Where in the bank the last literals of a copy that lost are, bytes.
+    pub(crate) lost_at: Option<u64>,
 }
 
-/// Where literals of a losing copy went.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LostLiterals {
-    pub(crate) node: NodeId,
-    /// The function's bank; none for an entry, whose own section has them.
-    pub(crate) bank: Option<BankId>,
-    /// Offset in the bank or section, bytes.
-    pub(crate) offset: u64,
+impl Bank<'_> {
+    pub(crate) fn new(node: NodeId, number: u8) -> Self {
+        Bank {
+            node,
+            number,
+            parts: Vec::new(),
+            size: 0,
+            align: 1,
+            offset: 0,
+            emptied: false,
+            lost_at: None,
+        }
+    }
 }
 
 /// What is known about a name of a shared variable.
@@ -136,8 +145,6 @@ pub(crate) struct Merged<'d> {
     placed: Vec<Placed>,
     section_starts: IdVec<ObjectId, usize>,
     pub(crate) banks: IdVec<BankId, Bank<'d>>,
-    /// The last literals of a copy that lost: nvlink's value of symbol 0 comes from them.
-    pub(crate) last_lost: Option<LostLiterals>,
     /// Sections that a replaced copy left empty.
     pub(crate) emptied: Vec<SectionId>,
     pub(crate) shared: SharedVariables,
@@ -228,7 +235,6 @@ pub(crate) fn merge<'d>(
         placed: Vec::with_capacity(total),
         section_starts: IdVec::new(),
         banks: IdVec::new(),
-        last_lost: None,
         emptied: Vec::new(),
         shared: SharedVariables::default(),
         commons: Vec::new(),

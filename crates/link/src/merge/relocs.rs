@@ -4,7 +4,7 @@
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section};
+use culd_cubin::{RelocEntry, Section, SymbolIndex};
 use culd_reloc::Observed;
 
 use super::{Merge, Placed};
@@ -69,7 +69,9 @@ impl<'d> Merge<'_, 'd> {
                 continue;
             }
             if function && self.is_dead(id, record) {
-                self.clear_dead(fate, record, section, base);
+                let counts = fate == Fate::Chosen
+                    || (fate == Fate::Replaced && !has_relocations(object, record.symbol));
+                self.clear_dead(counts, record, (section, base));
             } else {
                 live = true;
             }
@@ -84,12 +86,12 @@ impl<'d> Merge<'_, 'd> {
         live
     }
 
-    /// What speaks of a dead function is cleared, if the function's last accepted copy is the
-    /// one that it speaks of.
-    fn clear_dead(&mut self, fate: Fate, record: RelocEntry, section: SectionId, base: u64) {
+    /// What speaks of a dead function is cleared, if it speaks of the copy that counts: the last
+    /// accepted one, or one that was replaced but had no relocations (case weak/dead-copies).
+    fn clear_dead(&mut self, counts: bool, record: RelocEntry, (section, base): (SectionId, u64)) {
         let kind = record.kind;
         let clears = culd_reloc::cuda(kind).is_some_and(|row| row.observed == Observed::Clears);
-        if clears && fate == Fate::Chosen {
+        if clears && counts {
             let offset = base + record.offset;
             self.merged.draft.clears.push(Clear { section, offset, kind });
         }
@@ -101,4 +103,12 @@ impl<'d> Merge<'_, 'd> {
             None => true,
         }
     }
+}
+
+/// True when the code of `function` in this file has relocation records.
+fn has_relocations(object: &Object<'_>, function: SymbolIndex) -> bool {
+    let text = object.symbol(function).defined_in();
+    object
+        .reloc_sections()
+        .any(|(_, section, target)| Some(target) == text && !section.data.is_empty())
 }

@@ -3,7 +3,7 @@
 use culd_cubin::elf::{shf, stb};
 use culd_cubin::{Section, SectionIndex};
 
-use super::{Bank, FileRecord, InfoSource, LostLiterals, Merge, Placed};
+use super::{Bank, FileRecord, InfoSource, Merge, Placed};
 use crate::draft::{Kind, Part};
 use crate::id::{BankId, NodeId, ObjectId, SectionId};
 use crate::objects::{Object, Role};
@@ -100,8 +100,11 @@ impl<'d> Merge<'_, 'd> {
     /// The bank of a function that is no entry; a replacing copy's takes the slot of the first.
     fn function_bank(&mut self, node: NodeId, number: u8, input: &Section<'d>) -> BankId {
         let banks = &mut self.merged.banks;
-        let empty = Bank { node, number, parts: Vec::new(), size: 0, align: 1, offset: 0 };
-        let id = *self.bank_of.entry((node, number)).or_insert_with(|| banks.push(empty));
+        let id = *self
+            .bank_of
+            .entry((node, number))
+            .or_insert_with(|| banks.push(Bank::new(node, number)));
+        banks[id].emptied = false;
         append_to_bank(&mut banks[id], input);
         id
     }
@@ -119,8 +122,9 @@ impl<'d> Merge<'_, 'd> {
         let code = symbol.section;
         let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
         if let Some(&bank) = self.bank_of.get(&(node, number)) {
-            let offset = append_to_bank(&mut self.merged.banks[bank], input);
-            self.merged.last_lost = Some(LostLiterals { node, bank: Some(bank), offset });
+            let bank = &mut self.merged.banks[bank];
+            bank.emptied = false;
+            bank.lost_at = Some(append_to_bank(bank, input));
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
@@ -131,10 +135,9 @@ impl<'d> Merge<'_, 'd> {
         let output = &mut self.merged.draft.sections[section];
         output.owner = code;
         output.align = output.align.max(input.align);
-        let offset = output.append(input.data, input.size, input.align);
+        output.append(input.data, input.size, input.align);
         if let Some(code) = code.filter(|_| entry) {
             self.merged.entry_banks.insert((code, number), section);
-            self.merged.last_lost = Some(LostLiterals { node, bank: None, offset });
         }
     }
 
@@ -146,6 +149,8 @@ impl<'d> Merge<'_, 'd> {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
                 bank.size = 0;
+                bank.emptied = true;
+                bank.lost_at = None;
             }
             if let Some(&section) = self.merged.entry_banks.get(&(code, number)) {
                 let output = &mut self.merged.draft.sections[section];
@@ -153,9 +158,6 @@ impl<'d> Merge<'_, 'd> {
                 output.size = 0;
                 self.merged.emptied.push(section);
             }
-        }
-        if self.merged.last_lost.is_some_and(|lost| lost.node == node) {
-            self.merged.last_lost = None;
         }
     }
 
