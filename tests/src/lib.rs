@@ -1,1 +1,97 @@
-//! Stub.
+//! What the tests share: links through the library and through the command.
+//!
+//! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same names and options.
+
+pub mod elf;
+
+use anyhow::{Context, Result, bail};
+use culd_cubin::note::ToolRecord;
+use culd_driver::Request;
+use culd_link::{Input, LinkOptions, Outcome, Session};
+use culd_testkit::oracle::process::{self, Run, Status};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// No test link takes anywhere near this long, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The name by which the command is started.
+pub const PROGRAM: &str = "culd";
+
+/// A finished command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Exit status.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs the command `program`, which calls itself `name`, in the folder `dir`.
+///
+/// # Errors
+/// When it cannot be started, is ended by a signal or does not end.
+pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> Result<Finished> {
+    let mut command = Command::new(program);
+    command.arg0(name).args(arguments).current_dir(dir).env_remove("LD_LIBRARY_PATH");
+    let run: Run = process::run(&mut command, LIMIT).context("cannot start the linker")?;
+    let stderr = run.stderr_text();
+    let Status::Exit(status) = run.status else { bail!("{}: {stderr}", run.status) };
+    Ok(Finished { status, stdout: String::from_utf8_lossy(&run.stdout).into_owned(), stderr })
+}
+
+/// Options for the library that a command line stands for; its inputs and output do not count.
+///
+/// # Errors
+/// When it is no command line of a link.
+pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
+    let mut line = arguments.to_vec();
+    line.extend(["-o", "out.cubin", "some.cubin"].map(str::to_owned));
+    let options = match culd_driver::parse(&line)? {
+        Request::Link(options) => options,
+        Request::Print(_) => bail!("no link"),
+    };
+    let target = options.arch.context("no architecture")?;
+    let tool = ToolRecord {
+        tool: PROGRAM.to_owned(),
+        options: options.normalised(),
+        ..ToolRecord::default()
+    };
+    let mut link_options = LinkOptions::new(target, tool);
+    link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
+    Ok(link_options)
+}
+
+/// Links in memory.
+///
+/// # Errors
+/// When the threads cannot be started.
+pub fn link(
+    options: &LinkOptions,
+    inputs: &[(String, Vec<u8>)],
+    threads: usize,
+) -> Result<Outcome> {
+    let session = Session::with_threads(threads)?;
+    let inputs: Vec<Input<'_>> =
+        inputs.iter().map(|(name, bytes)| Input { name, bytes }).collect();
+    Ok(culd_link::link(&session, &inputs, options))
+}
+
+/// The lines of an outcome, as the command prints them after its name.
+pub fn lines(outcome: &Outcome) -> Vec<String> {
+    let line = |diagnostic: &culd_link::Diagnostic| {
+        let text = diagnostic.message.to_string();
+        let line = culd_driver::Line { severity: diagnostic.severity, text };
+        line.show("").trim_start().to_owned()
+    };
+    outcome.diagnostics.iter().map(line).collect()
+}
+
+/// Root of the source tree.
+pub fn root() -> PathBuf {
+    culd_testkit::case::source_root()
+}

@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod bless;
 mod corpus;
 mod measure;
 mod oracle;
@@ -20,6 +21,7 @@ type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+    ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
     ("measure", measure::run, "(used by bench) run a command, print wall ns, CPU us, peak KiB"),

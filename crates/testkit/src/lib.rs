@@ -1,6 +1,7 @@
 //! Development only: generated programs, the reference tools, comparison, reduction, benchmark inputs.
 
 pub mod asm;
+pub mod case;
 pub mod compare;
 pub mod generate;
 pub mod oracle;

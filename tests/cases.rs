@@ -1,0 +1,185 @@
+//! Every recorded case (testdata/cases) is linked and compared with what nvlink made of it.
+//!
+//! In: cases, `testdata/known-diffs.toml`. Out: one test per case, one per tolerated difference. Guaranteed: all bytes
+//! count except the payload of the linker's own tool record; a tolerated difference that is gone fails.
+
+use anyhow::{Context, Result, bail, ensure};
+use culd_inspect::diff::{self, Difference};
+use culd_inspect::view::View;
+use culd_testkit::case::{self, Case};
+use culd_testkit::compare;
+use culd_tests::{PROGRAM, command, link, link_options, root};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+/// Lines of each group in a report.
+const REPORTED: usize = 12;
+
+/// `testdata/known-diffs.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownDiffs {
+    #[serde(default)]
+    diff: Vec<KnownDiff>,
+}
+
+/// One tolerated difference.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownDiff {
+    /// `<topic>/<name>` of the case.
+    case: String,
+    /// What differs: the start of a line of culd-diff, such as `symbol.value  foo`.
+    key: String,
+    /// Why it is tolerated.
+    reason: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("cases: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trials() -> Result<Vec<Trial>> {
+    let path = root().join("testdata/known-diffs.toml");
+    let known: KnownDiffs = toml::from_str(&fs::read_to_string(&path)?)?;
+    let cases = case::all()?;
+    let mut trials = Vec::new();
+    for diff in &known.diff {
+        ensure!(!diff.reason.trim().is_empty(), "known difference of {}: no reason", diff.case);
+        let case = cases.iter().find(|case| case.name == diff.case).cloned();
+        let case = case.with_context(|| format!("known difference: no case {}", diff.case))?;
+        let diff = diff.clone();
+        let name = format!("known-diffs/{}/{}", diff.case, diff.key);
+        trials.push(Trial::test(name, move || failed(still_differs(&case, &diff))));
+    }
+    for case in cases {
+        let known = known.diff.iter().filter(|diff| diff.case == case.name).cloned();
+        let known: Vec<KnownDiff> = known.collect();
+        trials.push(Trial::test(case.name.clone(), move || failed(check(&case, &known))));
+    }
+    Ok(trials)
+}
+
+fn failed(result: Result<()>) -> Result<(), Failed> {
+    result.map_err(|error| format!("{error:#}").into())
+}
+
+/// The command's status, messages and output, and the library's output with one thread and two.
+fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
+    let inputs = case.inputs()?;
+    let expect = case.expect()?;
+    let expected = case.expected_output()?;
+    let dir = tempfile::tempdir()?;
+    for (name, bytes) in &inputs {
+        fs::write(dir.path().join(name), bytes)?;
+    }
+    let mut arguments = case.arguments();
+    arguments.extend(["-o", "out.cubin"].map(str::to_owned));
+    let run = command(Path::new(CULD), PROGRAM, &arguments, dir.path())?;
+    let lines = case::plain_lines(&run.stderr, PROGRAM);
+    ensure!(lines == expect.stderr, "messages {lines:#?}\ninstead of {:#?}", expect.stderr);
+    ensure!(run.status == expect.status, "exit status {} not {}", run.status, expect.status);
+    ensure!(run.stdout.is_empty(), "standard output: {}", run.stdout);
+    let out = dir.path().join("out.cubin");
+    let actual = if out.exists() { Some(fs::read(out)?) } else { None };
+    match (&expected, &actual) {
+        (Some(expected), Some(actual)) => {
+            compared(expected, actual, known)?;
+            readable(actual).context("goblin")?;
+        }
+        (None, None) => {}
+        (Some(_), None) => bail!("no output"),
+        (None, Some(_)) => bail!("an output although the link failed"),
+    }
+    let options = link_options(&case.arguments()[..1 + case.recipe.args.len()])?;
+    let alone = link(&options, &inputs, 1)?;
+    let together = link(&options, &inputs, 2)?;
+    ensure!(alone.image == together.image, "two threads give other bytes than one");
+    ensure!(alone.diagnostics == together.diagnostics, "two threads give other messages than one");
+    match (&actual, &alone.image) {
+        (Some(command), Some(library)) => {
+            let what = compare::cubins(command, library);
+            ensure!(what.is_none(), "the library against the command: {}", what.unwrap_or_default());
+        }
+        // Only options of the driver, such as -Werror, may withhold an output that exists.
+        (Some(_), None) => bail!("the command links, the library does not"),
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+/// Equal but for known differences.
+fn compared(expected: &[u8], actual: &[u8], known: &[KnownDiff]) -> Result<()> {
+    let Some(first) = compare::cubins(expected, actual) else { return Ok(()) };
+    let difference = difference(expected, actual)?;
+    let tolerated = |line: &String| known.iter().any(|diff| line.starts_with(&diff.key));
+    let mut lines = difference.groups.iter().flat_map(|group| &group.lines).peekable();
+    if lines.peek().is_some() && lines.all(tolerated) {
+        return Ok(());
+    }
+    let mut text = String::new();
+    difference.write(&mut text, REPORTED)?;
+    bail!("{first}\nculd-diff (left: nvlink's, right: ours):\n{text}")
+}
+
+fn difference(expected: &[u8], actual: &[u8]) -> Result<Difference> {
+    let expected = View::parse(expected).context("the expected output")?;
+    let actual = View::parse(actual).context("our output")?;
+    Ok(diff::compare(&expected, &actual, diff::Options { tool: false }))
+}
+
+/// A tolerated difference must exist.
+fn still_differs(case: &Case, known: &KnownDiff) -> Result<()> {
+    let options = link_options(&case.arguments()[..1 + case.recipe.args.len()])?;
+    let image = link(&options, &case.inputs()?, 1)?.image.context("no output")?;
+    let expected = case.expected_output()?.context("no output is expected")?;
+    let difference = difference(&expected, &image)?;
+    let mut lines = difference.groups.iter().flat_map(|group| &group.lines);
+    let found = lines.any(|line| line.starts_with(&known.key));
+    ensure!(found, "nothing differs any more: remove the entry from testdata/known-diffs.toml");
+    Ok(())
+}
+
+/// An independent reader finds every section, symbol and relocation in range.
+fn readable(bytes: &[u8]) -> Result<()> {
+    let elf = goblin::elf::Elf::parse(bytes)?;
+    for (index, section) in elf.section_headers.iter().enumerate() {
+        let name = elf.shdr_strtab.get_at(section.sh_name);
+        ensure!(name.is_some(), "section {index}: no name");
+        if let Some(range) = section.file_range() {
+            ensure!(range.end <= bytes.len(), "section {index}: past the end");
+        }
+        ensure!((section.sh_link as usize) < elf.section_headers.len(), "section {index}: link");
+    }
+    for (index, symbol) in elf.syms.iter().enumerate() {
+        ensure!(elf.strtab.get_at(symbol.st_name).is_some(), "symbol {index}: no name");
+        let reserved = symbol.st_shndx >= 0xff00;
+        let exists = symbol.st_shndx < elf.section_headers.len();
+        ensure!(reserved || exists, "symbol {index}: section {}", symbol.st_shndx);
+    }
+    for (index, records) in &elf.shdr_relocs {
+        let section = &elf.section_headers[*index];
+        let target = elf.section_headers.get(section.sh_info as usize);
+        let target = target.with_context(|| format!("section {index}: patches nothing"))?;
+        for record in records.iter() {
+            let at = record.r_offset;
+            ensure!(record.r_sym < elf.syms.len(), "section {index}, {at:#x}: symbol");
+            ensure!(at < target.sh_size, "section {index}: {at:#x} is past the end");
+        }
+    }
+    for (index, segment) in elf.program_headers.iter().enumerate() {
+        ensure!(segment.file_range().end <= bytes.len(), "segment {index}: past the end");
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! `xtask bless`: records the cases of `testdata/cases` with the reference tools.
+//!
+//! In: cases ([`culd_testkit::case`]) and their sources. Out: inputs and expectations as text. Guaranteed: a text is
+//! written only when it assembles to the very bytes that a tool made; with `--check` nothing is written and a
+//! recorded text that the tools do not confirm is a failure.
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use culd_inspect::{text, view::View};
+use culd_testkit::asm;
+use culd_testkit::case::{self, Case, EXPECTED, Expect};
+use culd_testkit::oracle::cache::Cache;
+use culd_testkit::oracle::process::{self, Status};
+use culd_testkit::oracle::Oracle;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask bless [options] [topic | topic/case]...
+  --check   write nothing; exit 1 when the tools do not confirm what is recorded
+
+Needs ptxas, nvcc and nvlink 13.0.88, which are installed from PyPI on first use.";
+
+const LINK_LIMIT: Duration = Duration::from_secs(60);
+
+struct Plan {
+    check: bool,
+    oracle: Oracle,
+    cache: Cache,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let check = args.flag("--check");
+    let selection = args.operands()?;
+    let cases = select(case::all()?, &selection)?;
+    let oracle = workspace::oracle().context("cases are recorded with the reference tools only")?;
+    let cache = Cache::new(workspace::target().join("oracle-cache"));
+    let plan = Plan { check, oracle, cache };
+    let mut stale = 0;
+    for case in &cases {
+        let changed = one(&plan, case).with_context(|| case.name.clone())?;
+        for file in &changed {
+            println!("{}/{file}: {}", case.name, if check { "not confirmed" } else { "written" });
+        }
+        stale += usize::from(!changed.is_empty());
+    }
+    let what = if check { "not confirmed" } else { "changed" };
+    println!("{} cases, {stale} {what}", cases.len());
+    Ok(if check && stale != 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Cases whose name is or starts with one of the selections.
+fn select(mut cases: Vec<Case>, selection: &[String]) -> Result<Vec<Case>> {
+    let chosen = |case: &Case, wanted: &String| {
+        case.name
+            .strip_prefix(wanted.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if !selection.is_empty() {
+        cases.retain(|case| selection.iter().any(|wanted| chosen(case, wanted)));
+    }
+    if cases.is_empty() {
+        bail!("no case matches {selection:?}");
+    }
+    Ok(cases)
+}
+
+/// Records one case; returns the files that change.
+fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
+    let work = tempfile::tempdir()?;
+    let mut changed = Vec::new();
+    for stem in &case.recipe.inputs {
+        let name = format!("{stem}.cubin");
+        let recorded = case.dir.join(format!("{name}.txt"));
+        let bytes = match case.source(stem) {
+            Some(source) => {
+                let (arch, flags) = case.compilation(stem);
+                let cubin = plan.cache.compile(&plan.oracle, &source, arch, &flags)?;
+                let bytes = fs::read(cubin)?;
+                record(plan, &recorded, &bytes, &mut changed)?;
+                bytes
+            }
+            None => case::assemble(&recorded)?,
+        };
+        fs::write(work.path().join(name), bytes)?;
+    }
+    let (expect, output) = link(plan, case, work.path())?;
+    let recorded = case.dir.join(EXPECTED);
+    match output {
+        Some(bytes) => record(plan, &recorded, &bytes, &mut changed)?,
+        None if recorded.exists() => {
+            changed.push(EXPECTED.to_owned());
+            if !plan.check {
+                fs::remove_file(recorded)?;
+            }
+        }
+        None => {}
+    }
+    if case.recipe.expect.as_ref() != Some(&expect) {
+        changed.push("case.toml".to_owned());
+        if !plan.check {
+            write_expect(&case.dir.join("case.toml"), &expect)?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Runs nvlink; a link that it does not end by itself cannot be recorded.
+fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(Expect, Option<Vec<u8>>)> {
+    let mut command = plan.oracle.command("nvlink");
+    command.current_dir(dir).args(case.arguments()).args(["-o", "out.cubin"]);
+    let run = process::run(&mut command, LINK_LIMIT).context("cannot start nvlink")?;
+    let Status::Exit(status) = run.status else { bail!("nvlink: {}", run.status) };
+    let stderr = case::plain_lines(&run.stderr_text(), "nvlink");
+    let output = if status == 0 { Some(fs::read(dir.join("out.cubin"))?) } else { None };
+    Ok((Expect { status, stderr }, output))
+}
+
+/// Writes the text form of `bytes` to `path` unless that is what is there.
+fn record(plan: &Plan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> Result<()> {
+    let view = View::parse(bytes).with_context(|| path.display().to_string())?;
+    let text = text::dump(&view, &text::Options::default());
+    if asm::assemble(&text)? != bytes {
+        bail!("{}: the text form does not give the same bytes again", path.display());
+    }
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    changed.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    if !plan.check {
+        fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// Replaces the table `[expect]`, the last one of the file.
+fn write_expect(path: &Path, expect: &Expect) -> Result<()> {
+    let text = fs::read_to_string(path)?;
+    let head = text.split("[expect]").next().unwrap_or_default().trim_end();
+    let mut out = format!("{head}\n\n[expect]\nstatus = {}\nstderr = [", expect.status);
+    for line in &expect.stderr {
+        out.push_str(&format!("\n    {},", toml::Value::from(line.as_str())));
+    }
+    out.push_str(if expect.stderr.is_empty() { "]\n" } else { "\n]\n" });
+    toml::from_str::<case::Recipe>(&out).with_context(|| path.display().to_string())?;
+    fs::write(path, out)?;
+    Ok(())
+}
