@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The release of the tools; part of every cache key.
 pub const VERSION: &str = "13.0.88";
 
-/// Wheels that make up the tools. cuobjdump and nvdisasm are for people who look at differences.
+/// Wheels that make up the tools.
 const WHEELS: &[&str] = &[
     "nvidia-cuda-nvcc==13.0.88",
     "nvidia-nvvm==13.0.88",
@@ -25,8 +25,6 @@ const WHEELS: &[&str] = &[
     "nvidia-nvjitlink==13.0.88",
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-nvfatbin==13.0.85",
-    "nvidia-cuda-cuobjdump>=13.0,<13.1",
-    "nvidia-cuda-nvdisasm>=13.0,<13.1",
 ];
 
 /// Written last, so that an interrupted installation is repeated.
