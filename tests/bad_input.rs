@@ -1,1 +1,206 @@
-fn main() {}
+//! Malformed inputs: each is told in one line that names the file and the place, and nothing is written.
+//!
+//! In: recorded inputs with one field overwritten. Out: no report, or the damage that is not told as it should be.
+//! Guaranteed: without the damage the same files link, so that it is the damage that is told.
+
+use culd_link::Severity;
+use culd_testkit::case;
+use culd_tests::elf::*;
+use culd_tests::{PROGRAM, command, lines, link, link_options};
+use std::fs;
+use std::path::Path;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+/// Has every kind of section, and records of all of them in its first file.
+const CASE: &str = "headers-and-order/every-section-90";
+
+type Inputs = Vec<(String, Vec<u8>)>;
+
+/// What is damaged, how, and what the line says after the name of the file.
+type Damage = (&'static str, fn(&mut Editor), &'static str);
+
+#[rustfmt::skip]
+const DAMAGES: &[Damage] = &[
+    // The file header.
+    ("no ELF", |e| { e.header((0, 4), 0x4643_4c45); }, "offset 0x0: no ELF magic number"),
+    ("32-bit class", |e| { e.header((4, 1), 1); }, "offset 0x4: ELF class 1, expected 64-bit (2)"),
+    ("big endian", |e| { e.header((5, 1), 2); }, "offset 0x5: ELF data encoding 2, expected little endian (1)"),
+    ("x86-64", |e| { e.header((18, 2), 62); }, "offset 0x12: ELF machine 62, expected 190 (CUDA)"),
+    ("no section headers", |e| { e.header(E_SHOFF, 0); }, "offset 0x28: no section header table"),
+    ("section headers past the end", |e| { e.header(E_SHOFF, 1 << 40); }, "offset 0x28: section header table at 0x10000000000, past the end"),
+    ("section headers at the end of all", |e| { e.header(E_SHOFF, u64::MAX); }, "offset 0x28: section header table at 0xffffffffffffffff, past the end"),
+    ("too many sections", |e| { e.header(E_SHNUM, 0xfeff); }, "section header table of 65279 entries runs past the end"),
+    ("section headers of another size", |e| { e.header(E_SHENTSIZE, 40); }, "offset 0x3a: section headers are not 64 bytes long"),
+    ("names in no section", |e| { e.header(E_SHSTRNDX, 0x200); }, "offset 0x3e: section name table index 512 is out of range"),
+
+    // Section headers.
+    ("section past the end", |e| { e.section(".text.first", SH_OFFSET, 0x10_0000); }, "section '.text.first', offset 0x0: 0x280 bytes at file offset 0x100000 run past the end of the file"),
+    ("section with a huge size", |e| { e.section(".text.first", SH_SIZE, u64::MAX); }, "section '.text.first', offset 0x0: 0xffffffffffffffff bytes at file offset"),
+    ("offset and size overflow", |e| { e.section(".nv.info", SH_OFFSET, u64::MAX - 8); }, "section '.nv.info', offset 0x0: "),
+    ("name past the end", |e| { e.section(".nv.info", SH_NAME, 0x7fff_ffff); }, "at 0x7fffffff is not a terminated string"),
+    ("sections overlap", |e| { let at = e.content(".text.first").start as u64; e.section(".nv.constant3", SH_OFFSET, at); }, "overlaps section"),
+    ("section overlaps the headers", |e| { let at = e.get(0, E_SHOFF); e.section(".nv.constant3", SH_OFFSET, at); }, "overlaps"),
+    ("section overlaps the ELF header", |e| { e.section(".nv.constant3", SH_OFFSET, 8); }, "offset 0x8: section '.nv.constant3' overlaps the ELF header"),
+    ("huge alignment", |e| { e.section(".text.first", SH_ADDRALIGN, 1 << 62); }, "section '.text.first', offset 0x0: alignment 0x4000000000000000 is not usable"),
+    ("alignment is no power of two", |e| { e.section(".text.first", SH_ADDRALIGN, 24); }, "section '.text.first', offset 0x0: alignment 0x18 is not usable"),
+    ("sh_link of the symbol table", |e| { e.section(".symtab", SH_LINK, 0x7fff); }, "section '.symtab', offset 0x0: sh_link names section 32767, not a string table"),
+    ("sh_link of the symbol table is code", |e| { let text = e.section_index(".text.first") as u64; e.section(".symtab", SH_LINK, text); }, "section '.symtab', offset 0x0: sh_link names section"),
+    ("sh_info of attributes", |e| { e.section(".nv.info.first", SH_INFO, 0x7fff); }, "section '.nv.info.first', offset 0x0: sh_info names section 32767, which does not exist"),
+    ("sh_info of relocations", |e| { e.section(".rela.text.first", SH_INFO, 0x7fff); }, "section '.rela.text.first', offset 0x0: sh_info names section 32767, which does not exist"),
+    ("relocations of nothing", |e| { e.section(".rela.text.first", SH_INFO, 0); }, "section '.rela.text.first', offset 0x0: sh_info names section 0, which does not exist"),
+    ("half a symbol", |e| { e.section(".symtab", SH_SIZE, 24 * 3 + 8); }, "section '.symtab', offset 0x48: size 0x50 is no multiple of 24"),
+    ("half a relocation", |e| { e.section(".rela.text.first", SH_SIZE, 24 + 4); }, "section '.rela.text.first', offset 0x18: size 0x1c is no multiple of 24"),
+    ("half a call", |e| { e.section(".nv.callgraph", SH_SIZE, 12); }, "section '.nv.callgraph', offset 0x8: size 0xc is no multiple of 8"),
+    ("unknown section type", |e| { e.section(".nv.info", SH_TYPE, 0x7000_0050); }, "section '.nv.info' of type 0x70000050 is of an unknown kind"),
+    ("two symbol tables", |e| { e.section(".rela.text.first", SH_TYPE, 2); }, "the file has more than one symbol table"),
+
+    // Symbols.
+    ("symbol in no section", |e| { e.symbol("counter", ST_SHNDX, 0x7fff); }, "which does not exist"),
+    ("symbol with a name past the end", |e| { e.symbol("counter", ST_NAME, 0x7fff_ffff); }, "at 0x7fffffff is not a terminated string"),
+    ("variable outside its section", |e| { e.symbol("counter", ST_VALUE, 0x1000); }, "section '.nv.global.init', offset 0x1000: symbol"),
+    ("variable of huge size", |e| { e.symbol("counter", ST_SIZE, u64::MAX); }, "section '.nv.global.init', offset 0x0: symbol"),
+    ("function outside its section", |e| { e.symbol("first", ST_SIZE, 0x1_0000); }, "section '.text.first', offset 0x0: symbol"),
+    ("function in data", |e| { let data = e.section_index(".nv.global.init") as u64; e.symbol("first", ST_SHNDX, data); }, "section '.nv.global.init', offset 0x0: symbol"),
+    ("shared variable with a huge alignment", |e| { e.symbol("pool", ST_VALUE, 24); }, "section '.nv_debug.shared'"),
+    ("strings do not end", |e| { let end = e.content(".strtab").end; e.bytes[end - 2..end].fill(b'x'); }, "is not a terminated string"),
+
+    // Relocations.
+    ("relocation of no symbol", |e| { e.inside(".rela.text.first", (12, 4), 0x7fff); }, "section '.rela.text.first', offset 0x0: relocation names symbol 32767, which does not exist"),
+    ("relocation past the end", |e| { e.inside(".rela.text.first", (0, 8), 0x280); }, "section '.rela.text.first', offset 0x0: relocation at 0x280 is past the end of its section"),
+    ("relocation across the end", |e| { e.inside(".rela.text.first", (0, 8), 0x27c); }, "section '.text.first', offset 0x27c"),
+    ("relocation far past the end", |e| { e.inside(".rela.text.first", (24, 8), u64::MAX); }, "section '.rela.text.first', offset 0x18: relocation at 0xffffffffffffffff is past the end of its section"),
+    ("relocation of an unknown type", |e| { e.inside(".rela.text.first", (8, 4), 0xfff); }, "section '.text.first', offset 0x130: "),
+
+    // Attributes.
+    ("attribute cut short", |e| { let at = e.content(".nv.info").len() as u64; e.section(".nv.info", SH_SIZE, at - 4); }, "section '.nv.info', offset 0x3c: attribute 0x11 of 8 bytes runs past the section's end"),
+    ("attribute head cut short", |e| { let at = e.content(".nv.info").len() as u64; e.section(".nv.info", SH_SIZE, at - 10); }, "section '.nv.info', offset 0x3c: attribute record is cut short"),
+    ("attribute of an unknown format", |e| { e.inside(".nv.info", (0, 1), 9); }, "section '.nv.info', offset 0x0: attribute 0x2f has unknown format 9"),
+    ("attribute larger than its section", |e| { e.inside(".nv.info", (2, 2), 0xffff); }, "section '.nv.info', offset 0x0: attribute 0x2f of 65535 bytes runs past the section's end"),
+    ("attribute shorter than its kind", |e| { e.inside(".nv.info", (2, 2), 4); }, "section '.nv.info', offset 0x0: attribute 0x2f has 4 bytes, at least 8 are needed"),
+    ("attribute of no symbol", |e| { e.inside(".nv.info", (4, 4), 0x7fff); }, "section '.nv.info', offset 0x0: attribute 0x2f names symbol 32767, which does not exist"),
+
+    // Call graph and prototypes.
+    ("caller does not exist", |e| { e.inside(".nv.callgraph", (8, 4), 0x7fff); }, "section '.nv.callgraph', offset 0x"),
+    ("callee does not exist", |e| { e.inside(".nv.callgraph", (12, 4), 0x7fff); }, "section '.nv.callgraph', offset 0x"),
+    ("callee is no function", |e| { let at = e.symbol_index("counter") as u64; e.inside(".nv.callgraph", (12, 4), at); }, "section '.nv.callgraph', offset 0x"),
+    ("unknown list of calls", |e| { e.inside(".nv.callgraph", (4, 4), 5); }, "section '.nv.callgraph', offset 0x0: unknown call-graph list 5"),
+    ("call before the first list", |e| { e.inside(".nv.callgraph", (0, 4), 3); }, "section '.nv.callgraph', offset 0x0: call-graph record before the first list"),
+    ("prototype of no function", |e| { e.inside(".nv.prototype", (0, 4), 0x7fff); }, "section '.nv.prototype', offset 0x"),
+    ("prototype is no string", |e| { e.inside(".nv.prototype", (4, 4), 0x7fff_ffff); }, "section '.nv.prototype', offset 0x"),
+
+    // Notes.
+    ("note is cut short", |e| { e.section(".note.nv.cuinfo", SH_SIZE, 16); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
+    ("note of another type", |e| { e.inside(".note.nv.cuinfo", (8, 4), 7); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
+    ("note with a huge name", |e| { e.inside(".note.nv.cuinfo", (0, 4), 0xffff_fffc); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
+];
+
+fn good() -> Inputs {
+    case::named(CASE).and_then(|case| case.inputs()).expect("the recorded case")
+}
+
+fn damaged(damage: fn(&mut Editor)) -> Inputs {
+    let mut inputs = good();
+    let mut editor = Editor::new(&inputs[0].1);
+    damage(&mut editor);
+    inputs[0].1 = editor.bytes;
+    inputs
+}
+
+/// The one line of a refused link; what is wrong when it is not that.
+fn refused(inputs: &Inputs) -> Result<String, String> {
+    let options = link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    let outcome = link(&options, inputs, 1).expect("threads");
+    let lines = lines(&outcome);
+    match lines.as_slice() {
+        _ if outcome.image.is_some() => Err(format!("links, saying {lines:?}")),
+        [line] if outcome.diagnostics[0].severity == Severity::Fatal => Ok(line.clone()),
+        _ => Err(format!("not one fatal line: {lines:?}")),
+    }
+}
+
+#[test]
+fn the_undamaged_files_link() {
+    assert!(refused(&good()).is_err_and(|what| what == "links, saying []"));
+}
+
+#[test]
+fn every_damage_is_told_in_one_line_with_its_place() {
+    let mut wrong = Vec::new();
+    for (name, damage, place) in DAMAGES {
+        match refused(&damaged(*damage)) {
+            Ok(line) if !line.contains("'a.cubin'") => wrong.push(format!("{name}: no file: {line}")),
+            Ok(line) if !line.contains(place) => wrong.push(format!("{name}: {line}\n    not {place}")),
+            Ok(line) if line.contains('\n') => wrong.push(format!("{name}: several lines: {line}")),
+            Ok(_) => {}
+            Err(what) => wrong.push(format!("{name}: {what}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), DAMAGES.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_bad_file_is_told_wherever_it_stands() {
+    let (_, damage, place) = DAMAGES[0];
+    let mut inputs = damaged(damage);
+    inputs.reverse();
+    let line = refused(&inputs).expect("refused");
+    assert!(line.contains("'a.cubin'") && line.contains(place), "{line}");
+}
+
+#[test]
+fn files_that_end_early_are_refused() {
+    let whole = good();
+    let length = whole[0].1.len();
+    // Every byte of the header, then a sample of all lengths, then the last bytes.
+    let lengths = (1..70).chain((70..length).step_by(37)).chain(length - 66..length);
+    for length in lengths {
+        let mut inputs = whole.clone();
+        inputs[0].1.truncate(length);
+        let line = refused(&inputs).unwrap_or_else(|what| panic!("{length:#x} bytes: {what}"));
+        assert!(line.contains("'a.cubin'") && line.contains("offset 0x"), "{length:#x}: {line}");
+    }
+}
+
+#[test]
+fn what_no_reader_needs_is_not_checked() {
+    // Sizes of records follow from the type of a section; nvlink does not look at sh_entsize either.
+    let options = link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    let expected = link(&options, &good(), 1).expect("threads").image.expect("an output");
+    for section in [".symtab", ".rela.text.first", ".nv.callgraph", ".nv.prototype"] {
+        let mut inputs = good();
+        let mut editor = Editor::new(&inputs[0].1);
+        editor.section(section, SH_ENTSIZE, 0);
+        inputs[0].1 = editor.bytes;
+        let image = link(&options, &inputs, 1).expect("threads").image;
+        assert!(image.as_ref() == Some(&expected), "{section}");
+    }
+}
+
+#[test]
+fn the_command_leaves_an_old_output_alone() {
+    for (name, damage, place) in DAMAGES.iter().step_by(6) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut names = vec!["out.cubin".to_owned()];
+        for (name, bytes) in damaged(*damage) {
+            fs::write(dir.path().join(&name), bytes).expect("written");
+            names.push(name);
+        }
+        let out = dir.path().join("out.cubin");
+        fs::write(&out, b"the old output").expect("written");
+        let arguments = ["-arch=sm_90", "a.cubin", "b.cubin", "-o", "out.cubin"];
+        let run = command(Path::new(CULD), PROGRAM, &arguments.map(str::to_owned), dir.path());
+        let run = run.expect(name);
+        assert_eq!((run.status, run.stdout.as_str()), (1, ""), "{name}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{name}: {}", run.stderr);
+        assert!(run.stderr.starts_with("culd fatal   : "), "{name}: {}", run.stderr);
+        assert!(run.stderr.contains(place), "{name}: {}", run.stderr);
+        assert_eq!(fs::read(&out).expect("still there"), b"the old output", "{name}");
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        left.sort();
+        names.sort();
+        assert_eq!(left, names, "{name}");
+    }
+}
