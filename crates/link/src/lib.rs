@@ -35,6 +35,7 @@ mod sort;
 mod symbols;
 mod synth;
 mod textures;
+mod void;
 
 pub use crate::diag::{Diagnostic, Message, Severity};
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
@@ -52,6 +53,7 @@ use crate::names::Names;
 use crate::objects::Objects;
 use crate::relocs::Resolver;
 use crate::symbols::Symbols;
+use crate::void::VoidRecords;
 
 /// One input: a relocatable cubin and the name that messages give it.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +111,8 @@ fn run(
 
     // All files in one draft. Below this line no input adds a section or a symbol.
     let span = phase("merge");
-    let mut merged = merge::merge(&objects, &symbols, &graph, names, options);
+    let void = VoidRecords::find(&objects, &symbols);
+    let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let made = synth::add_sections(&mut merged, &graph);
     drop(span);
 
@@ -145,6 +148,7 @@ fn run(
         merged: &merged,
         shared: &shared,
         slots: &slots,
+        void: &void,
     };
     let relocated = relocs::resolve(session, &resolver, diags)?;
     drop(span);

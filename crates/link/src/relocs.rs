@@ -8,19 +8,20 @@
 //! read first, as nvlink prepends them.
 
 use culd_cubin::elf::{sht, stt};
-use culd_cubin::{RelocEntry, Section, SectionIndex, Symbol};
+use culd_cubin::{RelocEntry, Section, Symbol};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
-use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId};
+use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::merge::{Merged, Placed, Target};
-use crate::objects::{Object, Objects, Role, is_unified_table};
+use crate::objects::{Object, Objects, is_unified_table};
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
+use crate::void::{VoidRecords, is_line_table};
 
 /// A record of the output.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +108,7 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) merged: &'a Merged<'d>,
     pub(crate) shared: &'a SharedLayout,
     pub(crate) slots: &'a TextureSlots,
+    pub(crate) void: &'a VoidRecords,
 }
 
 /// Resolves all relocations.
@@ -116,12 +118,10 @@ pub(crate) fn resolve(
     diags: &mut Diagnostics,
 ) -> Result<Relocated, Failed> {
     let draft = &resolver.merged.draft;
-    let lost: Vec<LostRanges> =
-        resolver.objects.iter().map(|(id, object)| resolver.lost_ranges(id, object)).collect();
     let records: usize = resolver.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
     let sections: IdVec<RelocId, Resolved> = session
         .map(draft.relocs.len(), records, |i| {
-            resolver.section(&draft.relocs[RelocId::from_index(i)], &lost)
+            resolver.section(&draft.relocs[RelocId::from_index(i)])
         })
         .into_iter()
         .collect();
@@ -150,27 +150,8 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     clears
 }
 
-/// Byte ranges of a file's initialised weak variables that lost to weak ones, by section: what
-/// they name is forgotten (cases weak/data).
-type LostRanges = Vec<(SectionIndex, u64, u64)>;
-
 impl<'d> Resolver<'_, 'd> {
-    fn lost_ranges(&self, id: ObjectId, object: &Object<'d>) -> LostRanges {
-        let lost = object.cubin.symbol_indices().filter_map(|(index, symbol)| {
-            let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
-            let lost = variable && self.symbols.lost_to_weak(id, index);
-            let section = symbol.defined_in().filter(|_| lost)?;
-            if object.role(section) != Role::GlobalInit {
-                return None;
-            }
-            Some((section, symbol.value, symbol.value + symbol.size))
-        });
-        let mut ranges: LostRanges = lost.collect();
-        ranges.sort_unstable();
-        ranges
-    }
-
-    fn section(&self, reloc: &RelocSection, lost: &[LostRanges]) -> Resolved {
+    fn section(&self, reloc: &RelocSection) -> Resolved {
         let mut resolved = Resolved::default();
         let function = self.merged.draft.sections[reloc.target].function;
         let function = function.and_then(|out| self.merged.draft.symbols[out].program);
@@ -178,13 +159,13 @@ impl<'d> Resolver<'_, 'd> {
             function: function.and_then(|program| self.graph.node(program)),
             target: reloc.target,
             is_line_table: is_line_table(self.name(reloc.target)),
-            is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
         };
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
             let section = object.section(source.section);
             for record in section.relocations().iter().rev() {
-                if is_lost(&lost[source.object.index()], source.target, record.offset) {
+                let (id, target) = (source.object, source.target);
+                if self.void.contains(self.symbols, id, object, target, record) {
                     continue;
                 }
                 self.record(&mut resolved, &place, source, (object, section), record);
@@ -246,7 +227,7 @@ impl<'d> Resolver<'_, 'd> {
         }
         let Some(program) = self.symbols.of(id, record.symbol) else { return Outcome::Dropped };
         if symbol.is_function() {
-            if self.graph.node(program).is_none() || self.is_void(query, symbol, program) {
+            if self.graph.node(program).is_none() || self.is_void(query, program) {
                 return Outcome::Dropped;
             }
             if query.row.is_some_and(|row| row.observed == Observed::Clears) {
@@ -267,24 +248,12 @@ impl<'d> Resolver<'_, 'd> {
         }
     }
 
-    /// Records about a copy of a function that does not count, in tables of addresses.
-    fn is_void(
-        &self,
-        query: &Query<'_, 'd>,
-        symbol: &Symbol<'d>,
-        program: crate::id::SymbolId,
-    ) -> bool {
-        let id = query.source.object;
-        let fate = self.symbols.fate(id, query.record.symbol);
-        let lost = symbol.defined_in().is_some() && !fate.accepted();
-        if !query.place.is_line_table {
-            // A defect of nvlink, kept for identity: a table in constant memory forgets functions
-            // of which the file's own copy lost (docs/DIFFERENCES.md, constant-table-of-losers).
-            return lost && query.place.is_constant;
-        }
-        let rela = query.write == Write::Set;
-        let replaced = rela && self.merged.void_debug.get(&program).is_some_and(|&by| id < by);
-        lost || replaced
+    /// Records about a function in RELA tables of addresses, read before its copy was replaced.
+    fn is_void(&self, query: &Query<'_, 'd>, program: SymbolId) -> bool {
+        let replaced_by = self.merged.void_debug.get(&program);
+        query.place.is_line_table
+            && query.write == Write::Set
+            && replaced_by.is_some_and(|&by| query.source.object < by)
     }
 
     /// A section symbol: the part that this file's section became.
@@ -384,7 +353,6 @@ struct PlaceContext {
     function: Option<NodeId>,
     /// The section is a table of code addresses, whose records about lost copies are void.
     is_line_table: bool,
-    is_constant: bool,
 }
 
 /// One record on its way.
@@ -412,18 +380,4 @@ impl Query<'_, '_> {
             what: format!("{}: {what}", culd_reloc::RelocType(self.record.kind)),
         }
     }
-}
-
-/// Sections in which records about a lost copy of a function are void; other debug sections keep
-/// them, for the copy that counts (cases weak/*, debug/*).
-pub(crate) fn is_line_table(name: &[u8]) -> bool {
-    matches!(name, b".debug_frame" | b".debug_line" | b".nv_debug_line_sass")
-}
-
-fn is_lost(ranges: &LostRanges, section: SectionIndex, offset: u64) -> bool {
-    let end = ranges.partition_point(|&(s, start, _)| (s, start) <= (section, offset));
-    // Variables do not overlap, so the last range that starts before the place decides.
-    ranges[..end]
-        .last()
-        .is_some_and(|&(s, start, end)| s == section && start <= offset && offset < end)
 }

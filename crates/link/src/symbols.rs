@@ -227,7 +227,13 @@ impl<'o, 'd> Resolver<'o, 'd> {
         if candidate.binding() == stb::GLOBAL {
             return true;
         }
-        candidate.is_function() && self.registers(new) < self.registers(current)
+        // Fewer registers win, then the later virtual architecture (cases weak/fewest-registers,
+        // weak/latest-target).
+        let rank = |site: Site| {
+            let made_for = self.objects[site.object].cuinfo.virtual_sm;
+            (self.registers(site), std::cmp::Reverse(made_for))
+        };
+        candidate.is_function() && rank(new) < rank(current)
     }
 
     /// Register count of a function: `sh_info` of its code on sm_75..89, REGCOUNT on sm_90.

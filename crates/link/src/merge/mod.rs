@@ -28,6 +28,7 @@ use crate::id::{
 use crate::names::Names;
 use crate::objects::{Object, Objects};
 use crate::symbols::{Fate, Symbols};
+use crate::void::VoidRecords;
 
 /// Where an input section went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +200,7 @@ impl<'d> Merged<'d> {
 struct Merge<'a, 'd> {
     symbols: &'a Symbols,
     graph: &'a CallGraph,
+    void: &'a VoidRecords,
     merged: Merged<'d>,
     /// Sections of names that all files share.
     by_name: IdVec<NameId, Option<SectionId>>,
@@ -223,6 +225,7 @@ pub(crate) fn merge<'d>(
     objects: &Objects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
+    void: &VoidRecords,
     names: Names<'d>,
     options: &LinkOptions,
 ) -> Merged<'d> {
@@ -248,6 +251,7 @@ pub(crate) fn merge<'d>(
     let mut merge = Merge {
         symbols,
         graph,
+        void,
         merged,
         by_name: IdVec::new(),
         reloc_ids: HashMap::new(),

@@ -11,23 +11,15 @@ use super::{Merge, Placed};
 use crate::draft::{Clear, Kind, RelocSection, RelocSource};
 use crate::id::{ObjectId, RelocId, SectionId};
 use crate::objects::Object;
-use crate::relocs::is_line_table;
 use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
         for (index, input, target) in object.reloc_sections() {
-            let Placed::At { section, base } = self.placed(id, target) else { continue };
-            if input.data.is_empty() {
-                continue;
+            if let Placed::At { section, base } = self.placed(id, target) {
+                let source = RelocSource { object: id, section: index, target, base };
+                self.read(object, input, source, section);
             }
-            let reloc = self.reloc_section(input, section);
-            let live = self.read(id, object, input, (section, base));
-            if input.sh_type == sht::RELA && live {
-                self.had_rela.insert(section, true);
-            }
-            let source = RelocSource { object: id, section: index, target, base };
-            self.merged.draft.relocs[reloc].sources.push(source);
         }
     }
 
@@ -49,41 +41,41 @@ impl<'d> Merge<'_, 'd> {
 
     /// Walks the records: clears what speaks of dead functions, and interns the REL name that
     /// nvlink interns for a RELA record without addend that is not the section's first (cases
-    /// headers-and-order/*, deadcode/functions). Records about a copy that lost do not count in
-    /// tables of addresses (case weak/fewest-registers). Returns whether a record is left.
+    /// headers-and-order/*, deadcode/functions). Void records do not count.
     fn read(
         &mut self,
-        id: ObjectId,
         object: &Object<'d>,
         input: &Section<'d>,
-        (section, base): (SectionId, u64),
-    ) -> bool {
+        source: RelocSource,
+        section: SectionId,
+    ) {
+        let id = source.object;
         let rela = input.sh_type == sht::RELA;
-        let name = self.merged.draft.sections[section].name;
-        let is_line_table = is_line_table(self.merged.draft.names.get(name));
-        let (mut live, mut first, mut interned) = (false, true, false);
+        let (mut reloc, mut interned) = (None, false);
         for record in input.relocations().iter() {
-            let function = object.symbol(record.symbol).is_function();
-            let fate = self.symbols.fate(id, record.symbol);
-            if function && fate == Fate::Lost && is_line_table {
+            if self.void.contains(self.symbols, id, object, source.target, record) {
                 continue;
             }
-            if function && self.is_dead(id, record) {
+            let first = reloc.is_none();
+            reloc = reloc.or_else(|| Some(self.reloc_section(input, section)));
+            if object.symbol(record.symbol).is_function() && self.is_dead(id, record) {
+                let fate = self.symbols.fate(id, record.symbol);
                 let counts = fate == Fate::Chosen
                     || (fate == Fate::Replaced && !has_relocations(object, record.symbol));
-                self.clear_dead(counts, record, (section, base));
-            } else {
-                live = true;
+                self.clear_dead(counts, record, (section, source.base));
+            } else if rela {
+                self.had_rela.insert(section, true);
             }
-            let counts = rela && !std::mem::take(&mut first);
-            if counts && record.addend == 0 && !interned {
+            if rela && !first && record.addend == 0 && !interned {
                 interned = true;
                 let tail = input.name.strip_prefix(b".rela").unwrap_or(input.name);
                 let name = self.merged.draft.names.join(&[b".rel", tail]);
                 self.merged.draft.intern_section_name(name);
             }
         }
-        live
+        if let Some(reloc) = reloc {
+            self.merged.draft.relocs[reloc].sources.push(source);
+        }
     }
 
     /// What speaks of a dead function is cleared, if it speaks of the copy that counts: the last

@@ -1,0 +1,78 @@
+//! Relocation records that nvlink forgets because they speak of, or lie in, something that lost.
+//!
+//! In: [`Objects`], [`Symbols`]. Out: [`VoidRecords`], asked for every record. A void record is
+//! as good as absent: it brings no name and no section (docs/LINKING.md, weak definitions).
+
+use culd_cubin::elf::stt;
+use culd_cubin::{RelocEntry, SectionIndex};
+
+use crate::id::{Id, ObjectId};
+use crate::objects::{Object, Objects, Role};
+use crate::symbols::{Fate, Symbols};
+
+/// Byte ranges by section: (section, start, end).
+type Ranges = Vec<(SectionIndex, u64, u64)>;
+
+/// What is needed to tell void records.
+pub(crate) struct VoidRecords {
+    /// By object: initialised weak variables that lost to weak ones.
+    lost: Vec<Ranges>,
+}
+
+impl VoidRecords {
+    pub(crate) fn find(objects: &Objects<'_>, symbols: &Symbols) -> Self {
+        let lost = objects.iter().map(|(id, object)| lost_ranges(symbols, id, object)).collect();
+        VoidRecords { lost }
+    }
+
+    /// True when `record`, which patches section `target` of `object`, is void.
+    pub(crate) fn contains(
+        &self,
+        symbols: &Symbols,
+        id: ObjectId,
+        object: &Object<'_>,
+        target: SectionIndex,
+        record: RelocEntry,
+    ) -> bool {
+        if is_inside(&self.lost[id.index()], target, record.offset) {
+            return true;
+        }
+        let lost = object.symbol(record.symbol).is_function()
+            && symbols.fate(id, record.symbol) == Fate::Lost;
+        // Tables of addresses forget copies that lost; other debug sections and variables in
+        // global memory keep the record, for the copy that counts. That constants forget it too
+        // is a defect of nvlink, kept for identity (docs/DIFFERENCES.md,
+        // constant-table-of-losers).
+        lost && match object.role(target) {
+            Role::Debug => is_line_table(object.section(target).name),
+            Role::Constant(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// True for debug sections that are tables of code addresses.
+pub(crate) fn is_line_table(name: &[u8]) -> bool {
+    matches!(name, b".debug_frame" | b".debug_line" | b".nv_debug_line_sass")
+}
+
+fn lost_ranges(symbols: &Symbols, id: ObjectId, object: &Object<'_>) -> Ranges {
+    let lost = object.cubin.symbol_indices().filter_map(|(index, symbol)| {
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        let lost = variable && symbols.lost_to_weak(id, index);
+        let section = symbol.defined_in().filter(|_| lost)?;
+        let initialised = object.role(section) == Role::GlobalInit;
+        initialised.then(|| (section, symbol.value, symbol.value + symbol.size))
+    });
+    let mut ranges: Ranges = lost.collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+fn is_inside(ranges: &Ranges, section: SectionIndex, offset: u64) -> bool {
+    let end = ranges.partition_point(|&(s, start, _)| (s, start) <= (section, offset));
+    // Variables do not overlap, so the last range that starts before the place decides.
+    ranges[..end]
+        .last()
+        .is_some_and(|&(s, start, end)| s == section && start <= offset && offset < end)
+}
