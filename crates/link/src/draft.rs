@@ -176,6 +176,9 @@ pub(crate) struct Clear {
     pub(crate) section: SectionId,
     pub(crate) offset: u64,
     pub(crate) kind: u32,
+    /// The file and the function of the record.
+    pub(crate) object: ObjectId,
+    pub(crate) function: SymbolId,
 }
 
 /// Everything the output consists of, in order of creation.

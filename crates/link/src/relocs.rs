@@ -15,7 +15,7 @@ use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
-use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
+use crate::id::{Id, IdVec, NodeId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::merge::{Merged, Placed, Target};
 use crate::objects::{Object, Objects, is_unified_table};
 use crate::shared::SharedLayout;
@@ -141,6 +141,10 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
     for clear in &draft.clears {
         let Some(row) = culd_reloc::cuda(clear.kind) else { continue };
+        let void = merged.void_debug.get(&clear.function).is_some_and(|&by| clear.object < by);
+        if void || row.observed != Observed::Clears {
+            continue;
+        }
         let end = clear.offset.saturating_add(row.span_bytes() as u64);
         if end <= draft.sections[clear.section].size {
             let (offset, value, write) = (clear.offset, Value::default(), Write::Clear);
@@ -159,6 +163,7 @@ impl<'d> Resolver<'_, 'd> {
             function: function.and_then(|program| self.graph.node(program)),
             target: reloc.target,
             is_line_table: is_line_table(self.name(reloc.target)),
+            is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
         };
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
@@ -234,6 +239,9 @@ impl<'d> Resolver<'_, 'd> {
                 return Outcome::Dropped;
             }
         }
+        if self.is_forgotten(query, symbol, program) {
+            return Outcome::Dropped;
+        }
         match self.merged.targets[program] {
             Target::None => Outcome::Dropped,
             Target::Internal { placed, value } => match placed {
@@ -254,6 +262,16 @@ impl<'d> Resolver<'_, 'd> {
         query.place.is_line_table
             && query.write == Write::Set
             && replaced_by.is_some_and(|&by| query.source.object < by)
+    }
+
+    /// The same defect as in [`VoidRecords::contains`]: constants forget variables that are
+    /// replaced by a later file.
+    fn is_forgotten(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, program: SymbolId) -> bool {
+        let info = &self.symbols.all[program];
+        query.place.is_constant
+            && !symbol.is_function()
+            && info.replaced
+            && info.definition.is_some_and(|site| query.source.object < site.object)
     }
 
     /// A section symbol: the part that this file's section became.
@@ -353,6 +371,7 @@ struct PlaceContext {
     function: Option<NodeId>,
     /// The section is a table of code addresses, whose records about lost copies are void.
     is_line_table: bool,
+    is_constant: bool,
 }
 
 /// One record on its way.

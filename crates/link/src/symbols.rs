@@ -65,6 +65,10 @@ pub(crate) struct SymbolInfo {
     pub(crate) first: Site,
     /// The definition that counts; `None` for undefined and common symbols.
     pub(crate) definition: Option<Site>,
+    /// The file of the first definition.
+    first_definition: Option<ObjectId>,
+    /// A definition was accepted and then replaced.
+    pub(crate) replaced: bool,
 }
 
 /// All symbols of the program.
@@ -157,7 +161,13 @@ impl<'o, 'd> Resolver<'o, 'd> {
     fn intern(&mut self, site: Site, symbol: &Symbol<'d>, names: &mut Names<'d>) -> SymbolId {
         let name = names.intern(symbol.name);
         let local = symbol.binding() == stb::LOCAL;
-        let new = SymbolInfo { name, first: site, definition: None };
+        let new = SymbolInfo {
+            name,
+            first: site,
+            definition: None,
+            first_definition: None,
+            replaced: false,
+        };
         if local {
             return self.symbols.all.push(new);
         }
@@ -187,7 +197,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
         }
         let current = self.symbols.all[id].definition;
         if let Some(current) = current {
-            if !self.replaces(current, site) {
+            if !self.replaces(id, current, site) {
                 let winner = self.objects[current.object].symbol(current.index);
                 if winner.binding() == stb::WEAK {
                     self.symbols.weak_losers.insert(site);
@@ -196,8 +206,11 @@ impl<'o, 'd> Resolver<'o, 'd> {
             }
             let at = self.symbols.starts[current.object] + current.index.0 as usize;
             self.symbols.fates[at] = Fate::Replaced;
+            self.symbols.all[id].replaced = true;
         }
-        self.symbols.all[id].definition = Some(site);
+        let info = &mut self.symbols.all[id];
+        info.definition = Some(site);
+        info.first_definition.get_or_insert(site.object);
         Fate::Chosen
     }
 
@@ -218,7 +231,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
         }
     }
 
-    fn replaces(&self, current: Site, new: Site) -> bool {
+    fn replaces(&self, id: SymbolId, current: Site, new: Site) -> bool {
         let symbol = |site: Site| self.objects[site.object].symbol(site.index);
         let (old, candidate) = (symbol(current), symbol(new));
         if old.binding() != stb::WEAK {
@@ -227,13 +240,15 @@ impl<'o, 'd> Resolver<'o, 'd> {
         if candidate.binding() == stb::GLOBAL {
             return true;
         }
-        // Fewer registers win, then the later virtual architecture (cases weak/fewest-registers,
-        // weak/latest-target).
-        let rank = |site: Site| {
-            let made_for = self.objects[site.object].cuinfo.virtual_sm;
-            (self.registers(site), std::cmp::Reverse(made_for))
-        };
-        candidate.is_function() && rank(new) < rank(current)
+        if !candidate.is_function() {
+            return false;
+        }
+        // Fewer registers win, then a later virtual architecture than that of the file which
+        // defined the function first (cases weak/fewest-registers, weak/latest-target).
+        let (old, new_count) = (self.registers(current), self.registers(new));
+        let made_for = |object: ObjectId| self.objects[object].cuinfo.virtual_sm;
+        let first = self.symbols.all[id].first_definition.unwrap_or(current.object);
+        new_count < old || (new_count == old && made_for(new.object) > made_for(first))
     }
 
     /// Register count of a function: `sh_info` of its code on sm_75..89, REGCOUNT on sm_90.

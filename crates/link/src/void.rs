@@ -37,14 +37,18 @@ impl VoidRecords {
         if is_inside(&self.lost[id.index()], target, record.offset) {
             return true;
         }
-        let lost = object.symbol(record.symbol).is_function()
-            && symbols.fate(id, record.symbol) == Fate::Lost;
-        // Tables of addresses forget copies that lost; other debug sections and variables in
-        // global memory keep the record, for the copy that counts. That constants forget it too
-        // is a defect of nvlink, kept for identity (docs/DIFFERENCES.md,
-        // constant-table-of-losers).
-        lost && match object.role(target) {
-            Role::Debug => is_line_table(object.section(target).name),
+        if symbols.fate(id, record.symbol) != Fate::Lost {
+            return false;
+        }
+        // Tables of addresses forget copies of functions that lost; other debug sections and
+        // variables in global memory keep the record, for the definition that counts. That
+        // constants forget it too is a defect of nvlink, kept for identity (docs/DIFFERENCES.md,
+        // constant-tables-forget).
+        match object.role(target) {
+            Role::Debug => {
+                let function = object.symbol(record.symbol).is_function();
+                function && is_line_table(object.section(target).name)
+            }
             Role::Constant(_) => true,
             _ => false,
         }

@@ -129,7 +129,7 @@ impl<'d> Merge<'_, 'd> {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
         }
-        if self.had_rela.insert(section, false) == Some(true)
+        if self.had_rela.contains(&section)
             && let Some(program) = self.symbols.of(site.object, site.index)
         {
             self.merged.void_debug.insert(program, site.object);

@@ -210,14 +210,16 @@ struct Merge<'a, 'd> {
     strong_seen: IdVec<SymbolId, bool>,
     /// Names that have been seen as tentative definitions.
     common_seen: HashSet<SymbolId>,
+    /// Sections of literals whose only owners lost, by code and bank number.
+    loser_banks: HashMap<(SectionId, u8), SectionId>,
     /// The bank of a function, by its number.
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// The node whose code a section is.
     node_of_text: HashMap<SectionId, NodeId>,
     /// Attribute lists read so far.
     infos_read: u32,
-    /// The present copy of this code had RELA records.
-    had_rela: HashMap<SectionId, bool>,
+    /// Code sections of which some copy had RELA records.
+    had_rela: HashSet<SectionId>,
 }
 
 /// Merges all files.
@@ -257,10 +259,11 @@ pub(crate) fn merge<'d>(
         reloc_ids: HashMap::new(),
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
+        loser_banks: HashMap::new(),
         bank_of: HashMap::new(),
         node_of_text: HashMap::new(),
         infos_read: 0,
-        had_rela: HashMap::new(),
+        had_rela: HashSet::new(),
     };
     for (id, object) in objects.iter() {
         merge.file(id, object);

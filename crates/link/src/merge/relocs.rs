@@ -5,11 +5,10 @@
 
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section, SymbolIndex};
-use culd_reloc::Observed;
 
 use super::{Merge, Placed};
 use crate::draft::{Clear, Kind, RelocSection, RelocSource};
-use crate::id::{ObjectId, RelocId, SectionId};
+use crate::id::{ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
 use crate::symbols::Fate;
 
@@ -39,8 +38,9 @@ impl<'d> Merge<'_, 'd> {
         reloc
     }
 
-    /// Walks the records: clears what speaks of dead functions, and interns the REL name that
-    /// nvlink interns for a RELA record without addend that is not the section's first (cases
+    /// Walks the records: what speaks of a dead function is cleared, if it speaks of the copy that
+    /// counts or of a replaced one without relocations (cases weak/dead-copies). Interns the REL
+    /// name that nvlink interns for a RELA record without addend that is not the section's first (cases
     /// headers-and-order/*, deadcode/functions). Void records do not count.
     fn read(
         &mut self,
@@ -58,13 +58,21 @@ impl<'d> Merge<'_, 'd> {
             }
             let first = reloc.is_none();
             reloc = reloc.or_else(|| Some(self.reloc_section(input, section)));
-            if object.symbol(record.symbol).is_function() && self.is_dead(id, record) {
-                let fate = self.symbols.fate(id, record.symbol);
-                let counts = fate == Fate::Chosen
-                    || (fate == Fate::Replaced && !has_relocations(object, record.symbol));
-                self.clear_dead(counts, record, (section, source.base));
-            } else if rela {
-                self.had_rela.insert(section, true);
+            match self.dead_function(object, id, record) {
+                Some(function) => {
+                    let fate = self.symbols.fate(id, record.symbol);
+                    let counts = fate == Fate::Chosen
+                        || (fate == Fate::Replaced && !has_relocations(object, record.symbol));
+                    if counts {
+                        let (offset, kind) = (source.base + record.offset, record.kind);
+                        let clear = Clear { section, offset, kind, object: id, function };
+                        self.merged.draft.clears.push(clear);
+                    }
+                }
+                None if rela => {
+                    self.had_rela.insert(section);
+                }
+                None => {}
             }
             if rela && !first && record.addend == 0 && !interned {
                 interned = true;
@@ -78,22 +86,18 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// What speaks of a dead function is cleared, if it speaks of the copy that counts: the last
-    /// accepted one, or one that was replaced but had no relocations (case weak/dead-copies).
-    fn clear_dead(&mut self, counts: bool, record: RelocEntry, (section, base): (SectionId, u64)) {
-        let kind = record.kind;
-        let clears = culd_reloc::cuda(kind).is_some_and(|row| row.observed == Observed::Clears);
-        if clears && counts {
-            let offset = base + record.offset;
-            self.merged.draft.clears.push(Clear { section, offset, kind });
+    /// The function that `record` speaks of, if that is dead.
+    fn dead_function(
+        &self,
+        object: &Object<'d>,
+        id: ObjectId,
+        record: RelocEntry,
+    ) -> Option<SymbolId> {
+        if !object.symbol(record.symbol).is_function() {
+            return None;
         }
-    }
-
-    fn is_dead(&self, id: ObjectId, record: RelocEntry) -> bool {
-        match self.symbols.of(id, record.symbol) {
-            Some(program) => self.graph.node(program).is_none(),
-            None => true,
-        }
+        let function = self.symbols.of(id, record.symbol)?;
+        self.graph.node(function).is_none().then_some(function)
     }
 }
 

@@ -136,8 +136,11 @@ impl<'d> Merge<'_, 'd> {
         output.owner = code;
         output.align = output.align.max(input.align);
         output.append(input.data, input.size, input.align);
-        if let Some(code) = code.filter(|_| entry) {
+        let Some(code) = code else { return };
+        if entry {
             self.merged.entry_banks.insert((code, number), section);
+        } else {
+            self.loser_banks.insert((code, number), section);
         }
     }
 
@@ -152,7 +155,8 @@ impl<'d> Merge<'_, 'd> {
                 bank.emptied = true;
                 bank.lost_at = None;
             }
-            if let Some(&section) = self.merged.entry_banks.get(&(code, number)) {
+            let entry_bank = self.merged.entry_banks.get(&(code, number));
+            if let Some(&section) = entry_bank.or(self.loser_banks.get(&(code, number))) {
                 let output = &mut self.merged.draft.sections[section];
                 output.parts.clear();
                 output.size = 0;
