@@ -128,8 +128,12 @@ fn every_damage_is_told_in_one_line_with_its_place() {
     let mut wrong = Vec::new();
     for (name, damage, place) in DAMAGES {
         match refused(&damaged(*damage)) {
-            Ok(line) if !line.contains("'a.cubin'") => wrong.push(format!("{name}: no file: {line}")),
-            Ok(line) if !line.contains(place) => wrong.push(format!("{name}: {line}\n    not {place}")),
+            Ok(line) if !line.contains("'a.cubin'") => {
+                wrong.push(format!("{name}: no file: {line}"))
+            }
+            Ok(line) if !line.contains(place) => {
+                wrong.push(format!("{name}: {line}\n    not {place}"))
+            }
             Ok(line) if line.contains('\n') => wrong.push(format!("{name}: several lines: {line}")),
             Ok(_) => {}
             Err(what) => wrong.push(format!("{name}: {what}")),

@@ -110,7 +110,11 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     match (&actual, &alone.image) {
         (Some(command), Some(library)) => {
             let what = compare::cubins(command, library);
-            ensure!(what.is_none(), "the library against the command: {}", what.unwrap_or_default());
+            ensure!(
+                what.is_none(),
+                "the library against the command: {}",
+                what.unwrap_or_default()
+            );
         }
         // Only options of the driver, such as -Werror, may withhold an output that exists.
         (Some(_), None) => bail!("the command links, the library does not"),

@@ -3,6 +3,7 @@
 //! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same names and options.
 
 pub mod elf;
+pub mod tidy;
 
 use anyhow::{Context, Result, bail};
 use culd_cubin::note::ToolRecord;
@@ -76,8 +77,7 @@ pub fn link(
     threads: usize,
 ) -> Result<Outcome> {
     let session = Session::with_threads(threads)?;
-    let inputs: Vec<Input<'_>> =
-        inputs.iter().map(|(name, bytes)| Input { name, bytes }).collect();
+    let inputs: Vec<Input<'_>> = inputs.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     Ok(culd_link::link(&session, &inputs, options))
 }
 

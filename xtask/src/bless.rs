@@ -7,8 +7,6 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_inspect::{text, view::View};
-use culd_testkit::asm;
 use culd_testkit::case::{self, Case, EXPECTED, Expect};
 use culd_testkit::oracle::Oracle;
 use culd_testkit::oracle::cache::Cache;
@@ -125,11 +123,7 @@ fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(Expect, Option<Vec<u8>>
 
 /// Writes the text form of `bytes` to `path` unless that is what is there.
 fn record(plan: &Plan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> Result<()> {
-    let view = View::parse(bytes).with_context(|| path.display().to_string())?;
-    let text = text::dump(&view, &text::Options::default());
-    if asm::assemble(&text)? != bytes {
-        bail!("{}: the text form does not give the same bytes again", path.display());
-    }
+    let text = case::text(bytes).with_context(|| path.display().to_string())?;
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());
     }

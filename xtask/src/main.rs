@@ -5,10 +5,12 @@
 mod args;
 mod bench;
 mod bless;
+mod ci;
 mod corpus;
 mod measure;
 mod oracle;
 mod scale;
+mod tidy;
 mod workspace;
 
 use args::Args;
@@ -22,6 +24,8 @@ const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
+    ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
+    ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
     ("measure", measure::run, "(used by bench) run a command, print wall ns, CPU us, peak KiB"),

@@ -6,6 +6,7 @@
 
 use crate::asm;
 use anyhow::{Context, Result, bail};
+use culd_inspect::{text, view::View};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -184,6 +185,18 @@ impl Case {
 pub fn assemble(path: &Path) -> Result<Vec<u8>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     asm::assemble(&text).with_context(|| path.display().to_string())
+}
+
+/// The text form of a cubin.
+///
+/// # Errors
+/// When it is malformed, or when its text would not give the same bytes again.
+pub fn text(bytes: &[u8]) -> Result<String> {
+    let text = text::dump(&View::parse(bytes)?, &text::Options::default());
+    if asm::assemble(&text)? != bytes {
+        bail!("the text form does not give the same bytes again");
+    }
+    Ok(text)
 }
 
 /// Lines on standard error without the name of the program that each starts with.

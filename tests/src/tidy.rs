@@ -1,0 +1,261 @@
+//! Rules about the source tree that no compiler checks.
+//!
+//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the project are looked at,
+//! not what tools left in `target` or hidden folders.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest source file, in lines.
+const MAX_LINES: usize = 800;
+/// What the library and the format must not touch: the world outside their arguments.
+const WORLD: &[&str] =
+    &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
+/// Starts of paths that exist on one machine only.
+const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
+/// The one file that may hold unsafe code: it maps inputs.
+const UNSAFE_FILE: &str = "crates/driver/src/files.rs";
+
+/// A text file of the project.
+#[derive(Debug)]
+pub struct File {
+    /// Path from the root of the source tree.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// One rule: what it is about, and what breaks it.
+pub type Rule = (&'static str, fn(&[File]) -> Vec<String>);
+
+/// All rules.
+pub const RULES: &[Rule] = &[
+    ("source files are not too long", lengths),
+    ("source files start with what comes in and out", heads),
+    ("the linker does not touch the world", world),
+    ("unsafe code has one address", unsafe_code),
+    ("crates depend on each other as ARCHITECTURE.md says", dependencies),
+    ("every dependency has a reason", reasons),
+    ("no paths of one machine", machine_paths),
+    ("recorded cases hold nothing else", stray_cases),
+];
+
+/// The files of the source tree.
+///
+/// # Errors
+/// When a folder or file cannot be read.
+pub fn files(root: &Path) -> Result<Vec<File>> {
+    let mut paths = Vec::new();
+    walk(root, root, &mut paths)?;
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        let bytes = fs::read(root.join(&path)).with_context(|| path.display().to_string())?;
+        // What is no text is a cubin of the quickstart or of inspect's tests.
+        if let Ok(text) = String::from_utf8(bytes) {
+            files.push(File { path: path.display().to_string(), text });
+        }
+    }
+    Ok(files)
+}
+
+fn walk(root: &Path, dir: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let skipped = name == "target" || (name.starts_with('.') && name != ".ci");
+        if path.is_dir() && !skipped {
+            walk(root, &path, paths)?;
+        } else if path.is_file() && !skipped {
+            paths.push(path.strip_prefix(root)?.to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn sources(files: &[File]) -> impl Iterator<Item = &File> {
+    files.iter().filter(|file| file.path.ends_with(".rs"))
+}
+
+/// Lines of code with their numbers, without lines that are comments.
+fn code(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let lines = file.text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+fn lengths(files: &[File]) -> Vec<String> {
+    let lines = |file: &File| file.text.lines().count();
+    let long = sources(files).filter(|file| lines(file) > MAX_LINES);
+    long.map(|file| format!("{}: {} lines", file.path, lines(file))).collect()
+}
+
+fn heads(files: &[File]) -> Vec<String> {
+    let bare = sources(files).filter(|file| !file.text.starts_with("//!"));
+    bare.map(|file| format!("{}: starts without //!", file.path)).collect()
+}
+
+fn world(files: &[File]) -> Vec<String> {
+    let pure = ["crates/link/src/", "crates/cubin/src/", "crates/reloc/src/"];
+    let mut found = Vec::new();
+    for file in sources(files).filter(|file| pure.iter().any(|dir| file.path.starts_with(dir))) {
+        // Tests may read files.
+        let end = file.text.find("#[cfg(test)]").unwrap_or(file.text.len());
+        let lines = file.text[..end].lines().count();
+        for (number, line) in code(file).take_while(|(number, _)| *number <= lines) {
+            if WORLD.iter().any(|word| line.contains(word)) {
+                found.push(format!("{}:{number}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn unsafe_code(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in sources(files).filter(|file| file.path != UNSAFE_FILE) {
+        let starts = |word: &str| ["{", "fn", "impl", "trait", "extern", "("].contains(&word);
+        for (number, line) in code(file) {
+            let mut words = line.split_whitespace();
+            if words.any(|word| word == "unsafe") && words.next().is_none_or(starts) {
+                found.push(format!("{}:{number}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+/// The table of crates in ARCHITECTURE.md against `[dependencies]` of their manifests.
+fn dependencies(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    let page = files.iter().find(|file| file.path == "ARCHITECTURE.md");
+    let text = page.map_or("", |page| page.text.as_str());
+    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let folder = file.path.trim_end_matches("/Cargo.toml");
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{folder}` |")));
+        let Some(allowed) = row.and_then(|row| row.split('|').nth(3)) else {
+            found.push(format!("ARCHITECTURE.md: no row for {folder}"));
+            continue;
+        };
+        let allowed: Vec<&str> = allowed.split(',').map(str::trim).collect();
+        for name in own_dependencies(&file.text) {
+            if !allowed.contains(&name.as_str()) {
+                found.push(format!("{}: depends on {name}", file.path));
+            }
+        }
+    }
+    found
+}
+
+/// Crates of this project under `[dependencies]`.
+fn own_dependencies(manifest: &str) -> Vec<String> {
+    let manifest: toml::Table = match toml::from_str(manifest) {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![format!("(unreadable: {error})")],
+    };
+    let table = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let names = table.into_iter().flat_map(|table| table.keys());
+    names.filter_map(|name| name.strip_prefix("culd-")).map(str::to_owned).collect()
+}
+
+fn reasons(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| &file.text);
+    let (Some(manifest), Some(page)) = (text("Cargo.toml"), text("ARCHITECTURE.md")) else {
+        return vec!["no Cargo.toml or no ARCHITECTURE.md".to_owned()];
+    };
+    let reasons = page.split("## Dependencies").nth(1).unwrap_or_default();
+    let listed = |name: &&str| {
+        let mut rows = reasons.lines().filter_map(|line| line.split('|').nth(1));
+        rows.any(|row| row.split(',').any(|listed| listed.trim() == *name))
+    };
+    let manifest: toml::Table = toml::from_str(manifest).unwrap_or_default();
+    let table = manifest.get("workspace").and_then(|table| table.get("dependencies"));
+    let names = table.and_then(toml::Value::as_table).into_iter().flat_map(|table| table.keys());
+    let others = names.map(String::as_str).filter(|name| !name.starts_with("culd-"));
+    let missing = others.filter(|name| !listed(name));
+    missing.map(|name| format!("ARCHITECTURE.md: no reason for {name}")).collect()
+}
+
+fn machine_paths(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        for (number, line) in file.text.lines().enumerate() {
+            // Not inside a longer path, as in `a/tmp/b`.
+            let hit = MACHINE.iter().any(|start| {
+                let path = format!("/{start}/");
+                line.match_indices(&path).any(|(at, _)| {
+                    !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._}-".contains(c))
+                })
+            });
+            if hit {
+                found.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn stray_cases(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let Some(path) = file.path.strip_prefix("testdata/cases/") else { continue };
+        let Some((dir, name)) = path.rsplit_once('/') else { continue };
+        let Ok(case) = culd_testkit::case::named(dir) else {
+            found.push(format!("{}: no case.toml beside it", file.path));
+            continue;
+        };
+        let stem = name.split('.').next().unwrap_or_default();
+        let is_input = case.recipe.inputs.iter().any(|input| input == stem);
+        if !is_input && name != "case.toml" && name != culd_testkit::case::EXPECTED {
+            found.push(format!("{}: no input of the case", file.path));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(rule: &str, path: &str, text: &str) -> bool {
+        let (_, check) = RULES.iter().find(|(name, _)| *name == rule).expect(rule);
+        !check(&[File { path: path.to_owned(), text: text.to_owned() }]).is_empty()
+    }
+
+    #[test]
+    fn every_rule_can_be_broken() {
+        let long = "//!\n".repeat(MAX_LINES + 1);
+        assert!(broken("source files are not too long", "a.rs", &long));
+        assert!(broken("source files start with what comes in and out", "a.rs", "use x;"));
+        let world = "the linker does not touch the world";
+        assert!(broken(world, "crates/link/src/a.rs", "let x = std::env::var(\"X\");"));
+        assert!(!broken(world, "crates/link/src/a.rs", "// no std::env here"));
+        assert!(!broken(world, "crates/driver/src/a.rs", "std::env::var(\"X\")"));
+        let one = "unsafe code has one address";
+        let block = ["let x = un", "safe { y };"].concat();
+        assert!(broken(one, "crates/link/src/a.rs", &block));
+        assert!(!broken(one, UNSAFE_FILE, &block));
+        let manifest = "[dependencies]\nculd-testkit.workspace = true";
+        let crates = "crates depend on each other as ARCHITECTURE.md says";
+        assert!(broken(crates, "crates/link/Cargo.toml", manifest));
+        assert_eq!(own_dependencies(manifest), ["testkit"]);
+        let path = ["/", "home/someone"].concat();
+        assert!(broken("no paths of one machine", "a.md", &path));
+        assert!(!broken("no paths of one machine", "a.md", &format!("a{path}")));
+        assert!(broken("recorded cases hold nothing else", "testdata/cases/x/y/a.txt", ""));
+    }
+
+    #[test]
+    fn dependencies_and_reasons_are_compared() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let manifest = "[workspace.dependencies]\nserde = \"1\"\nculd-x.path = \"x\"";
+        let page = "| `crates/link` | it | cubin, reloc |\n## Dependencies\n| toml | x |";
+        let files = [
+            file("Cargo.toml", manifest),
+            file("ARCHITECTURE.md", page),
+            file("crates/link/Cargo.toml", "[dependencies]\nculd-cubin.workspace = true"),
+        ];
+        assert_eq!(reasons(&files), ["ARCHITECTURE.md: no reason for serde"]);
+        assert!(dependencies(&files).is_empty());
+    }
+}
