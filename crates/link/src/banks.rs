@@ -27,7 +27,7 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         };
         let end = existing().map(|section| section.size).max().unwrap_or(0);
         let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
-        let offset = end.next_multiple_of(bank.align);
+        let offset = end.next_multiple_of(align);
         merged.banks[id].offset = offset;
         // nvlink's value of symbol 0 tells where the literals of a losing copy are.
         if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {

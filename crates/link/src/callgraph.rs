@@ -10,7 +10,7 @@
 use culd_cubin::SymbolIndex;
 use culd_cubin::callgraph::Edge;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
@@ -225,7 +225,7 @@ impl<'d> Reader<'_, 'd> {
     ) {
         // Addresses that a copy which lost takes; they count if something else that counts in this
         // file names the function (cases indirect/*).
-        let mut lost: HashMap<SymbolId, NameId> = HashMap::new();
+        let mut lost: HashSet<SymbolId> = HashSet::new();
         for edge in &self.object.edges {
             match *edge {
                 Edge::Call { caller, callee } => {
@@ -237,10 +237,7 @@ impl<'d> Reader<'_, 'd> {
                     if let (Some(from), Some(to)) = (self.counted(function), self.id(known)) {
                         records.references.push((from, to));
                         let id = SymbolId::from_index(to as usize);
-                        if let Some(&name) = lost.get(&id) {
-                            let prototype = Some(name);
-                            signatures[id] = Signature { prototype, address_taken: true };
-                        }
+                        signatures[id].address_taken |= lost.contains(&id);
                     }
                 }
                 Edge::IndirectCall { function, prototype } => {
@@ -253,7 +250,7 @@ impl<'d> Reader<'_, 'd> {
                     let name = names.intern(self.object.prototype(prototype));
                     let Some(id) = self.symbols.of(self.id, function) else { continue };
                     if self.symbols.fate(self.id, function) == Fate::Lost {
-                        lost.insert(id, name);
+                        lost.insert(id);
                     } else {
                         signatures[id] = Signature { prototype: Some(name), address_taken: true };
                     }

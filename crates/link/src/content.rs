@@ -90,9 +90,7 @@ impl Maker<'_, '_> {
                 match list {
                     -1 => self.graph.calls(node).for_each(|to| pair(function, self.function(to))),
                     -2 if self.graph.is_address_taken(node) => {
-                        if let Some(prototype) = self.graph.prototype(node) {
-                            pair(function, string(prototype));
-                        }
+                        pair(function, self.graph.prototype(node).map_or(0, string));
                     }
                     -3 => self.graph.indirect(node).for_each(|name| pair(function, string(name))),
                     -4 => {
