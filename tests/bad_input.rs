@@ -61,15 +61,16 @@ const DAMAGES: &[Damage] = &[
     ("variable of huge size", |e| { e.symbol("counter", ST_SIZE, u64::MAX); }, "section '.nv.global.init', offset 0x0: symbol"),
     ("function outside its section", |e| { e.symbol("first", ST_SIZE, 0x1_0000); }, "section '.text.first', offset 0x0: symbol"),
     ("function in data", |e| { let data = e.section_index(".nv.global.init") as u64; e.symbol("first", ST_SHNDX, data); }, "section '.nv.global.init', offset 0x0: symbol"),
-    ("shared variable with a huge alignment", |e| { e.symbol("pool", ST_VALUE, 24); }, "section '.nv_debug.shared'"),
+    ("shared variable with a huge alignment", |e| { e.symbol("pool", ST_VALUE, 1 << 40); }, "section '.nv_debug.shared'"),
+    ("shared variable with an odd alignment", |e| { e.symbol("pool", ST_VALUE, 24); }, "section '.nv_debug.shared'"),
     ("strings do not end", |e| { let end = e.content(".strtab").end; e.bytes[end - 2..end].fill(b'x'); }, "is not a terminated string"),
 
     // Relocations.
     ("relocation of no symbol", |e| { e.inside(".rela.text.first", (12, 4), 0x7fff); }, "section '.rela.text.first', offset 0x0: relocation names symbol 32767, which does not exist"),
     ("relocation past the end", |e| { e.inside(".rela.text.first", (0, 8), 0x280); }, "section '.rela.text.first', offset 0x0: relocation at 0x280 is past the end of its section"),
-    ("relocation across the end", |e| { e.inside(".rela.text.first", (0, 8), 0x27c); }, "section '.text.first', offset 0x27c"),
+    ("relocation across the end", |e| { e.inside(".rela.text.first", (0, 8), 0x27c); }, "section '.rela.text.first', offset 0x0: R_CUDA_ABS32_HI_32 at 0x27c runs past the end of section '.text.first' (0x280)"),
     ("relocation far past the end", |e| { e.inside(".rela.text.first", (24, 8), u64::MAX); }, "section '.rela.text.first', offset 0x18: relocation at 0xffffffffffffffff is past the end of its section"),
-    ("relocation of an unknown type", |e| { e.inside(".rela.text.first", (8, 4), 0xfff); }, "section '.text.first', offset 0x130: "),
+    ("relocation of an unknown type", |e| { e.inside(".rela.text.first", (8, 4), 0xfff); }, "section '.rela.text.first', offset 0x0: relocation type 0xfff is unknown"),
 
     // Attributes.
     ("attribute cut short", |e| { let at = e.content(".nv.info").len() as u64; e.section(".nv.info", SH_SIZE, at - 4); }, "section '.nv.info', offset 0x3c: attribute 0x11 of 8 bytes runs past the section's end"),

@@ -2,12 +2,15 @@
 //!
 //! In: the inputs of the recorded cases, damaged by a seeded generator: fields of tables and records get values that
 //! are likely to hurt, any bytes change, files end early. Out: no report, or the seeds that fail. Guaranteed: the same
-//! seeds give the same damage. `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER`
-//! writes the damaged files of every seed to `FOLDER/<seed>` before they are linked.
+//! seeds give the same damage as long as there are the same cases.
+//!
+//! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes the damaged files of
+//! every seed to `FOLDER/<seed>` before they are linked.
 
 use culd_link::Severity;
 use culd_testkit::case::{self, Case};
 use culd_tests::{link, link_options};
+use nix::sys::resource::{Resource, setrlimit};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +25,9 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 /// No damage to files of a few kilobytes may make an output of this size.
 const MAX_IMAGE: usize = 512 << 20;
-const SEEDS: Range<u64> = 0..20_000;
+const SEEDS: Range<u64> = 0..50_000;
+/// Address space of the test, bytes: who asks for more dies, and the test with it.
+const MEMORY: u64 = 8 << 30;
 
 type Inputs = Vec<(String, Vec<u8>)>;
 
@@ -32,6 +37,7 @@ fn damaged_inputs_give_errors_and_nothing_worse() {
         let (first, end) = text.split_once("..").expect("CULD_MUTATIONS=A..B");
         first.parse().expect("a number")..end.parse().expect("a number")
     });
+    setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).expect("a limit");
     let cases = case::all().expect("the cases");
     let cases: Vec<(Case, Inputs)> = cases
         .into_iter()

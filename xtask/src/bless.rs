@@ -9,7 +9,6 @@ use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::case::{self, Case, EXPECTED, Expect};
 use culd_testkit::oracle::Oracle;
-use culd_testkit::oracle::cache::Cache;
 use culd_testkit::oracle::process::{self, Status};
 use std::fs;
 use std::path::Path;
@@ -22,12 +21,13 @@ usage: cargo xtask bless [options] [topic | topic/case]...
 
 Needs ptxas, nvcc and nvlink 13.0.88, which are installed from PyPI on first use.";
 
+/// nvcc takes seconds, much more on a busy machine.
+const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 const LINK_LIMIT: Duration = Duration::from_secs(60);
 
 struct Plan {
     check: bool,
     oracle: Oracle,
-    cache: Cache,
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -39,8 +39,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let selection = args.operands()?;
     let cases = select(case::all()?, &selection)?;
     let oracle = workspace::oracle().context("cases are recorded with the reference tools only")?;
-    let cache = Cache::new(workspace::target().join("oracle-cache"));
-    let plan = Plan { check, oracle, cache };
+    let plan = Plan { check, oracle };
     let mut stale = 0;
     for case in &cases {
         let changed = one(&plan, case).with_context(|| case.name.clone())?;
@@ -79,9 +78,7 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
         let recorded = case.dir.join(format!("{name}.txt"));
         let bytes = match case.source(stem) {
             Some(source) => {
-                let (arch, flags) = case.compilation(stem);
-                let cubin = plan.cache.compile(&plan.oracle, &source, arch, &flags)?;
-                let bytes = fs::read(cubin)?;
+                let bytes = compile(plan, case, stem, &source, work.path())?;
                 record(plan, &recorded, &bytes, &mut changed)?;
                 bytes
             }
@@ -108,6 +105,37 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
         }
     }
     Ok(changed)
+}
+
+/// Compiles one input in the folder `dir`. With debug information a cubin names its output file, which therefore is
+/// called as in the link.
+fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> Result<Vec<u8>> {
+    // Headers lie beside the source.
+    let folder = source.parent().unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            fs::copy(&path, dir.join(name))?;
+        }
+    }
+    let name = source.file_name().unwrap_or_default();
+    let mut command = if source.extension().is_some_and(|extension| extension == "cu") {
+        let mut command = plan.oracle.command("nvcc");
+        command.args(["-dc", "-cubin"]);
+        command
+    } else {
+        let mut command = plan.oracle.command("ptxas");
+        command.arg("-c");
+        command
+    };
+    let (arch, flags) = case.compilation(stem);
+    command.current_dir(dir).arg(format!("-arch={arch}")).args(flags).arg(name);
+    command.args(["-o", &format!("{stem}.cubin")]);
+    let run = process::run(&mut command, COMPILE_LIMIT)?;
+    if !run.status.success() {
+        bail!("{}: {}\n{}", source.display(), run.status, run.stderr_text());
+    }
+    Ok(fs::read(dir.join(format!("{stem}.cubin")))?)
 }
 
 /// Runs nvlink; a link that it does not end by itself cannot be recorded.
