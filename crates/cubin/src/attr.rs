@@ -57,7 +57,7 @@ attributes! {
     0x06 IMAGE_OFFSET Plain;
     0x07 IMAGE_SIZE Plain;
     0x08 TEXTURE_NORMALIZED Plain;
-    0x09 SAMPLER_INIT Plain;
+    0x09 SAMPLER_INIT Symbol;
     0x0a PARAM_CBANK Symbol;
     0x0b SMEM_PARAM_OFFSETS Plain;
     0x0c CBANK_PARAM_OFFSETS Plain;

@@ -18,6 +18,10 @@ use crate::read;
 /// and up to 4 KiB for data.
 pub const MAX_ALIGN: u64 = 1 << 20;
 
+/// The largest size of a section without bytes in the file, and of a tentative definition, that
+/// is accepted, in bytes.
+pub const MAX_SIZE: u64 = 1 << 40;
+
 /// Index of a section in one file's section header table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SectionIndex(pub u32);
@@ -407,6 +411,9 @@ fn section<'d>(
     let align = raw.sh_addralign.get(Le).max(1);
     if !align.is_power_of_two() || align > MAX_ALIGN {
         return Err(Malformed::section(name, 0, format!("alignment {align:#x} is not usable")));
+    }
+    if elf::is_nobits(sh_type) && size > MAX_SIZE {
+        return Err(Malformed::section(name, 0, format!("size {size:#x} is not usable")));
     }
     // Index 0 carries overflow counts of the file header, not a section.
     let bytes = if index == 0 || sh_type == sht::NULL || elf::is_nobits(sh_type) {

@@ -97,6 +97,8 @@ pub mod stt {
     pub const SECTION: u8 = 3;
     /// Legacy texture reference.
     pub const CUDA_TEXTURE: u8 = 10;
+    /// Legacy sampler reference.
+    pub const CUDA_SAMPLER: u8 = 11;
     /// Legacy surface reference.
     pub const CUDA_SURFACE: u8 = 12;
     /// A data object whose memory space is told by `st_other`.

@@ -22,7 +22,7 @@ pub mod raw;
 mod read;
 
 pub use crate::cubin::{
-    Cubin, Header, MAX_ALIGN, RelocEntry, Relocations, Section, SectionIndex, Symbol, SymbolIndex,
-    SymbolSection,
+    Cubin, Header, MAX_ALIGN, MAX_SIZE, RelocEntry, Relocations, Section, SectionIndex, Symbol,
+    SymbolIndex, SymbolSection,
 };
 pub use crate::error::Malformed;

@@ -63,8 +63,10 @@ pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".culd-").permissions(permissions(&real));
-    let mut temporary = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    temporary.write_all(bytes)?;
+    // tempfile's errors name the temporary file, which is nobody's business.
+    let plain = |error: io::Error| io::Error::from(error.kind());
+    let mut temporary = builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(plain)?;
+    temporary.write_all(bytes).map_err(plain)?;
     temporary.persist(&real).map_err(|error| error.error)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! One table row per option: names, what it takes, help, what it does. The grammar is nvlink's
-//! (docs/rules/command-line.md): `-arch=x`, `-arch x`, `--arch=x` and `--arch x` are the same;
+//! (testdata/cli): `-arch=x`, `-arch x`, `--arch=x` and `--arch x` are the same;
 //! values are not joined except for `-m64`; a repeated single-valued option warns and the last
 //! one counts.
 
@@ -93,8 +93,8 @@ pub enum UsageError {
     NoArgumentExpected(String),
     #[error("Value '{value}' is not defined for option '{option}'")]
     BadValue { value: String, option: &'static str },
-    #[error("'{value}': expected a number for option '{option}'")]
-    NumberExpected { value: String, option: &'static str },
+    #[error("'{0}': expected a number")]
+    NumberExpected(String),
     #[error("Unknown arch name '(null)'")]
     NoArch,
     #[error("Must specify output file with -o option")]
@@ -202,12 +202,12 @@ fn set_machine(options: &mut Options, value: &str) -> Result<(), UsageError> {
     match value.parse::<u32>() {
         Ok(64) => Ok(()),
         Ok(_) => Err(UsageError::BadValue { value: value.to_owned(), option: "machine" }),
-        Err(_) => Err(UsageError::NumberExpected { value: value.to_owned(), option: "machine" }),
+        Err(_) => Err(UsageError::NumberExpected(value.to_owned())),
     }
 }
 
 fn set_threads(options: &mut Options, value: &str) -> Result<(), UsageError> {
-    let bad = |_| UsageError::NumberExpected { value: value.to_owned(), option: "threads" };
+    let bad = |_| UsageError::NumberExpected(value.to_owned());
     options.threads = value.parse().map_err(bad)?;
     Ok(())
 }

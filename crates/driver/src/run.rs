@@ -2,7 +2,7 @@
 
 use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
-use culd_link::{Diagnostic, Input, LinkOptions, Message, Session, Severity, link};
+use culd_link::{Diagnostic, Input, LinkOptions, Session, Severity, link};
 use thiserror::Error;
 
 use crate::files::{self, Bytes};
@@ -55,10 +55,11 @@ enum FileError {
 }
 
 /// The lines of a run.
-#[derive(Default)]
 struct Lines {
     lines: Vec<Line>,
     suffix: String,
+    /// What a warning is.
+    warning: Severity,
 }
 
 impl Lines {
@@ -94,9 +95,10 @@ pub fn run(options: &Options) -> Outcome {
     let Some(output) = &options.output else { return UsageError::NoOutput.into() };
     let suffix =
         if options.report_arch { format!(" (target: {})", arch.name) } else { String::new() };
-    let mut lines = Lines { lines: Vec::new(), suffix };
+    let warning = if options.warnings_are_errors { Severity::Error } else { Severity::Warning };
+    let mut lines = Lines { lines: Vec::new(), suffix, warning };
     for name in options.redefined() {
-        lines.push(Severity::Warning, FileError::Redefined(name));
+        lines.push(lines.warning, FileError::Redefined(name));
     }
     let session = match Session::with_threads(options.threads) {
         Ok(session) => session,
@@ -110,7 +112,9 @@ pub fn run(options: &Options) -> Outcome {
     let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     let link_options = link_options(options, arch);
     let outcome = link(&session, &inputs, &link_options);
-    print_diagnostics(options, outcome.diagnostics, &mut lines);
+    for Diagnostic { severity, message } in outcome.diagnostics {
+        lines.push(severity, message);
+    }
     if let Some(report) = outcome.report.filter(|_| options.verbose) {
         report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));
     }
@@ -134,6 +138,8 @@ fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     };
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
+    link_options.warnings_are_errors = options.warnings_are_errors;
+    link_options.disable_infos = options.disable_infos;
     link_options
 }
 
@@ -143,7 +149,7 @@ fn read_inputs<'o>(options: &'o Options, lines: &mut Lines) -> Option<Vec<(&'o s
     for path in &options.inputs {
         match files::read(path) {
             Ok(bytes) if bytes.is_empty() => {
-                lines.push(Severity::Warning, FileError::Empty(path.clone()));
+                lines.push(lines.warning, FileError::Empty(path.clone()));
             }
             Ok(bytes) => files.push((path.as_str(), bytes)),
             Err(_) => {
@@ -153,17 +159,4 @@ fn read_inputs<'o>(options: &'o Options, lines: &mut Lines) -> Option<Vec<(&'o s
         }
     }
     Some(files)
-}
-
-/// Turns the linker's lines into printed ones, as the options about warnings ask.
-fn print_diagnostics(options: &Options, diagnostics: Vec<Diagnostic>, lines: &mut Lines) {
-    for Diagnostic { severity, message } in diagnostics {
-        let optional =
-            matches!(message, Message::StackSizeUnknown { .. } | Message::MissingIsaClass { .. });
-        if optional && options.disable_infos {
-            continue;
-        }
-        let error = severity == Severity::Warning && options.warnings_are_errors;
-        lines.push(if error { Severity::Error } else { severity }, message);
-    }
 }

@@ -3,10 +3,13 @@
 //! The state kept per name, the checks and the order of the lines are those of nvlink
 //! (docs/rules/diagnostics.md, section 1).
 
+use culd_cubin::attr::Record;
 use culd_cubin::callgraph::Edge;
+use culd_cubin::compat::code::ISA_CLASS;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
 
+use crate::LinkOptions;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
@@ -67,24 +70,37 @@ impl Clashes {
         objects: &Objects<'d>,
         id: ObjectId,
         names: &mut Names<'d>,
+        options: &LinkOptions,
         diags: &mut Diagnostics,
     ) -> Result<(), Failed> {
         self.known.resize(symbols.all.len(), None);
         let object = &objects[id];
         let lines = Vec::new();
         let mut check = Check { clashes: self, symbols, objects, names, object, id, lines };
-        check.run();
-        if check.lines.is_empty() {
-            return Ok(());
+        check.symbols();
+        let mut failed = check.tell(diags);
+        if options.target.has_compat && !options.disable_infos && lacks_isa_class(object) {
+            // nvlink says 90 for sm_90a too.
+            let file = object.name.to_owned();
+            failed |= diags.warning(Message::MissingIsaClass { file, sm: 90 });
         }
-        check.lines.into_iter().for_each(|line| diags.error(line));
-        Err(diags.fatal(Message::MergeFailed))
+        check.prototypes();
+        failed |= check.tell(diags);
+        if failed { Err(diags.fatal(Message::MergeFailed)) } else { Ok(()) }
     }
 }
 
 impl<'d> Check<'_, 'd> {
-    /// Functions, then variables, then banks no variable named, then prototypes.
-    fn run(&mut self) {
+    /// Tells the lines so far; returns whether there were any.
+    fn tell(&mut self, diags: &mut Diagnostics) -> bool {
+        let lines = std::mem::take(&mut self.lines);
+        let any = !lines.is_empty();
+        lines.into_iter().for_each(|line| diags.error(line));
+        any
+    }
+
+    /// Functions, then variables, then banks no variable named.
+    fn symbols(&mut self) {
         self.clashes.bank_clashes.clear();
         for (index, symbol) in self.object.cubin.symbol_indices() {
             if symbol.is_function() && symbol.binding() != stb::LOCAL {
@@ -103,7 +119,6 @@ impl<'d> Check<'_, 'd> {
             }
         }
         self.report_bank_clash(None);
-        self.prototypes();
     }
 
     fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
@@ -133,7 +148,8 @@ impl<'d> Check<'_, 'd> {
     }
 
     fn first_sight(&self, symbol: &Symbol<'d>) -> Known {
-        let named = !matches!(symbol.kind(), stt::CUDA_TEXTURE | stt::CUDA_SURFACE);
+        let nameless = [stt::CUDA_TEXTURE, stt::CUDA_SAMPLER, stt::CUDA_SURFACE];
+        let named = !nameless.contains(&symbol.kind());
         Known {
             standing: self.standing(symbol),
             initialised: self.initialised(symbol),
@@ -167,10 +183,12 @@ impl<'d> Check<'_, 'd> {
                 let (symbol, file, first) = place();
                 self.lines.push(Message::ManagedMismatch { symbol, file, first });
             }
-            let common = Standing::Common;
-            let own_rule = (standing == common && known.standing == common)
-                || (standing == common && known.initialised)
-                || (known.standing == common && initialised);
+            let own_rule = match (standing, known.standing) {
+                (Standing::Common, Standing::Common) => true,
+                (Standing::Common, _) => known.initialised,
+                (_, Standing::Common) => initialised,
+                _ => false,
+            };
             if !own_rule && symbol.size != 0 && known.size != 0 && symbol.size != known.size {
                 let (symbol, file, first) = place();
                 self.lines.push(Message::SizeMismatch { symbol, file, first });
@@ -297,4 +315,10 @@ impl<'d> Check<'_, 'd> {
         let id = self.symbols.of(self.id, index)?;
         self.clashes.known[id].as_mut().filter(|known| known.function)
     }
+}
+
+/// True for a file whose `.nv.compat` does not say which instruction set it needs.
+fn lacks_isa_class(object: &Object<'_>) -> bool {
+    let class = |records: &Vec<_>| records.iter().any(|r: &Record<'_>| r.code == ISA_CLASS);
+    object.compat.as_ref().is_some_and(|records| !class(records))
 }

@@ -6,6 +6,8 @@
 use culd_cubin::Malformed;
 use thiserror::Error;
 
+use crate::LinkOptions;
+
 /// How bad it is, and what the exit status becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -112,9 +114,11 @@ pub enum Message {
 }
 
 /// The lines of one link in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Diagnostics {
     lines: Vec<Diagnostic>,
+    /// What a warning is.
+    warning: Severity,
 }
 
 /// The link cannot go on; why is in the diagnostics.
@@ -122,8 +126,15 @@ pub(crate) struct Diagnostics {
 pub(crate) struct Failed;
 
 impl Diagnostics {
-    pub(crate) fn warning(&mut self, message: Message) {
-        self.lines.push(message.at(Severity::Warning));
+    pub(crate) fn new(options: &LinkOptions) -> Self {
+        let warning = if options.warnings_are_errors { Severity::Error } else { Severity::Warning };
+        Diagnostics { lines: Vec::new(), warning }
+    }
+
+    /// Records a warning; returns whether it counts as an error.
+    pub(crate) fn warning(&mut self, message: Message) -> bool {
+        self.lines.push(message.at(self.warning));
+        self.warning == Severity::Error
     }
 
     pub(crate) fn error(&mut self, message: Message) {

@@ -66,7 +66,7 @@ pub(crate) struct Program<'a, 'd> {
 impl Program<'_, '_> {
     /// Tells everything that is wrong.
     pub(crate) fn check(&self, diags: &mut Diagnostics) {
-        if !self.options.suppress_stack_size_warning {
+        if !self.options.suppress_stack_size_warning && !self.options.disable_infos {
             self.stack_sizes(diags);
         }
         self.limits(diags);

@@ -186,7 +186,7 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
     symbol.section.is_some_and(|id| {
         let section = &draft.sections[id];
         let optional = matches!(section.kind, Kind::Debug | Kind::Shared | Kind::PoolShared);
-        !section.dropped && !(optional && section.size == 0)
+        !(section.dropped || optional && section.size == 0)
     })
 }
 

@@ -77,7 +77,7 @@ pub struct Outcome {
 
 /// Links `inputs` in the order given.
 pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Outcome {
-    let mut diags = Diagnostics::default();
+    let mut diags = Diagnostics::new(options);
     let mut report = None;
     let image = run(session, inputs, options, &mut diags, &mut report).ok();
     Outcome { image, diagnostics: diags.into_lines(), report }
@@ -135,7 +135,6 @@ fn run(
         attributes: &attributes,
         options,
     };
-    let compat = merged.fixed.compat.map(|_| notes::compat(&objects, options, diags));
     program.check(diags);
     *report = Some(Report::build(&program, &slots));
     diags.check()?;
@@ -169,7 +168,7 @@ fn run(
     contents[merged.fixed.tkinfo] = Some(notes::tkinfo(&objects, options));
     contents[merged.fixed.cuinfo] = Some(notes::cuinfo(&objects, options));
     if let Some(section) = merged.fixed.compat {
-        contents[section] = compat;
+        contents[section] = Some(notes::compat(&objects, options));
     }
     synth::set_sizes(&mut merged.draft, &contents);
     // Below this line no section changes size.

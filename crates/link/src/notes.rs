@@ -7,8 +7,7 @@ use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
 
 use crate::LinkOptions;
-use crate::diag::{Diagnostics, Message};
-use crate::objects::{Object, Objects};
+use crate::objects::Objects;
 
 /// `.note.nv.tkinfo`: this linker's record, as long as nvlink's would be, then the inputs'.
 pub(crate) fn tkinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
@@ -95,18 +94,11 @@ struct Merged {
 }
 
 /// `.nv.compat`, merged over all files that have one.
-pub(crate) fn compat(
-    objects: &Objects<'_>,
-    options: &LinkOptions,
-    diags: &mut Diagnostics,
-) -> Vec<u8> {
+pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
     let mut merged: Vec<Merged> = Vec::new();
     let mut first = true;
     for (_, object) in objects.iter() {
         let Some(records) = &object.compat else { continue };
-        if value_of(records, code::ISA_CLASS).is_none() {
-            warn_missing_class(object, diags);
-        }
         if first {
             start(&mut merged, records);
         } else {
@@ -124,11 +116,6 @@ pub(crate) fn compat(
         write(attribute.rule.code, attribute.rule.format, attribute.value);
     }
     out
-}
-
-fn warn_missing_class(object: &Object<'_>, diags: &mut Diagnostics) {
-    // nvlink says 90 for sm_90a too.
-    diags.warning(Message::MissingIsaClass { file: object.name.to_owned(), sm: 90 });
 }
 
 fn value_of(records: &[Record<'_>], code: u8) -> Option<u16> {

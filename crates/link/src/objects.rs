@@ -10,7 +10,10 @@ use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{self, shf, sht, sto, stt};
 use culd_cubin::note::CuInfo;
-use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection};
+use culd_cubin::{
+    Cubin, MAX_ALIGN, MAX_SIZE, Malformed, Section, SectionIndex, Symbol, SymbolIndex,
+    SymbolSection,
+};
 
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, ObjectId};
@@ -227,6 +230,7 @@ impl<'d> Object<'d> {
         object.read_records().map_err(malformed)?;
         object.index();
         object.check_symbols().map_err(malformed)?;
+        object.check_relocations().map_err(malformed)?;
         Ok(object)
     }
 
@@ -338,6 +342,7 @@ impl<'d> Object<'d> {
             | attr::code::MIN_STACK_SIZE
             | attr::code::MAX_STACK_SIZE
             | attr::code::REGCOUNT
+            | attr::code::SAMPLER_INIT
             | attr::code::PARAM_CBANK => 8,
             attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
             _ => 0,
@@ -409,9 +414,54 @@ impl<'d> Object<'d> {
         }
     }
 
+    /// Relocation types are known, and what they patch is inside the patched section.
+    fn check_relocations(&self) -> Result<(), Malformed> {
+        for (_, section, target) in self.reloc_sections() {
+            let size = self.section(target).data.len() as u64;
+            let record = if section.sh_type == sht::RELA { 24 } else { 16 };
+            for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
+                let Some(row) = culd_reloc::cuda(reloc.kind) else {
+                    let what = format!("relocation type {:#x} is unknown", reloc.kind);
+                    return Err(Malformed::section(section.name, at, what));
+                };
+                let end = reloc.offset.saturating_add(row.span_bytes() as u64);
+                if end > size {
+                    let name = String::from_utf8_lossy(self.section(target).name);
+                    let what = format!(
+                        "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
+                        row.name, reloc.offset
+                    );
+                    return Err(Malformed::section(section.name, at, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shared variables and tentative definitions keep their alignment in the value.
+    fn check_alignment(&self, index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+        let common = symbol.section == SymbolSection::Common;
+        let defined = symbol.section != SymbolSection::Undefined;
+        if !(common || (defined && symbol.is_shared())) {
+            return Ok(());
+        }
+        let align = symbol.value.max(1);
+        if align.is_power_of_two() && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(symbol.name);
+        let what = format!(
+            "symbol {} ('{name}') has alignment {align:#x} and size {:#x}, which are not usable",
+            index.0, symbol.size
+        );
+        let section = symbol.defined_in().map_or(&b".symtab"[..], |index| self.section(index).name);
+        Err(Malformed::section(section, 0, what))
+    }
+
     /// Functions are in code, variables in data, both inside their section.
     fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
+            self.check_alignment(index, symbol)?;
             let SymbolSection::In(section) = symbol.section else { continue };
             let role = self.role(section);
             let section = self.section(section);

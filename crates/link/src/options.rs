@@ -28,6 +28,10 @@ pub struct LinkOptions {
     pub dialect: &'static Dialect,
     /// What the tool note of the output says about this linker.
     pub tool: ToolRecord,
+    /// Warnings of the linker are errors.
+    pub warnings_are_errors: bool,
+    /// Do not warn about what a program's size depends on: stack and compatibility.
+    pub disable_infos: bool,
     /// Do not warn about entries whose stack size is unknown.
     pub suppress_stack_size_warning: bool,
 }
@@ -35,6 +39,13 @@ pub struct LinkOptions {
 impl LinkOptions {
     /// A plain link for `target`, made by `tool`.
     pub fn new(target: &'static Arch, tool: ToolRecord) -> Self {
-        LinkOptions { target, dialect: &CUDA_13_0, tool, suppress_stack_size_warning: false }
+        LinkOptions {
+            target,
+            dialect: &CUDA_13_0,
+            tool,
+            warnings_are_errors: false,
+            disable_infos: false,
+            suppress_stack_size_warning: false,
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! variables, what is undefined, and types that only the driver can apply. Records come out last
 //! read first, as nvlink prepends them.
 
-use culd_cubin::elf::{sht, stt};
+use culd_cubin::elf::{sht, sto, stt};
 use culd_cubin::{RelocEntry, Section, Symbol};
 use culd_reloc::{Observed, RelocDesc, Value};
 
@@ -19,7 +19,7 @@ use crate::id::{Id, IdVec, NodeId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::merge::{Merged, Placed, Target};
 use crate::objects::{Object, Objects, is_unified_table};
 use crate::shared::SharedLayout;
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, space};
 use crate::textures::TextureSlots;
 use crate::void::{VoidRecords, is_line_table};
 
@@ -141,7 +141,7 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
     for clear in &draft.clears {
         let Some(row) = culd_reloc::cuda(clear.kind) else { continue };
-        let void = merged.void_debug.get(&clear.function).is_some_and(|&by| clear.object < by);
+        let void = merged.void_dead.get(&clear.function).is_some_and(|&by| clear.object < by);
         if void || row.observed != Observed::Clears {
             continue;
         }
@@ -207,19 +207,14 @@ impl<'d> Resolver<'_, 'd> {
             }
             Outcome::Fatal(problem) => resolved.problem = Some(problem),
             Outcome::Patched(value) => match row {
-                Some(row) if row.observed == Observed::Rejected => {
-                    resolved.problem = Some(Message::Internal { what: "unexpected NVRS" });
+                Some(row) if row.is_applicable() => {
+                    resolved.patches.push(Patch { offset, row, value, write });
                 }
-                None => resolved.problem = Some(Message::Internal { what: "unexpected NVRS" }),
-                Some(row) => {
-                    let size = object.section(source.target).data.len() as u64;
-                    let end = record.offset.saturating_add(row.span_bytes() as u64);
-                    if end > size {
-                        resolved.problem = Some(query.bad("it runs past the end of its section"));
-                    } else {
-                        resolved.patches.push(Patch { offset, row, value, write });
-                    }
+                Some(row) if row.observed != Observed::Rejected => {
+                    let what = "its type cannot be applied to a symbol of this kind";
+                    resolved.problem = Some(query.bad(what));
                 }
+                _ => resolved.problem = Some(Message::Internal { what: "unexpected NVRS" }),
             },
         }
     }
@@ -264,12 +259,13 @@ impl<'d> Resolver<'_, 'd> {
             && replaced_by.is_some_and(|&by| query.source.object < by)
     }
 
-    /// The same defect as in [`VoidRecords::contains`]: constants forget variables that are
-    /// replaced by a later file.
+    /// The same defect as in [`VoidRecords::contains`]: constants forget global variables
+    /// that are replaced by a later file.
     fn is_forgotten(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, program: SymbolId) -> bool {
         let info = &self.symbols.all[program];
         query.place.is_constant
             && !symbol.is_function()
+            && space(symbol) == sto::SPACE_GLOBAL
             && info.replaced
             && info.definition.is_some_and(|site| query.source.object < site.object)
     }

@@ -30,6 +30,8 @@ pub struct EntryReport {
     pub textures: usize,
     /// Legacy surfaces that the entry can use.
     pub surfaces: usize,
+    /// Legacy samplers that the entry can use.
+    pub samplers: usize,
 }
 
 /// Resources of a linked program. Sizes are bytes.
@@ -54,7 +56,9 @@ impl fmt::Display for EntryReport {
             write!(f, ", {size} bytes cmem[2]")?;
         }
         write!(f, ", 0 bytes lmem")?;
-        for (count, what) in [(self.textures, "textures"), (self.surfaces, "surfaces")] {
+        let kinds =
+            [(self.textures, "textures"), (self.surfaces, "surfaces"), (self.samplers, "samplers")];
+        for (count, what) in kinds {
             if count != 0 {
                 write!(f, ", {count} {what}")?;
             }
@@ -95,7 +99,7 @@ impl Report {
                 let section = program.merged.entry_banks.get(&(symbol.section?, number))?;
                 Some(program.merged.draft.sections[*section].size)
             };
-            let (textures, surfaces) = slots_of(slots, entry);
+            let [textures, surfaces, samplers] = slots_of(slots, entry);
             EntryReport {
                 name: program.merged.draft.names.text(symbol.name),
                 registers: facts.registers,
@@ -106,6 +110,7 @@ impl Report {
                 constant2: bank(2),
                 textures,
                 surfaces,
+                samplers,
             }
         });
         Report {
@@ -122,10 +127,10 @@ fn shared_by_owner(program: &Program<'_, '_>) -> hashbrown::HashMap<SectionId, u
     shared.filter_map(|section| Some((section.owner?, section.size))).collect()
 }
 
-fn slots_of(slots: &TextureSlots, entry: NodeId) -> (usize, usize) {
+fn slots_of(slots: &TextureSlots, entry: NodeId) -> [usize; 3] {
     // Entries are few and slots rare; the list is in node order.
     match slots.entries.binary_search(&entry) {
         Ok(_) => slots.counts(),
-        Err(_) => (0, 0),
+        Err(_) => [0; 3],
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn lay_out(
     builder.per_entry(&pool);
     builder.extern_arrays();
     let aligns = builder.entry_aligns();
-    let shape = Shape::of(objects, &builder);
+    let shape = Shape::of(variables.any_extern, &builder);
     let layout = builder.layout;
     apply(merged, graph, &layout, &aligns, shape, options);
     merged.shared = variables;
@@ -366,7 +366,7 @@ impl Groups {
 /// Facts about the whole program that decide which sections exist.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Some file declares an extern shared variable, used or not.
+    /// Some file declares an array without size that no file before defined, used or not.
     any_extern: bool,
     /// Some defined pool variable that code names has not exactly one user.
     multi: bool,
@@ -375,13 +375,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(objects: &Objects<'_>, builder: &Builder<'_, '_>) -> Self {
-        let any_extern = objects.iter().any(|(_, object)| {
-            let mut symbols = object.cubin.symbols.iter();
-            symbols.any(|symbol| {
-                symbol.is_shared() && symbol.size == 0 && symbol.defined_in().is_none()
-            })
-        });
+    fn of(any_extern: bool, builder: &Builder<'_, '_>) -> Self {
         let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
         let defined = || pool().filter(|&node| builder.nodes[node].defined);
         let several =

@@ -109,7 +109,7 @@ impl Symbols {
         let mut clashes = Clashes::default();
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);
-            clashes.check(&resolver.symbols, objects, id, names, diags)?;
+            clashes.check(&resolver.symbols, objects, id, names, options, diags)?;
         }
         Ok(resolver.symbols)
     }

@@ -1,4 +1,4 @@
-//! Phase 7: slots for legacy texture and surface references.
+//! Phase 7: slots for legacy texture, sampler and surface references.
 //!
 //! In: the merged draft. Out: [`TextureSlots`]; parameter banks grown by one 32-bit slot per
 //! reference of the whole program, behind the largest parameter bank, in every entry whose code
@@ -15,9 +15,12 @@ use crate::objects::{Objects, Role};
 use crate::sort::list_sort;
 use crate::symbols::Symbols;
 
-/// Relocation types for the two kinds of header index.
-const TEX_HEADER_INDEX: u32 = 6;
-const SURF_HEADER_INDEX: u32 = 52;
+/// Symbol type and relocation type of the kinds of reference, in the order in which they go into
+/// the sort.
+const KINDS: [(u8, u32); 3] = [TEXTURE, SAMPLER, SURFACE];
+const TEXTURE: (u8, u32) = (stt::CUDA_TEXTURE, 6);
+const SAMPLER: (u8, u32) = (stt::CUDA_SAMPLER, 7);
+const SURFACE: (u8, u32) = (stt::CUDA_SURFACE, 52);
 
 /// Where references live in the parameter banks.
 #[derive(Default)]
@@ -43,10 +46,10 @@ impl TextureSlots {
         self.order.iter().rev().map(|&(symbol, kind)| (self.offsets[&symbol], symbol, kind))
     }
 
-    /// Number of textures and of surfaces.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let textures = self.order.iter().filter(|slot| slot.1 == TEX_HEADER_INDEX).count();
-        (textures, self.order.len() - textures)
+    /// Number of textures, surfaces and samplers.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        let count = |kind: (u8, u32)| self.order.iter().filter(|slot| slot.1 == kind.1).count();
+        [count(TEXTURE), count(SURFACE), count(SAMPLER)]
     }
 }
 
@@ -93,18 +96,16 @@ pub(crate) fn lay_out(
     slots
 }
 
-/// All references: textures, then surfaces, each from the last symbol to the first.
+/// All references, kind by kind, each from the last symbol to the first.
 fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
     let draft = &merged.draft;
     let all = || draft.globals.iter().chain(&draft.locals).rev().copied();
-    let of_kind = |kind: u8, reloc: u32| {
+    let of_kind = |(kind, reloc): (u8, u32)| {
         all()
             .filter(move |&symbol| draft.symbols[symbol].info & 15 == kind)
             .map(move |symbol| (symbol, reloc))
     };
-    of_kind(stt::CUDA_TEXTURE, TEX_HEADER_INDEX)
-        .chain(of_kind(stt::CUDA_SURFACE, SURF_HEADER_INDEX))
-        .collect()
+    KINDS.into_iter().flat_map(of_kind).collect()
 }
 
 fn parameter_bank(merged: &Merged<'_>, graph: &CallGraph, entry: NodeId) -> Option<SectionId> {

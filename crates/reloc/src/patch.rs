@@ -117,11 +117,18 @@ impl RelocDesc {
         address_fits && bank_fits
     }
 
-    fn check_applicable(&self) -> Result<(), PatchError> {
+    /// Whether [`RelocDesc::apply`] and [`RelocDesc::add`] accept the type: a linker resolves it, or it
+    /// changes nothing.
+    pub const fn is_applicable(&self) -> bool {
         use Observed::{Bits, Clears, Ignored, NoEffect};
-        match self.observed {
-            NoEffect | Bits | Ignored | Clears => Ok(()),
-            _ => Err(PatchError::NotApplicable { code: self.code }),
+        matches!(self.observed, NoEffect | Bits | Ignored | Clears)
+    }
+
+    fn check_applicable(&self) -> Result<(), PatchError> {
+        if self.is_applicable() {
+            Ok(())
+        } else {
+            Err(PatchError::NotApplicable { code: self.code })
         }
     }
 

@@ -156,7 +156,10 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
             .filter(|attribute| attribute.code() == rule.code)
             .map(Attribute::number)
             .collect();
-        let (Some(max), sum) = (values.iter().max().copied(), values.iter().sum::<u32>()) else {
+        let (Some(max), sum) = (
+            values.iter().max().copied(),
+            values.iter().fold(0u32, |sum, value| sum.wrapping_add(*value)),
+        ) else {
             continue;
         };
         let list = &mut lists[entry];

@@ -5,7 +5,7 @@ use culd_cubin::{SectionIndex, Symbol};
 
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
-use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::objects::Object;
 use crate::symbols::{Fate, Site};
 
@@ -16,7 +16,10 @@ impl<'d> Merge<'_, 'd> {
                 continue;
             }
             let Some(program) = self.symbols.of(id, index) else { continue };
-            let Some(node) = self.graph.node(program) else { continue };
+            let Some(node) = self.graph.node(program) else {
+                self.note_dead_copy(object, Site { object: id, index }, program);
+                continue;
+            };
             let out = self.function_symbol(node, symbol);
             let Some(text) = symbol.defined_in() else { continue };
             self.strong_seen[program] |= symbol.binding() == stb::GLOBAL;
@@ -26,6 +29,25 @@ impl<'d> Merge<'_, 'd> {
             } else if object.names_code(text, symbol) && self.placed(id, text) == Placed::No {
                 self.set_placed(id, text, Placed::Lost(out));
             }
+        }
+    }
+
+    /// A dead function of which a copy with relocations is replaced: what earlier files say
+    /// about it is void (case weak/dead-copies).
+    fn note_dead_copy(&mut self, object: &Object<'d>, site: Site, program: SymbolId) {
+        let info = &self.symbols.all[program];
+        if !info.replaced || !self.symbols.fate(site.object, site.index).accepted() {
+            return;
+        }
+        if self.dead_with_relocations.contains(&program) {
+            self.merged.void_dead.insert(program, site.object);
+        }
+        let text = object.symbol(site.index).defined_in();
+        let has_relocations = object
+            .reloc_sections()
+            .any(|(_, section, target)| Some(target) == text && !section.data.is_empty());
+        if has_relocations {
+            self.dead_with_relocations.insert(program);
         }
     }
 

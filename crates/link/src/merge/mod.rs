@@ -119,6 +119,8 @@ pub(crate) struct SharedVariables {
     pub(crate) groups: Vec<SharedGroup>,
     /// In order of creation.
     pub(crate) nodes: Vec<SharedNode>,
+    /// Some node was made for an array without size.
+    pub(crate) any_extern: bool,
 }
 
 /// A tentative definition.
@@ -159,6 +161,9 @@ pub(crate) struct Merged<'d> {
     /// Functions of which a copy with relocations was replaced: records about them in
     /// `.rela.debug_*` of files before this one are void.
     pub(crate) void_debug: HashMap<SymbolId, ObjectId>,
+    /// Dead functions of which a copy with relocations was replaced: records about them in files
+    /// before this one clear nothing.
+    pub(crate) void_dead: HashMap<SymbolId, ObjectId>,
     /// Where constant variables went that did not fit at first.
     pub(crate) moved: Moved,
     /// Bank section of an entry: by code section and bank number.
@@ -216,6 +221,8 @@ struct Merge<'a, 'd> {
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// The node whose code a section is.
     node_of_text: HashMap<SectionId, NodeId>,
+    /// Dead functions with an accepted copy that had relocations.
+    dead_with_relocations: HashSet<SymbolId>,
     /// Attribute lists read so far.
     infos_read: u32,
     /// Code sections of which some copy had RELA records.
@@ -247,6 +254,7 @@ pub(crate) fn merge<'d>(
         function_infos: IdVec::filled(None, graph.nodes.len()),
         info_order: Vec::new(),
         void_debug: HashMap::new(),
+        void_dead: HashMap::new(),
         moved: Moved::default(),
         entry_banks: HashMap::new(),
     };
@@ -262,6 +270,7 @@ pub(crate) fn merge<'d>(
         loser_banks: HashMap::new(),
         bank_of: HashMap::new(),
         node_of_text: HashMap::new(),
+        dead_with_relocations: HashSet::new(),
         infos_read: 0,
         had_rela: HashSet::new(),
     };

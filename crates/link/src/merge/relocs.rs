@@ -4,13 +4,12 @@
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section, SymbolIndex};
+use culd_cubin::{RelocEntry, Section};
 
 use super::{Merge, Placed};
 use crate::draft::{Clear, Kind, RelocSection, RelocSource};
 use crate::id::{ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
-use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -38,10 +37,9 @@ impl<'d> Merge<'_, 'd> {
         reloc
     }
 
-    /// Walks the records: what speaks of a dead function is cleared, if it speaks of the copy that
-    /// counts or of a replaced one without relocations (cases weak/dead-copies). Interns the REL
-    /// name that nvlink interns for a RELA record without addend that is not the section's first (cases
-    /// headers-and-order/*, deadcode/functions). Void records do not count.
+    /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
+    /// Interns the REL name that nvlink interns for a RELA record without addend that is not the
+    /// section's first (cases headers-and-order/*, deadcode/functions). Void records do not count.
     fn read(
         &mut self,
         object: &Object<'d>,
@@ -59,20 +57,15 @@ impl<'d> Merge<'_, 'd> {
             let first = reloc.is_none();
             reloc = reloc.or_else(|| Some(self.reloc_section(input, section)));
             match self.dead_function(object, id, record) {
-                Some(function) => {
-                    let fate = self.symbols.fate(id, record.symbol);
-                    let counts = fate == Fate::Chosen
-                        || (fate == Fate::Replaced && !has_relocations(object, record.symbol));
-                    if counts {
-                        let (offset, kind) = (source.base + record.offset, record.kind);
-                        let clear = Clear { section, offset, kind, object: id, function };
-                        self.merged.draft.clears.push(clear);
-                    }
+                Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
+                    let (offset, kind) = (source.base + record.offset, record.kind);
+                    let clear = Clear { section, offset, kind, object: id, function };
+                    self.merged.draft.clears.push(clear);
                 }
                 None if rela => {
                     self.had_rela.insert(section);
                 }
-                None => {}
+                _ => {}
             }
             if rela && !first && record.addend == 0 && !interned {
                 interned = true;
@@ -99,12 +92,4 @@ impl<'d> Merge<'_, 'd> {
         let function = self.symbols.of(id, record.symbol)?;
         self.graph.node(function).is_none().then_some(function)
     }
-}
-
-/// True when the code of `function` in this file has relocation records.
-fn has_relocations(object: &Object<'_>, function: SymbolIndex) -> bool {
-    let text = object.symbol(function).defined_in();
-    object
-        .reloc_sections()
-        .any(|(_, section, target)| Some(target) == text && !section.data.is_empty())
 }

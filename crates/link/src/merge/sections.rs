@@ -121,7 +121,8 @@ impl<'d> Merge<'_, 'd> {
         let symbol = &self.merged.draft.symbols[function];
         let code = symbol.section;
         let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
-        if let Some(&bank) = self.bank_of.get(&(node, number)) {
+        let known = code.and_then(|code| self.loser_banks.get(&(code, number)));
+        if let Some(&bank) = self.bank_of.get(&(node, number)).filter(|_| known.is_none()) {
             let bank = &mut self.merged.banks[bank];
             bank.emptied = false;
             bank.lost_at = Some(append_to_bank(bank, input));
@@ -220,10 +221,10 @@ impl<'d> Merge<'_, 'd> {
                     let base = output.append(input.data, input.size, 1);
                     self.set_placed(id, index, Placed::At { section, base });
                 }
-                Role::Constant(_) | Role::GlobalInit => {
-                    if self.place(id, object, index) == Placed::Waiting {
-                        self.lost_literals(id, object, index);
-                    }
+                Role::Constant(_) | Role::GlobalInit
+                    if self.place(id, object, index) == Placed::Waiting =>
+                {
+                    self.lost_literals(id, object, index);
                 }
                 _ => {}
             }
@@ -245,9 +246,10 @@ impl<'d> Merge<'_, 'd> {
                         | code::REGCOUNT
                         | code::MAX_STACK_SIZE
                         | code::CRS_STACK_SIZE
+                        | code::SAMPLER_INIT
                 );
                 if about {
-                    self.record_about_function(id, record);
+                    self.record_about_symbol(id, record);
                 } else {
                     self.merged.file_records.push(FileRecord::Other(*record));
                 }
@@ -260,8 +262,9 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Keeps a record about a function if this file's copy is the one that counts.
-    fn record_about_function(&mut self, id: ObjectId, record: &culd_cubin::attr::Record<'d>) {
+    /// Keeps a record about a function if this file's copy is the one that counts, and about a
+    /// sampler always.
+    fn record_about_symbol(&mut self, id: ObjectId, record: &culd_cubin::attr::Record<'d>) {
         use crate::symbols::Fate;
         use culd_cubin::SymbolIndex;
         use culd_cubin::attr::code;
@@ -273,7 +276,9 @@ impl<'d> Merge<'_, 'd> {
         };
         // nvlink computes stack sizes anew.
         let stale = record.code == code::MAX_STACK_SIZE;
-        if self.symbols.fate(id, index) == Fate::Chosen && !stale {
+        let counts =
+            record.code == code::SAMPLER_INIT || self.symbols.fate(id, index) == Fate::Chosen;
+        if counts && !stale {
             let code = record.code;
             self.merged.file_records.push(FileRecord::About { code, function, number });
         }

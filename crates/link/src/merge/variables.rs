@@ -78,7 +78,7 @@ impl<'d> Merge<'_, 'd> {
             info: if system { stb::GLOBAL << 4 | stt::OBJECT } else { symbol.info & 0xf0 | kind },
             other: symbol.other & !sto::SPACE,
             section: None,
-            value: 0,
+            value: if is_reserved_shared(symbol.name) { symbol.value } else { 0 },
             size: symbol.size,
             program: Some(program),
             shared: None,
@@ -125,6 +125,7 @@ impl<'d> Merge<'_, 'd> {
                 let at = self.merged.shared.nodes.len();
                 self.merged.shared.groups[group as usize].unsized_node = Some(at);
                 self.merged.shared.nodes.push(node);
+                self.merged.shared.any_extern = true;
             }
             return;
         };
