@@ -64,6 +64,8 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     };
     let mut link_options = LinkOptions::new(target, tool);
     link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
+    link_options.warnings_are_errors = options.warnings_are_errors;
+    link_options.disable_infos = options.disable_infos;
     Ok(link_options)
 }
 
