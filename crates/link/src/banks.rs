@@ -51,15 +51,15 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
 /// Banks of functions that are empty are left out; those that a replaced copy left empty lose
 /// their names too.
 pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
+    for &section in &merged.emptied {
+        let output = &merged.draft.sections[section];
+        if output.size == 0 && !output.dropped {
+            merged.draft.remove_section(section);
+        }
+    }
     for section in merged.draft.sections.values_mut() {
         let owned_bank = matches!(section.kind, Kind::Constant(_)) && section.owner.is_some();
         section.dropped |= owned_bank && section.size == 0;
-    }
-    for &section in &merged.emptied {
-        let output = &merged.draft.sections[section];
-        if output.size == 0 {
-            merged.draft.removed_names.insert(output.name);
-        }
     }
 }
 

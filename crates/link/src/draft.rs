@@ -6,8 +6,6 @@
 use culd_cubin::SectionIndex;
 use culd_cubin::elf::{shf, sht, stt};
 
-use hashbrown::HashSet;
-
 use crate::id::{Id, IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
 
@@ -202,8 +200,6 @@ pub(crate) struct Draft<'d> {
     pub(crate) local_strings: NameList,
     /// Third part of `.strtab`: names of the global list.
     pub(crate) global_strings: NameList,
-    /// Names that are taken out of both tables again.
-    pub(crate) removed_names: HashSet<NameId>,
 }
 
 /// The sections that every output has from the start.
@@ -230,7 +226,6 @@ impl<'d> Draft<'d> {
             prototype_strings: NameList::default(),
             local_strings: NameList::default(),
             global_strings: NameList::default(),
-            removed_names: HashSet::new(),
         };
         for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
             let name = draft.names.intern(name);
@@ -258,6 +253,14 @@ impl<'d> Draft<'d> {
     pub(crate) fn intern_section_name(&mut self, name: NameId) {
         self.section_strings.add(name);
         self.local_strings.add(name);
+    }
+
+    /// A section that was created in vain goes, and its name with it.
+    pub(crate) fn remove_section(&mut self, section: SectionId) {
+        let output = &mut self.sections[section];
+        output.dropped = true;
+        self.section_strings.remove(output.name);
+        self.local_strings.remove(output.name);
     }
 
     /// Creates a section, its names and its section symbol.

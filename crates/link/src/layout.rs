@@ -22,7 +22,7 @@ impl Strings {
         let mut strings =
             Strings { bytes: vec![0], offsets: IdVec::filled(None, draft.names.len()) };
         for name in lists.iter().flat_map(|list| list.iter()) {
-            if strings.offsets[name].is_none() && !draft.removed_names.contains(&name) {
+            if strings.offsets[name].is_none() {
                 strings.offsets[name] = Some(strings.bytes.len() as u32);
                 strings.bytes.extend_from_slice(draft.names.get(name));
                 strings.bytes.push(0);

@@ -87,23 +87,52 @@ impl<'d> Names<'d> {
 /// Names in order of first use, each once.
 #[derive(Default)]
 pub(crate) struct NameList {
-    order: Vec<NameId>,
-    seen: Vec<bool>,
+    /// `None` where a name was removed.
+    order: Vec<Option<NameId>>,
+    /// Place in `order` plus one by name; 0 for names that are not listed.
+    places: Vec<u32>,
 }
 
 impl NameList {
     /// Adds `name` unless it is there already.
     pub(crate) fn add(&mut self, name: NameId) {
         let index = name.index();
-        if self.seen.len() <= index {
-            self.seen.resize(index + 1, false);
+        if self.places.len() <= index {
+            self.places.resize(index + 1, 0);
         }
-        if !std::mem::replace(&mut self.seen[index], true) {
-            self.order.push(name);
+        if self.places[index] == 0 {
+            self.order.push(Some(name));
+            self.places[index] = self.order.len() as u32;
+        }
+    }
+
+    /// Takes `name` out again, as if it had never been added.
+    pub(crate) fn remove(&mut self, name: NameId) {
+        if let Some(place @ 1..) = self.places.get_mut(name.index()) {
+            self.order[std::mem::take(place) as usize - 1] = None;
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = NameId> + '_ {
-        self.order.iter().copied()
+        self.order.iter().flatten().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_name_can_come_back_at_the_end() {
+        let mut names = Names::new();
+        let [a, b] = [names.intern(b"a"), names.join(&[b"b", b"c"])];
+        assert_eq!(names.intern(b"bc"), b);
+        let mut list = NameList::default();
+        [a, b, a].into_iter().for_each(|name| list.add(name));
+        assert_eq!(list.iter().collect::<Vec<_>>(), [a, b]);
+        list.remove(a);
+        list.remove(a);
+        list.add(a);
+        assert_eq!(list.iter().collect::<Vec<_>>(), [b, a]);
     }
 }

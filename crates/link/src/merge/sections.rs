@@ -177,7 +177,8 @@ impl<'d> Merge<'_, 'd> {
     ) -> Placed {
         let name = self.merged.draft.names.intern(input.name);
         let program = self.graph.nodes[node];
-        let Some(section) = self.find(name) else {
+        let existing = self.find(name).filter(|&section| !self.is_emptied(bank, section));
+        let Some(section) = existing else {
             let draft = &mut self.merged.draft;
             if bank == 0 {
                 // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
@@ -205,6 +206,17 @@ impl<'d> Merge<'_, 'd> {
             return Placed::At { section, base: 0 };
         }
         Placed::At { section, base: output.append(input.data, input.size, input.align) }
+    }
+
+    /// A bank that a replaced copy left empty is not filled again by a copy: it goes.
+    fn is_emptied(&mut self, bank: u8, section: SectionId) -> bool {
+        let emptied = bank != 0
+            && self.merged.draft.sections[section].size == 0
+            && self.merged.emptied.contains(&section);
+        if emptied {
+            self.merged.draft.remove_section(section);
+        }
+        emptied
     }
 
     /// Debug sections are chained up; banks and variables no symbol named follow.
