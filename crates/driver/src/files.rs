@@ -63,12 +63,21 @@ pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".culd-").permissions(permissions(&real));
-    // tempfile's errors name the temporary file, which is nobody's business.
-    let plain = |error: io::Error| io::Error::from(error.kind());
-    let mut temporary = builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(plain)?;
-    temporary.write_all(bytes).map_err(plain)?;
+    let mut temporary =
+        builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(|error| plain(&error))?;
+    temporary.write_all(bytes).map_err(|error| plain(&error))?;
     temporary.persist(&real).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// The system's error in one of tempfile's, which name the temporary file: nobody's business.
+fn plain(error: &io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.source());
+    let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
+    match system.unwrap_or(error).raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
 }
 
 fn is_special(path: &Path) -> bool {

@@ -49,6 +49,8 @@ pub struct Options {
     pub output: Option<String>,
     /// `-m 64` was given.
     pub machine: bool,
+    /// Keep what a debugger wants to see.
+    pub debug: bool,
     /// Print sizes.
     pub verbose: bool,
     /// Warnings are errors.
@@ -130,6 +132,7 @@ const fn value(
 #[rustfmt::skip]
 pub const TABLE: &[Row] = &[
     value("arch", "arch", "sm_XY", "Link for this architecture", set_arch),
+    flag("debug", "g", "Keep dead functions and the symbols of shared variables", |o, _| { o.debug = true; Ok(()) }),
     flag("disable-infos", "disable-infos", "Print no stack size and compatibility warnings", |o, _| { o.disable_infos = true; Ok(()) }),
     flag("help", "h", "Print this help", |o, _| { o.help = true; Ok(()) }),
     value("machine", "m", "64", "Address size in bits; only 64 exists", set_machine),
@@ -301,15 +304,26 @@ impl Options {
         &self.redefined
     }
 
+    /// What the tool note calls the output: its name with `-g`, else nothing.
+    pub fn object_name(&self) -> &str {
+        self.output.as_deref().filter(|_| self.debug).map_or("", base_name)
+    }
+
     /// The options as the tool note of an output tells them: nvlink's words and order.
     pub fn normalised(&self) -> String {
         let mut line = String::new();
+        if self.debug {
+            let names: Vec<&str> = self.inputs.iter().map(|path| base_name(path)).collect();
+            line.push_str(&format!("{} ", names.join(",")));
+        }
+        let made = format!("-o {} -g  ", self.object_name());
         let mut flag = |given: bool, text: &str| {
             if given {
                 line.push_str(text);
             }
         };
         flag(self.suppress_stack_size_warning, "-suppress-stack-size-warning  ");
+        flag(self.debug, &made);
         let arch = self.arch.map_or(String::new(), |arch| format!("-arch {} ", arch.name));
         flag(true, &arch);
         flag(self.machine, "-m 64 ");
@@ -320,6 +334,11 @@ impl Options {
         flag(self.report_arch, "-report-arch  ");
         line
     }
+}
+
+/// The last component of a path.
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn help() -> String {

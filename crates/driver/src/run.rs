@@ -130,7 +130,7 @@ pub fn run(options: &Options) -> Outcome {
 
 fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     let tool = ToolRecord {
-        object: String::new(),
+        object: options.object_name().to_owned(),
         tool: "culd".to_owned(),
         release: format!("culd {}", crate::VERSION),
         build: "follows nvlink 13.0.88".to_owned(),
@@ -138,6 +138,7 @@ fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     };
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
+    link_options.debug = options.debug;
     link_options.warnings_are_errors = options.warnings_are_errors;
     link_options.disable_infos = options.disable_infos;
     link_options

@@ -12,6 +12,7 @@ use culd_cubin::callgraph::Edge;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::LinkOptions;
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::Names;
@@ -53,6 +54,7 @@ impl CallGraph {
     pub(crate) fn build<'d>(
         objects: &Objects<'d>,
         symbols: &Symbols,
+        options: &LinkOptions,
         names: &mut Names<'d>,
     ) -> Self {
         let mut signatures: IdVec<SymbolId, Signature> =
@@ -62,7 +64,11 @@ impl CallGraph {
             let read = Reader { symbols, object, id };
             read.edges(&mut records, &mut signatures, names);
         }
-        let alive = alive(objects, symbols, &records, &signatures);
+        let alive = if options.debug {
+            IdVec::filled(true, symbols.all.len())
+        } else {
+            alive(objects, symbols, &records, &signatures)
+        };
         let (nodes, node_of) = number(objects, symbols, &alive);
         let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
             let node = |symbol: u32| node_of[SymbolId::from_index(symbol as usize)];

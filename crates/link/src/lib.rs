@@ -106,7 +106,7 @@ fn run(
 
     // Who is alive. Below this line no function joins or leaves the program.
     let span = phase("callgraph");
-    let graph = CallGraph::build(&objects, &symbols, &mut names);
+    let graph = CallGraph::build(&objects, &symbols, options, &mut names);
     drop(span);
 
     // All files in one draft. Below this line no input adds a section or a symbol.

@@ -84,7 +84,7 @@ impl<'d> Names<'d> {
     }
 }
 
-/// Names in order of first use, each once.
+/// Names in order of first use.
 #[derive(Default)]
 pub(crate) struct NameList {
     /// `None` where a name was removed.
@@ -106,13 +106,19 @@ impl NameList {
         }
     }
 
-    /// Takes `name` out again, as if it had never been added.
+    /// Adds `name` once more at the end: its place if the first one is removed.
+    pub(crate) fn add_again(&mut self, name: NameId) {
+        self.order.push(Some(name));
+    }
+
+    /// Takes `name` out of its first place again.
     pub(crate) fn remove(&mut self, name: NameId) {
         if let Some(place @ 1..) = self.places.get_mut(name.index()) {
             self.order[std::mem::take(place) as usize - 1] = None;
         }
     }
 
+    /// All names; one that was added again comes twice.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NameId> + '_ {
         self.order.iter().flatten().copied()
     }
@@ -123,16 +129,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removed_name_can_come_back_at_the_end() {
+    fn a_removed_name_has_the_place_where_it_was_added_again() {
         let mut names = Names::new();
         let [a, b] = [names.intern(b"a"), names.join(&[b"b", b"c"])];
         assert_eq!(names.intern(b"bc"), b);
         let mut list = NameList::default();
         [a, b, a].into_iter().for_each(|name| list.add(name));
         assert_eq!(list.iter().collect::<Vec<_>>(), [a, b]);
+        list.add_again(a);
+        assert_eq!(list.iter().collect::<Vec<_>>(), [a, b, a]);
         list.remove(a);
         list.remove(a);
-        list.add(a);
         assert_eq!(list.iter().collect::<Vec<_>>(), [b, a]);
     }
 }

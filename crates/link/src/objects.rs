@@ -495,9 +495,11 @@ enum Failure {
     Unsupported(String),
 }
 
-/// What `section` is; `None` for kinds that nothing here knows how to link.
+/// What `section` is; `None` for kinds that nothing here knows how to link. Sections are merged by
+/// name, so a role belongs to names of one form.
 fn role(section: &Section<'_>) -> Option<Role> {
     let name = section.name;
+    let owned = section.flags & shf::INFO_LINK != 0;
     Some(match section.sh_type {
         sht::NULL
         | sht::STRTAB
@@ -506,17 +508,21 @@ fn role(section: &Section<'_>) -> Option<Role> {
         | sht::NOTE
         | sht::CUDA_COMPAT
         | sht::CUDA_REL_ACTION => Role::Table,
-        sht::REL | sht::RELA => Role::Reloc,
-        sht::CUDA_INFO if section.flags & shf::INFO_LINK == 0 => Role::FileInfo,
-        sht::CUDA_INFO => Role::FunctionInfo,
-        sht::CUDA_CALLGRAPH => Role::CallGraph,
-        sht::CUDA_PROTOTYPE => Role::Prototype,
-        sht::CUDA_GLOBAL => Role::Global,
-        sht::CUDA_GLOBAL_INIT => Role::GlobalInit,
+        sht::REL | sht::RELA if name.starts_with(b".rel") => Role::Reloc,
+        sht::CUDA_INFO if name == b".nv.info" => Role::FileInfo,
+        sht::CUDA_INFO if name.starts_with(b".nv.info.") && owned => Role::FunctionInfo,
+        sht::CUDA_CALLGRAPH if name == b".nv.callgraph" => Role::CallGraph,
+        sht::CUDA_PROTOTYPE if name == b".nv.prototype" => Role::Prototype,
+        sht::CUDA_GLOBAL if name == b".nv.global" => Role::Global,
+        sht::CUDA_GLOBAL_INIT if name == b".nv.global.init" => Role::GlobalInit,
         sht::CUDA_SHARED if name == b".nv_debug.shared" => Role::PoolShared,
-        sht::CUDA_SHARED => Role::OwnShared,
-        sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => Role::Constant(section.constant_bank()?),
-        sht::PROGBITS if section.is_code() => Role::Text,
+        sht::CUDA_SHARED if name.starts_with(b".nv.shared.") => Role::OwnShared,
+        sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => {
+            let bank = section.constant_bank()?;
+            let of_type = u32::from(bank) == section.sh_type - sht::CUDA_CONSTANT0;
+            return of_type.then_some(Role::Constant(bank));
+        }
+        sht::PROGBITS if section.is_code() && name.starts_with(b".text.") => Role::Text,
         sht::PROGBITS if is_debug(name) => Role::Debug,
         _ => return None,
     })

@@ -28,6 +28,8 @@ pub struct LinkOptions {
     pub dialect: &'static Dialect,
     /// What the tool note of the output says about this linker.
     pub tool: ToolRecord,
+    /// `-g`: no function is dead, and shared variables keep their symbols.
+    pub debug: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -43,6 +45,7 @@ impl LinkOptions {
             target,
             dialect: &CUDA_13_0,
             tool,
+            debug: false,
             warnings_are_errors: false,
             disable_infos: false,
             suppress_stack_size_warning: false,

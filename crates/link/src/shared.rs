@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
-use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::draft::Kind;
+use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::{Merged, SharedNode};
 use crate::objects::{Object, Objects, Role};
 use crate::sort::list_sort;
@@ -29,6 +30,10 @@ pub(crate) struct SharedLayout {
     is_extern: Vec<bool>,
     /// Where extern arrays start, for the functions that name one.
     extern_starts: HashMap<NodeId, u64>,
+    /// `-g`: where extern arrays start for everybody, since a symbol has one value.
+    extern_start: Option<u64>,
+    /// End of the variables that several entries share, bytes.
+    pool_end: u64,
     /// Bytes that each entry needs, by place in [`CallGraph::entries`].
     pub(crate) sizes: Vec<u64>,
 }
@@ -39,7 +44,8 @@ impl SharedLayout {
     pub(crate) fn address(&self, index: u32, function: Option<NodeId>) -> u64 {
         let index = index as usize;
         if self.is_extern[index] {
-            function.and_then(|node| self.extern_starts.get(&node)).copied().unwrap_or(NOWHERE)
+            let own = || function.and_then(|node| self.extern_starts.get(&node)).copied();
+            self.extern_start.or_else(own).unwrap_or(NOWHERE)
         } else {
             self.offsets[index]
         }
@@ -83,6 +89,8 @@ pub(crate) fn lay_out(
             offsets: vec![NOWHERE; groups.len()],
             is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
             extern_starts: HashMap::new(),
+            extern_start: None,
+            pool_end: 0,
             sizes: vec![0; graph.entries().len()],
         },
     };
@@ -92,12 +100,79 @@ pub(crate) fn lay_out(
     builder.colour(&multi);
     builder.per_entry(&pool);
     builder.extern_arrays();
+    if options.debug {
+        builder.one_extern_start();
+    }
     let aligns = builder.entry_aligns();
     let shape = Shape::of(variables.any_extern, &builder);
-    let layout = builder.layout;
+    let Builder { layout, users, named, .. } = builder;
     apply(merged, graph, &layout, &aligns, shape, options);
+    if options.debug {
+        place_symbols(merged, graph, &layout, (&users, &named), options);
+    }
     merged.shared = variables;
     layout
+}
+
+/// Shared variables that code names: of copies that count, dead functions included.
+pub(crate) fn named(objects: &Objects<'_>, symbols: &Symbols) -> HashSet<SymbolId> {
+    let mut named = HashSet::new();
+    for (id, object) in objects.iter() {
+        for (_, section, text) in object.reloc_sections() {
+            let function = object.code_function(text).filter(|_| object.role(text) == Role::Text);
+            if function.is_none_or(|function| symbols.fate(id, function) != Fate::Chosen) {
+                continue;
+            }
+            let records = section.relocations();
+            let shared = records.iter().filter(|r| object.symbol(r.symbol).is_shared());
+            named.extend(shared.filter_map(|record| symbols.of(id, record.symbol)));
+        }
+    }
+    named
+}
+
+/// `-g`: the symbols that stay get a section and a value.
+fn place_symbols(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    (users, named): (&[Vec<EntryNumber>], &[bool]),
+    options: &LinkOptions,
+) {
+    let reserved = options.target.reserved_shared;
+    let sections = || merged.draft.sections.iter();
+    let pool = sections().find(|(_, section)| section.kind == Kind::PoolShared).map(|(id, _)| id);
+    let by_owner: HashMap<SectionId, SectionId> = sections()
+        .filter(|(_, section)| section.kind == Kind::Shared)
+        .filter_map(|(id, section)| Some((section.owner?, id)))
+        .collect();
+    let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
+        let function = merged.function(graph, graph.entries()[entry]);
+        by_owner.get(&merged.draft.symbols[function].section?).copied()
+    };
+    let ids: Vec<OutSymbolId> = merged.draft.symbols.ids().collect();
+    for id in ids {
+        let Some(group) = merged.draft.symbols[id].shared else { continue };
+        let group = group as usize;
+        let (section, value) = if layout.is_extern[group] {
+            let base = if layout.pool_end == 0 { 0 } else { reserved };
+            let start = layout.extern_start.filter(|_| !users[group].is_empty());
+            (pool, base + start.unwrap_or(0))
+        } else if layout.offsets[group] == NOWHERE {
+            (None, 0)
+        } else {
+            let section = match users[group][..] {
+                [entry] => own_section(merged, entry),
+                _ if users[group].len() > 1 || named[group] => pool,
+                _ => None,
+            };
+            (section, reserved + layout.offsets[group])
+        };
+        let symbol = &mut merged.draft.symbols[id];
+        symbol.section = section;
+        symbol.value = value;
+        symbol.dropped |= section.is_none();
+    }
 }
 
 impl Builder<'_, '_> {
@@ -231,6 +306,7 @@ impl Builder<'_, '_> {
             }
             cursor += class.iter().map(|&node| self.nodes[node].size).max().unwrap_or(0);
         }
+        self.layout.pool_end = cursor;
     }
 
     /// Own and single-user variables of each entry, by alignment, then size.
@@ -293,6 +369,19 @@ impl Builder<'_, '_> {
                 self.layout.extern_starts.insert(node, start);
             }
         }
+    }
+
+    /// One start of extern arrays for all entries that use one, behind the largest.
+    fn one_extern_start(&mut self) {
+        let mut uses = vec![false; self.layout.sizes.len()];
+        for (users, _) in self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e) {
+            users.iter().for_each(|&entry| uses[entry] = true);
+        }
+        let sizes = self.layout.sizes.iter_mut().zip(uses);
+        let mut sizes: Vec<&mut u64> = sizes.filter(|(_, uses)| *uses).map(|(s, _)| s).collect();
+        let start = sizes.iter().map(|size| **size).max().unwrap_or(0);
+        sizes.iter_mut().for_each(|size| **size = start);
+        self.layout.extern_start = Some(start);
     }
 
     /// Alignment of each entry's section as far as its variables ask for it.
@@ -411,7 +500,7 @@ fn apply(
     for id in ids {
         let section = &mut merged.draft.sections[id];
         match section.kind {
-            crate::draft::Kind::Shared => {
+            Kind::Shared => {
                 let entry = section.owner.and_then(|owner| by_owner.get(&owner)).copied();
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
                 let align = own_align.max(if shape.multi { shape.pool_align } else { 1 });
@@ -421,10 +510,16 @@ fn apply(
                 section.size = if keep { reserved + size } else { 0 };
                 section.dropped = !keep;
             }
-            crate::draft::Kind::PoolShared => {
+            Kind::PoolShared => {
+                let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
                 section.align = 16;
                 section.size = 0;
-                section.dropped = !shape.any_extern || (shape.multi && shape.pool_align > 16);
+                if options.debug {
+                    let multi = if shape.multi { shape.pool_align } else { 1 };
+                    section.align = multi.max(if shape.any_extern { 16 } else { 1 });
+                    section.size = reserved + layout.pool_end;
+                }
+                section.dropped = !(wanted || options.debug && layout.pool_end > 0);
             }
             _ => {}
         }

@@ -27,6 +27,7 @@ use crate::id::{
 };
 use crate::names::Names;
 use crate::objects::{Object, Objects};
+use crate::shared;
 use crate::symbols::{Fate, Symbols};
 use crate::void::VoidRecords;
 
@@ -211,6 +212,8 @@ struct Merge<'a, 'd> {
     by_name: IdVec<NameId, Option<SectionId>>,
     /// Relocation sections by name and patched section.
     reloc_ids: HashMap<(NameId, SectionId), RelocId>,
+    /// `-g`: shared variables that code names, whose symbols stay.
+    named_shared: Option<HashSet<SymbolId>>,
     /// A strong definition of this entry or function has been merged.
     strong_seen: IdVec<SymbolId, bool>,
     /// Names that have been seen as tentative definitions.
@@ -265,6 +268,7 @@ pub(crate) fn merge<'d>(
         merged,
         by_name: IdVec::new(),
         reloc_ids: HashMap::new(),
+        named_shared: options.debug.then(|| shared::named(objects, symbols)),
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),

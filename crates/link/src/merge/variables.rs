@@ -35,7 +35,7 @@ impl<'d> Merge<'_, 'd> {
                 }
                 _ => Placed::No,
             };
-            let out = self.variable_symbol(program, symbol);
+            let out = self.variable_symbol(object, program, symbol);
             if symbol.is_shared() {
                 self.shared_variable(id, object, symbol, out, fate);
             } else if symbol.section == SymbolSection::Common {
@@ -61,7 +61,12 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The output symbol of a variable, created on first sight.
-    fn variable_symbol(&mut self, program: SymbolId, symbol: &Symbol<'d>) -> OutSymbolId {
+    fn variable_symbol(
+        &mut self,
+        object: &Object<'d>,
+        program: SymbolId,
+        symbol: &Symbol<'d>,
+    ) -> OutSymbolId {
         if let Target::Symbol(out) = self.merged.targets[program] {
             return out;
         }
@@ -71,7 +76,7 @@ impl<'d> Merge<'_, 'd> {
         let system = unified || is_reserved_shared(symbol.name);
         let kind = if symbol.kind() == stt::CUDA_OBJECT { stt::OBJECT } else { symbol.kind() };
         let name = self.symbols.all[program].name;
-        let shared = symbol.is_shared();
+        let hidden = symbol.is_shared() && !self.keeps_shared(object, program, symbol);
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
@@ -82,7 +87,7 @@ impl<'d> Merge<'_, 'd> {
             size: symbol.size,
             program: Some(program),
             shared: None,
-            dropped: unified || shared,
+            dropped: unified || hidden,
         });
         let global = system || symbol.binding() == stb::GLOBAL;
         if global {
@@ -91,13 +96,24 @@ impl<'d> Merge<'_, 'd> {
             draft.locals.push(out);
         }
         // Shared variables are laid out and forgotten: not even their names stay.
-        if !shared && global {
+        if !hidden && global {
             draft.global_strings.add(name);
-        } else if !shared {
+        } else if !hidden {
             draft.local_strings.add(name);
         }
         self.merged.targets[program] = Target::Symbol(out);
         out
+    }
+
+    /// With `-g` the symbols of kernels' own shared variables stay, and of all others that code
+    /// names or that are declared only (cases debug/*).
+    fn keeps_shared(&self, object: &Object<'d>, program: SymbolId, symbol: &Symbol<'d>) -> bool {
+        let Some(named) = &self.named_shared else { return false };
+        match symbol.defined_in() {
+            Some(section) if object.role(section) == Role::OwnShared => true,
+            None if symbol.binding() != stb::LOCAL => true,
+            _ => named.contains(&program),
+        }
     }
 
     /// A shared variable takes part in the layout once for every definition that was accepted
