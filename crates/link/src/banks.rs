@@ -5,6 +5,7 @@
 //! (cases literals/*). Banks are handled last read first, as nvlink does.
 
 use culd_cubin::elf::shf;
+use hashbrown::HashSet;
 
 use crate::callgraph::CallGraph;
 use crate::draft::{Kind, Part};
@@ -36,10 +37,8 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         for &entry in entries.iter().rev() {
             let section = entry_bank(merged, graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
-            if bank.emptied {
-                merged.emptied.push(section);
-            }
             let section = &mut merged.draft.sections[section];
+            section.emptied |= bank.emptied;
             section.align = align;
             let part = |part: &Part<'d>| Part { offset: offset + part.offset, bytes: part.bytes };
             section.parts.extend(bank.parts.iter().map(part));
@@ -51,15 +50,20 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
 /// Banks of functions that are empty are left out; those that a replaced copy left empty lose
 /// their names too.
 pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
-    for &section in &merged.emptied {
-        let output = &merged.draft.sections[section];
-        if output.size == 0 && !output.dropped {
-            merged.draft.remove_section(section);
-        }
-    }
-    for section in merged.draft.sections.values_mut() {
+    let draft = &mut merged.draft;
+    let mut kept = HashSet::new();
+    for section in draft.sections.values_mut() {
         let owned_bank = matches!(section.kind, Kind::Constant(_)) && section.owner.is_some();
-        section.dropped |= owned_bank && section.size == 0;
+        if owned_bank && section.size == 0 {
+            section.dropped = true;
+            // Of two sections of one name the first gives the name its place.
+            if section.emptied && !kept.contains(&section.name) {
+                draft.section_strings.remove(section.name);
+                draft.local_strings.remove(section.name);
+            }
+        } else if section.emptied {
+            kept.insert(section.name);
+        }
     }
 }
 

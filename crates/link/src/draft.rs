@@ -6,7 +6,7 @@
 use culd_cubin::SectionIndex;
 use culd_cubin::elf::{shf, sht, stt};
 
-use crate::id::{Id, IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
+use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
 
 /// What an output section is. The order of the variants is the order in the file, except that
@@ -107,8 +107,10 @@ pub(crate) struct OutSection<'d> {
     pub(crate) size: u64,
     pub(crate) parts: Vec<Part<'d>>,
     pub(crate) symbol: Option<OutSymbolId>,
-    /// The section after which it stands in the order of creation; itself for most.
-    pub(crate) rank: SectionId,
+    /// Only literals of copies that lost have ever been in it.
+    pub(crate) losers_only: bool,
+    /// A copy whose literals it held was replaced: if it stays empty it goes, name and all.
+    pub(crate) emptied: bool,
     /// Not part of the file after all.
     pub(crate) dropped: bool,
 }
@@ -255,14 +257,6 @@ impl<'d> Draft<'d> {
         self.local_strings.add(name);
     }
 
-    /// A section that was created in vain goes, and its name with it.
-    pub(crate) fn remove_section(&mut self, section: SectionId) {
-        let output = &mut self.sections[section];
-        output.dropped = true;
-        self.section_strings.remove(output.name);
-        self.local_strings.remove(output.name);
-    }
-
     /// Creates a section, its names and its section symbol.
     pub(crate) fn add_section(
         &mut self,
@@ -273,7 +267,6 @@ impl<'d> Draft<'d> {
     ) -> SectionId {
         self.intern_section_name(name);
         let (sh_type, entsize) = kind.form();
-        let rank = SectionId::from_index(self.sections.len());
         let section = self.sections.push(OutSection {
             name,
             kind,
@@ -287,7 +280,8 @@ impl<'d> Draft<'d> {
             size: 0,
             parts: Vec::new(),
             symbol: None,
-            rank,
+            losers_only: false,
+            emptied: false,
             dropped: false,
         });
         if kind.has_symbol() {

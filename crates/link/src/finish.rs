@@ -162,7 +162,7 @@ impl Program<'_, '_> {
     }
 
     /// An entry with a register limit must not call a function that needs more. A line is told
-    /// for every callee that raises the count, in the order in which nvlink propagates.
+    /// for every callee that raises the count, in the order in which its code was created.
     fn register_limits(&self, diags: &mut Diagnostics) {
         let entries = self.graph.entries();
         let limit = |entry| {
@@ -181,7 +181,14 @@ impl Program<'_, '_> {
         let reached = self.graph.reached_by_entries(&wanted);
         let mut current: Vec<u32> =
             entries.iter().map(|&entry| self.attributes.registers[entry]).collect();
-        for &function in self.merged.info_order.iter().filter(|&&node| wanted[node]) {
+        let code = |node: NodeId| {
+            let function = self.merged.function(self.graph, node);
+            self.merged.draft.symbols[function].section
+        };
+        let mut functions: Vec<NodeId> =
+            self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
+        functions.sort_by_key(|&node| code(node));
+        for function in functions {
             let registers = self.attributes.registers[function];
             for &(place, limit) in exceeded.iter().rev() {
                 let calls = reached[place].binary_search(&function).is_ok();

@@ -3,13 +3,13 @@
 //! In: layout, contents, patches. Out: the image. Guaranteed: cannot fail; the bytes do not
 //! depend on the number of threads, because every section is written by itself.
 
-use culd_cubin::encode::{FileHeader, SectionHeader, SymbolEntry, null_section};
+use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
 
 use crate::LinkOptions;
 use crate::Session;
 use crate::content::Contents;
 use crate::id::SectionId;
-use crate::layout::Layout;
+use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
 use crate::relocs::Relocated;
 
@@ -88,7 +88,8 @@ impl Writer<'_, '_> {
         let cuinfo = layout.index(self.merged.fixed.cuinfo);
         let header = FileHeader {
             e_type: EXECUTABLE,
-            flags: CLASSIC_FLAGS | self.options.target.sm << 8 | cuinfo << 24,
+            // The index of the note as far as it fits.
+            flags: CLASSIC_FLAGS | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
             program_headers: layout.program_headers_at,
             program_header_count: layout.program_headers.len() as u16,
             section_headers: layout.section_headers_at,
@@ -112,10 +113,13 @@ impl Writer<'_, '_> {
         for &id in &self.layout.symbols {
             let symbol = &draft.symbols[id];
             let index = symbol.section.map_or(0, |section| self.layout.index(section));
-            // nvlink writes every index of such a file to the second table.
-            let section = if wide && index != 0 { 0xffff } else { index as u16 };
+            let high_index = index as usize >= RESERVED_INDEX;
+            let section = if high_index { 0xffff } else { index as u16 };
             if wide {
-                high.extend_from_slice(&index.to_le_bytes());
+                // Where the index fits the symbol, nvlink leaves that of the section's creation.
+                let stale = symbol.section.map_or(0, creation_index);
+                let entry = if high_index { index } else { stale };
+                high.extend_from_slice(&entry.to_le_bytes());
             }
             let name = self.layout.strings.offset(symbol.name);
             let (info, other) = (symbol.info, symbol.other);

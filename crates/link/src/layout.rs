@@ -6,9 +6,21 @@
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::encode::ProgramHeader;
 
+use culd_cubin::encode::RESERVED_INDEX;
+
 use crate::draft::{Draft, Kind, OutSection, OutSymbol};
-use crate::id::{IdVec, NameId, OutSymbolId, SectionId};
+use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
 use crate::names::NameList;
+
+/// What nvlink counts before the first section of a draft: null, the four tables and one more.
+const CREATED_BEFORE: usize = 6;
+
+/// The index that nvlink gives a section when it is created.
+pub(crate) fn creation_index(section: SectionId) -> u32 {
+    // The notes, `.nv.info` and `.nv.compat` come before the one that is not in any file.
+    let before = if section.index() < 4 { CREATED_BEFORE - 1 } else { CREATED_BEFORE };
+    (section.index() + before) as u32
+}
 
 /// A string table: the bytes, and where each name starts.
 pub(crate) struct Strings {
@@ -83,10 +95,7 @@ impl Order {
             .filter(|(_, section)| !section.dropped)
             .map(|(id, _)| id)
             .collect();
-        order.sort_by_key(|&id| {
-            let section = &draft.sections[id];
-            (section.kind.category(), section.rank, id)
-        });
+        order.sort_by_key(|&id| (draft.sections[id].kind.category(), id));
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
         for (&symbol, index) in symbols.iter().zip(1u32..) {
@@ -111,18 +120,18 @@ impl Order {
             order,
         };
         let mut order = Order { layout };
-        order.number();
+        order.number(draft.sections.len());
         order
     }
 
-    fn number(&mut self) {
+    fn number(&mut self, created: usize) {
         let layout = &mut self.layout;
-        let first =
-            if layout.order.len() + 4 >= culd_cubin::encode::RESERVED_INDEX { 5 } else { 4 };
-        if first == 5 {
+        // nvlink makes room for wide indices by the sections that were created, not by those
+        // that are left.
+        if CREATED_BEFORE + created > RESERVED_INDEX {
             layout.tables.high_indices = Some(0);
         }
-        for (&section, index) in layout.order.iter().zip(first..) {
+        for (&section, index) in layout.order.iter().zip(layout.first_index()..) {
             layout.index[section] = Some(index);
         }
     }

@@ -111,11 +111,14 @@ impl NameList {
         self.order.push(Some(name));
     }
 
-    /// Takes `name` out of its first place again.
+    /// Takes `name` out of its first place.
     pub(crate) fn remove(&mut self, name: NameId) {
-        if let Some(place @ 1..) = self.places.get_mut(name.index()) {
-            self.order[std::mem::take(place) as usize - 1] = None;
-        }
+        let Some(place @ 1..) = self.places.get_mut(name.index()) else { return };
+        let first = *place as usize - 1;
+        self.order[first] = None;
+        // Hardly any name was added again, so the search is rare.
+        let again = self.order[first..].iter().position(|&other| other == Some(name));
+        *place = again.map_or(0, |offset| (first + offset) as u32 + 1);
     }
 
     /// All names; one that was added again comes twice.
@@ -139,7 +142,9 @@ mod tests {
         list.add_again(a);
         assert_eq!(list.iter().collect::<Vec<_>>(), [a, b, a]);
         list.remove(a);
-        list.remove(a);
         assert_eq!(list.iter().collect::<Vec<_>>(), [b, a]);
+        list.remove(a);
+        list.remove(a);
+        assert_eq!(list.iter().collect::<Vec<_>>(), [b]);
     }
 }

@@ -4,11 +4,10 @@
 //! reference of the whole program, behind the largest parameter bank, in every entry whose code
 //! names one; and relocation sections that tell the driver what to put there (cases textures/*).
 
-use culd_cubin::elf::{sht, stt};
+use culd_cubin::elf::stt;
 use hashbrown::HashMap;
 
 use crate::callgraph::CallGraph;
-use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::objects::{Objects, Role};
@@ -81,14 +80,9 @@ pub(crate) fn lay_out(
     for (entry, bank) in banks {
         let Some(bank) = bank.filter(|_| users[entry]) else { continue };
         merged.draft.sections[bank].size = end;
-        let name = merged.draft.names.prefixed(b".rel", merged.draft.sections[bank].name);
-        let reloc = merged.draft.add_section(name, Kind::Reloc, 0, 8);
+        let Some(&reloc) = merged.slot_relocs.get(&bank) else { continue };
         let section = &mut merged.draft.sections[reloc];
-        section.sh_type = sht::REL;
-        section.entsize = 16;
-        section.owner = Some(bank);
-        // It stands where the bank was created, before the relocations of code.
-        section.rank = bank;
+        section.dropped = false;
         section.size = 16 * slots.order.len() as u64;
         slots.relocs.push(reloc);
         slots.entries.push(entry);

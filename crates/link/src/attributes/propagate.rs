@@ -23,6 +23,7 @@ enum Merge {
     /// It is there or not.
     Flag,
     Max,
+    /// Up to 0xffff, which stands for a number that is not known.
     Sum,
     /// The last one counts.
     Last,
@@ -50,6 +51,11 @@ const RULES: [Rule; 8] = [
     rule(code::REG_RECONFIG, Merge::Last, format::NONE),
     rule(code::NUM_MBARRIERS, Merge::Sum, format::HALF),
 ];
+
+/// A sum that stays at 0xffff (case attributes/many-mbarriers).
+fn add(a: u32, b: u32) -> u32 {
+    a.saturating_add(b).min(0xffff)
+}
 
 fn rule_of(code: u8) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == code)
@@ -156,10 +162,9 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
             .filter(|attribute| attribute.code() == rule.code)
             .map(Attribute::number)
             .collect();
-        let (Some(max), sum) = (
-            values.iter().max().copied(),
-            values.iter().fold(0u32, |sum, value| sum.wrapping_add(*value)),
-        ) else {
+        let (Some(max), sum) =
+            (values.iter().max().copied(), values.iter().fold(0, |sum, &value| add(sum, value)))
+        else {
             continue;
         };
         let list = &mut lists[entry];
@@ -176,7 +181,7 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
                 let own = list[at].number();
                 match rule.merge {
                     Merge::Max => list[at] = list[at].with_number(own.max(max)),
-                    Merge::Sum => list[at] = list[at].with_number(own.wrapping_add(sum)),
+                    Merge::Sum => list[at] = list[at].with_number(add(own, sum)),
                     Merge::Flag | Merge::Last => {}
                 }
             }
@@ -289,7 +294,7 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
     match rule.merge {
         Merge::Flag => {}
         Merge::Max => list[at] = list[at].with_number(own.max(value)),
-        Merge::Sum => list[at] = list[at].with_number(own.wrapping_add(value)),
+        Merge::Sum => list[at] = list[at].with_number(add(own, value)),
         Merge::Last => list[at] = list[at].with_number(value),
     }
 }

@@ -149,8 +149,6 @@ pub(crate) struct Merged<'d> {
     placed: Vec<Placed>,
     section_starts: IdVec<ObjectId, usize>,
     pub(crate) banks: IdVec<BankId, Bank<'d>>,
-    /// Sections that a replaced copy left empty.
-    pub(crate) emptied: Vec<SectionId>,
     pub(crate) shared: SharedVariables,
     pub(crate) commons: Vec<CommonVariable>,
     pub(crate) file_records: Vec<FileRecord<'d>>,
@@ -167,6 +165,8 @@ pub(crate) struct Merged<'d> {
     pub(crate) void_dead: HashMap<SymbolId, ObjectId>,
     /// Where constant variables went that did not fit at first.
     pub(crate) moved: Moved,
+    /// Relocation section for the texture slots of a parameter bank.
+    pub(crate) slot_relocs: HashMap<SectionId, SectionId>,
     /// Bank section of an entry: by code section and bank number.
     pub(crate) entry_banks: HashMap<(SectionId, u8), SectionId>,
 }
@@ -220,6 +220,8 @@ struct Merge<'a, 'd> {
     common_seen: HashSet<SymbolId>,
     /// Sections of literals whose only owners lost, by code and bank number.
     loser_banks: HashMap<(SectionId, u8), SectionId>,
+    /// Second sections of literals of one kernel, by code and bank number.
+    twin_banks: HashMap<(SectionId, u8), SectionId>,
     /// The bank of a function, by its number.
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// The node whose code a section is.
@@ -250,7 +252,6 @@ pub(crate) fn merge<'d>(
         placed: Vec::with_capacity(total),
         section_starts: IdVec::new(),
         banks: IdVec::new(),
-        emptied: Vec::new(),
         shared: SharedVariables::default(),
         commons: Vec::new(),
         file_records: Vec::new(),
@@ -259,6 +260,7 @@ pub(crate) fn merge<'d>(
         void_debug: HashMap::new(),
         void_dead: HashMap::new(),
         moved: Moved::default(),
+        slot_relocs: HashMap::new(),
         entry_banks: HashMap::new(),
     };
     let mut merge = Merge {
@@ -272,6 +274,7 @@ pub(crate) fn merge<'d>(
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),
+        twin_banks: HashMap::new(),
         bank_of: HashMap::new(),
         node_of_text: HashMap::new(),
         dead_with_relocations: HashSet::new(),

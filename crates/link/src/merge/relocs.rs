@@ -8,7 +8,7 @@ use culd_cubin::{RelocEntry, Section};
 
 use super::{Merge, Placed};
 use crate::draft::{Clear, Kind, RelocSection, RelocSource};
-use crate::id::{ObjectId, RelocId, SectionId, SymbolId};
+use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
 
 impl<'d> Merge<'_, 'd> {
@@ -21,16 +21,15 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    fn reloc_section(&mut self, input: &Section<'d>, target: SectionId) -> RelocId {
-        let name = self.merged.draft.names.intern(input.name);
+    fn reloc_section(&mut self, name: NameId, sh_type: u32, target: SectionId) -> RelocId {
         if let Some(&reloc) = self.reloc_ids.get(&(name, target)) {
             return reloc;
         }
         let draft = &mut self.merged.draft;
         let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
         let output = &mut draft.sections[section];
-        output.sh_type = input.sh_type;
-        output.entsize = if input.sh_type == sht::RELA { 24 } else { 16 };
+        output.sh_type = sh_type;
+        output.entsize = if sh_type == sht::RELA { 24 } else { 16 };
         output.owner = Some(target);
         let reloc = draft.relocs.push(RelocSection { section, target, sources: Vec::new() });
         self.reloc_ids.insert((name, target), reloc);
@@ -38,8 +37,9 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
-    /// Interns the REL name that nvlink interns for a RELA record without addend that is not the
-    /// section's first (cases headers-and-order/*, deadcode/functions). Void records do not count.
+    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record without
+    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions).
+    /// Void records do not count.
     fn read(
         &mut self,
         object: &Object<'d>,
@@ -55,7 +55,10 @@ impl<'d> Merge<'_, 'd> {
                 continue;
             }
             let first = reloc.is_none();
-            reloc = reloc.or_else(|| Some(self.reloc_section(input, section)));
+            if first {
+                let name = self.merged.draft.names.intern(input.name);
+                reloc = Some(self.reloc_section(name, input.sh_type, section));
+            }
             match self.dead_function(object, id, record) {
                 Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
                     let (offset, kind) = (source.base + record.offset, record.kind);
@@ -71,7 +74,7 @@ impl<'d> Merge<'_, 'd> {
                 interned = true;
                 let tail = input.name.strip_prefix(b".rela").unwrap_or(input.name);
                 let name = self.merged.draft.names.join(&[b".rel", tail]);
-                self.merged.draft.intern_section_name(name);
+                self.reloc_section(name, sht::REL, section);
             }
         }
         if let Some(reloc) = reloc {

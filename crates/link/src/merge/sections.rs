@@ -1,11 +1,11 @@
 //! Merging: where the bytes of an input section go.
 
-use culd_cubin::elf::{shf, stb};
+use culd_cubin::elf::{shf, sht, stb};
 use culd_cubin::{Section, SectionIndex};
 
 use super::{Bank, FileRecord, InfoSource, Merge, Placed};
 use crate::draft::{Kind, Part};
-use crate::id::{BankId, NodeId, ObjectId, SectionId};
+use crate::id::{BankId, NameId, NodeId, ObjectId, SectionId};
 use crate::objects::{Object, Role};
 
 impl<'d> Merge<'_, 'd> {
@@ -157,12 +157,13 @@ impl<'d> Merge<'_, 'd> {
                 bank.emptied = true;
                 bank.lost_at = None;
             }
-            let entry_bank = self.merged.entry_banks.get(&(code, number));
-            if let Some(&section) = entry_bank.or(self.loser_banks.get(&(code, number))) {
+            let key = (code, number);
+            let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key)).copied();
+            for section in [first, self.twin_banks.remove(&key)].into_iter().flatten() {
                 let output = &mut self.merged.draft.sections[section];
                 output.parts.clear();
                 output.size = 0;
-                self.merged.emptied.push(section);
+                output.emptied = true;
             }
         }
     }
@@ -179,8 +180,12 @@ impl<'d> Merge<'_, 'd> {
         let name = self.merged.draft.names.intern(input.name);
         let program = self.graph.nodes[node];
         let existing = self.find(name);
-        if existing.is_some_and(|section| self.is_emptied(bank, section)) {
-            // The section that a replaced copy left empty stays where callees' literals go; the
+        let emptied = |section: SectionId| {
+            let output = &self.merged.draft.sections[section];
+            output.emptied && output.losers_only && output.size == 0
+        };
+        if existing.is_some_and(emptied) {
+            // A section that only losing copies had filled stays where callees' literals go; the
             // new copy's own come into another one of the same name (a defect of nvlink, kept:
             // docs/DIFFERENCES.md, literals-of-replaced-kernels).
             let draft = &mut self.merged.draft;
@@ -190,16 +195,15 @@ impl<'d> Merge<'_, 'd> {
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(text);
             let base = output.append(input.data, input.size, input.align);
+            self.twin_banks.insert((text, bank), section);
             return Placed::At { section, base };
         }
         let Some(section) = existing else {
             let draft = &mut self.merged.draft;
+            let reloc = draft.names.join(&[b".rel", input.name]);
             if bank == 0 {
                 // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
                 // follows it.
-                let reloc = draft.names.join(&[b".rel", input.name]);
-                draft.section_strings.add(name);
-                draft.section_strings.add(reloc);
                 draft.local_strings.add(reloc);
             }
             let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
@@ -207,6 +211,9 @@ impl<'d> Merge<'_, 'd> {
             output.owner = Some(text);
             let base = output.append(input.data, input.size, input.align);
             self.merged.entry_banks.insert((text, bank), section);
+            if bank == 0 {
+                self.slot_relocations(reloc, section);
+            }
             return Placed::At { section, base };
         };
         let weak_only = bank == 0 && !self.strong_seen[program];
@@ -222,10 +229,15 @@ impl<'d> Merge<'_, 'd> {
         Placed::At { section, base: output.append(input.data, input.size, input.align) }
     }
 
-    fn is_emptied(&self, bank: u8, section: SectionId) -> bool {
-        bank != 0
-            && self.merged.draft.sections[section].size == 0
-            && self.merged.emptied.contains(&section)
+    /// Room for relocations of texture slots, which most programs leave empty.
+    fn slot_relocations(&mut self, name: NameId, bank: SectionId) {
+        let reloc = self.merged.draft.add_section(name, Kind::Reloc, 0, 8);
+        let section = &mut self.merged.draft.sections[reloc];
+        section.sh_type = sht::REL;
+        section.entsize = 16;
+        section.owner = Some(bank);
+        section.dropped = true;
+        self.merged.slot_relocs.insert(bank, reloc);
     }
 
     /// Debug sections are chained up; banks and variables no symbol named follow.
