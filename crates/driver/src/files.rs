@@ -61,23 +61,19 @@ pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    folder.metadata()?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".culd-").permissions(permissions(&real));
-    let mut temporary =
-        builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(|error| plain(&error))?;
+    let mut temporary = builder.tempfile_in(folder).map_err(|error| plain(&error))?;
     temporary.write_all(bytes).map_err(|error| plain(&error))?;
     temporary.persist(&real).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// The system's error in one of tempfile's, which name the temporary file: nobody's business.
+/// The error without the temporary file's path, which tempfile adds and is nobody's business.
 fn plain(error: &io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|inner| inner.source());
-    let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
-    match system.unwrap_or(error).raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error.kind().into(),
-    }
+    io::Error::from(error.kind())
 }
 
 fn is_special(path: &Path) -> bool {
