@@ -42,6 +42,7 @@ fn trace() {
     use tracing_subscriber::fmt::format::FmtSpan;
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(false)
         .with_env_filter("debug")
         .with_span_events(FmtSpan::CLOSE)
         .init();

@@ -144,7 +144,7 @@ attributes! {
     0x5e SYSCALLS_FALLBACK Plain;
     0x5f CUDA_REQ Plain;
     0x60 MERCURY_ISA_VERSION Plain;
-    0x66 SYSCALL_WORDS Plain;
+    0x66 ATTRIBUTE_66 Plain;
 }
 
 /// The row of attribute `code`: its name without `EIATTR_` and what its payload holds.

@@ -188,6 +188,12 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
         }
     }
     single_externs(merged, entry, lists);
+    for &node in functions {
+        let words = lists[node].iter().find(|a| a.code() == code::ATTRIBUTE_66).cloned();
+        if let Some(words) = words {
+            take_over(&mut lists[entry], words);
+        }
+    }
     let code = code::AT_ENTRY_FRAGMENTS;
     let attributes = functions.iter().flat_map(|&node| lists[node].iter());
     let collected: Vec<u8> = attributes
@@ -234,7 +240,8 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
 fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
     let travels = |attribute: &Attribute<'_>| {
         let code = attribute.code();
-        rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::EXTERNS)
+        rule_of(code).is_some()
+            || matches!(code, code::AT_ENTRY_FRAGMENTS | code::EXTERNS | code::ATTRIBUTE_66)
     };
     let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
     let mut wanted = IdVec::filled(false, graph.nodes.len());
@@ -273,6 +280,10 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
         }
         return;
     }
+    if code == code::ATTRIBUTE_66 {
+        take_words(list, at, incoming.bytes());
+        return;
+    }
     let Some(rule) = rule_of(code) else {
         match at {
             None => list.push(incoming),
@@ -297,4 +308,22 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
         Merge::Sum => list[at] = list[at].with_number(add(own, value)),
         Merge::Last => list[at] = list[at].with_number(value),
     }
+}
+
+/// Words of attribute 0x66, which objects of CUDA 13.2 and later have: those that the entry lacks
+/// are added. nvlink 13.0 takes no such objects; this is what later releases do
+/// (docs/LINKING.md, attributes).
+fn take_words(list: &mut Vec<Attribute<'_>>, at: Option<usize>, incoming: &[u8]) {
+    let code = code::ATTRIBUTE_66;
+    let Some(at) = at else {
+        list.push(Attribute::Bytes { code, bytes: incoming.to_vec() });
+        return;
+    };
+    let mut bytes = list[at].bytes().to_vec();
+    for word in incoming.chunks_exact(4) {
+        if word != [0; 4] && !bytes.chunks_exact(4).any(|own| own == word) {
+            bytes.extend_from_slice(word);
+        }
+    }
+    list[at] = Attribute::Bytes { code, bytes };
 }
