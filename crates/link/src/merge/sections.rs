@@ -135,6 +135,7 @@ impl<'d> Merge<'_, 'd> {
         let section = existing
             .unwrap_or_else(|| self.create(name, Kind::Constant(number), input.flags, input.align));
         let output = &mut self.merged.draft.sections[section];
+        output.losers_only |= existing.is_none();
         output.owner = code;
         output.align = output.align.max(input.align);
         output.append(input.data, input.size, input.align);
@@ -150,20 +151,20 @@ impl<'d> Merge<'_, 'd> {
     /// unless something fills it again.
     pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
         for number in 1..=17 {
-            if let Some(&bank) = self.bank_of.get(&(node, number)) {
+            let key = (code, number);
+            // By name the first section is found; a second one of that name stays as it is.
+            let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key));
+            if let Some(&section) = first {
+                let output = &mut self.merged.draft.sections[section];
+                output.parts.clear();
+                output.size = 0;
+                output.emptied = true;
+            } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
                 bank.size = 0;
                 bank.emptied = true;
                 bank.lost_at = None;
-            }
-            let key = (code, number);
-            let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key)).copied();
-            for section in [first, self.twin_banks.remove(&key)].into_iter().flatten() {
-                let output = &mut self.merged.draft.sections[section];
-                output.parts.clear();
-                output.size = 0;
-                output.emptied = true;
             }
         }
     }
@@ -195,7 +196,6 @@ impl<'d> Merge<'_, 'd> {
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(text);
             let base = output.append(input.data, input.size, input.align);
-            self.twin_banks.insert((text, bank), section);
             return Placed::At { section, base };
         }
         let Some(section) = existing else {
