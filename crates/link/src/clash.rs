@@ -13,7 +13,7 @@ use crate::LinkOptions;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
-use crate::objects::{Object, Objects, Role};
+use crate::objects::{Object, Objects, Role, is_system_call};
 use crate::symbols::{Symbols, defined_role, space};
 
 /// How firmly a name is defined so far.
@@ -300,8 +300,14 @@ impl<'d> Check<'_, 'd> {
             let Some(known) = self.known_function(function) else { continue };
             let before = *known.prototype.get_or_insert(prototype);
             let first = known.file;
-            if before != prototype {
-                let symbol = self.object.symbol(function).name;
+            let symbol = self.object.symbol(function).name;
+            // What follows a bar tells which registers a system call keeps: files may disagree.
+            let same = |a: &[u8], b: &[u8]| {
+                let head =
+                    |text: &[u8]| text.split(|&byte| byte == b'|').next().map(<[u8]>::to_vec);
+                is_system_call(symbol) && head(a) == head(b)
+            };
+            if before != prototype && !same(self.names.get(before), self.names.get(prototype)) {
                 self.lines.push(Message::PrototypeMismatch {
                     symbol: String::from_utf8_lossy(symbol).into_owned(),
                     file: self.object.name.to_owned(),

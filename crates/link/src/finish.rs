@@ -14,7 +14,7 @@ use crate::diag::{Diagnostics, Message};
 use crate::draft::{Kind, OutSection, OutSymbol};
 use crate::id::{NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
-use crate::objects::{Objects, is_reserved_shared, is_unified_table};
+use crate::objects::{Objects, is_reserved_shared, is_unified_table, may_stay_undefined};
 use crate::symbols::Symbols;
 
 /// The most bytes of a constant bank.
@@ -22,36 +22,6 @@ pub(crate) const BANK_LIMIT: u64 = 0x10000;
 
 /// MAXREG_COUNT of an entry without a limit.
 const NO_REGISTER_LIMIT: u32 = 0xff;
-
-/// Functions of the driver, which a linked program may leave undefined, by exact name.
-const SYSTEM_CALLS: [&[u8]; 22] = [
-    b"malloc",
-    b"free",
-    b"vprintf",
-    b"vfprintf",
-    b"__assertfail",
-    b"cnpGetParameterBuffer",
-    b"cnpGetParameterBufferV2",
-    b"cnpLaunchDevice",
-    b"cnpLaunchDeviceV2",
-    b"cnpGetLastError",
-    b"cnpSetLastError",
-    b"cnpGetDevice",
-    b"cnpGetDeviceCount",
-    b"cnpDeviceGetAttribute",
-    b"cnpFuncGetAttribute",
-    b"cnpCtxSynchronize",
-    b"cnpStreamCreate",
-    b"cnpStreamDestroy",
-    b"cnpStreamWaitEvent",
-    b"cnpEventCreate",
-    b"cnpEventDestroy",
-    b"cnpEventRecord",
-];
-
-fn is_system_call(name: &[u8]) -> bool {
-    name.starts_with(b"__cuda_syscall") || SYSTEM_CALLS.contains(&name)
-}
 
 /// The finished program, to be checked.
 pub(crate) struct Program<'a, 'd> {
@@ -147,7 +117,7 @@ impl Program<'_, '_> {
             return false;
         }
         match symbol.info & 15 {
-            stt::FUNC => !is_system_call(name),
+            stt::FUNC => !may_stay_undefined(name),
             stt::OBJECT if is_unified_table(name) || is_reserved_shared(name) => false,
             // The layout keeps no section for shared variables; their definition tells.
             stt::OBJECT => match symbol.shared {

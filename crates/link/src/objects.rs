@@ -556,3 +556,35 @@ pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
 pub(crate) fn is_internal(symbol: &Symbol<'_>) -> bool {
     symbol.binding() == elf::stb::LOCAL && symbol.other & sto::INTERNAL != 0
 }
+
+/// Calls into the old runtime for launching kernels from kernels, by exact name.
+const LAUNCH_CALLS: [&[u8]; 17] = [
+    b"cnpGetParameterBuffer",
+    b"cnpGetParameterBufferV2",
+    b"cnpLaunchDevice",
+    b"cnpLaunchDeviceV2",
+    b"cnpGetLastError",
+    b"cnpSetLastError",
+    b"cnpGetDevice",
+    b"cnpGetDeviceCount",
+    b"cnpDeviceGetAttribute",
+    b"cnpFuncGetAttribute",
+    b"cnpCtxSynchronize",
+    b"cnpStreamCreate",
+    b"cnpStreamDestroy",
+    b"cnpStreamWaitEvent",
+    b"cnpEventCreate",
+    b"cnpEventDestroy",
+    b"cnpEventRecord",
+];
+
+/// True for names of functions of the driver.
+pub(crate) fn is_system_call(name: &[u8]) -> bool {
+    matches!(name, b"malloc" | b"free" | b"vprintf" | b"vfprintf" | b"__assertfail")
+        || name.starts_with(b"__cuda_syscall")
+}
+
+/// True for functions that a linked program may leave undefined.
+pub(crate) fn may_stay_undefined(name: &[u8]) -> bool {
+    is_system_call(name) || LAUNCH_CALLS.contains(&name)
+}

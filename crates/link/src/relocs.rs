@@ -7,8 +7,8 @@
 //! variables, what is undefined, and types that only the driver can apply. Records come out last
 //! read first, as nvlink prepends them.
 
-use culd_cubin::elf::{sht, sto, stt};
-use culd_cubin::{RelocEntry, Section, Symbol};
+use culd_cubin::elf::{sht, stb, sto, stt};
+use culd_cubin::{RelocEntry, Section, Symbol, SymbolSection};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use crate::Session;
@@ -17,7 +17,7 @@ use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, NodeId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::merge::{Merged, Placed, Target};
-use crate::objects::{Object, Objects, is_unified_table};
+use crate::objects::{Object, Objects, is_internal, is_unified_table};
 use crate::shared::SharedLayout;
 use crate::symbols::{Symbols, space};
 use crate::textures::TextureSlots;
@@ -225,7 +225,13 @@ impl<'d> Resolver<'_, 'd> {
         if symbol.kind() == stt::SECTION {
             return self.section_symbol(query, symbol);
         }
+        if symbol.kind() == stt::NOTYPE {
+            return self.label(query, symbol);
+        }
         let Some(program) = self.symbols.of(id, record.symbol) else { return Outcome::Dropped };
+        if is_internal(symbol) && symbol.defined_in().is_none() {
+            return self.system_value(query, symbol);
+        }
         if symbol.is_function() {
             if self.graph.node(program).is_none() || self.is_void(query, program) {
                 return Outcome::Dropped;
@@ -268,6 +274,29 @@ impl<'d> Resolver<'_, 'd> {
             && space(symbol) == sto::SPACE_GLOBAL
             && info.replaced
             && info.definition.is_some_and(|site| query.source.object < site.object)
+    }
+
+    /// A symbol without type: a label of debug information. nvlink takes one that ptxas forgot to
+    /// define for symbol 0 (case debug/undefined-labels).
+    fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
+        if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
+            return Outcome::Patched(query.value(self.merged.draft.null_value, 0));
+        }
+        Outcome::Fatal(query.bad("its symbol has no type"))
+    }
+
+    /// A number that ptxas leaves for the linker to fill in, as a symbol that no file defines.
+    fn system_value(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
+        if symbol.name != CONSTANT_SIZE {
+            return Outcome::Fatal(query.bad("its symbol is local and undefined"));
+        }
+        let bank = self
+            .merged
+            .draft
+            .sections
+            .values()
+            .find(|section| section.kind == Kind::Constant(3) && section.owner.is_none());
+        Outcome::Patched(query.value(bank.map_or(0, |bank| bank.size), 0))
     }
 
     /// A section symbol: the part that this file's section became.
@@ -337,6 +366,10 @@ impl<'d> Resolver<'_, 'd> {
         Outcome::Patched(query.value(address, 0))
     }
 }
+
+/// The size of the bank of constant variables: what `isspacep.const` compares with (case
+/// constant/size-of-bank).
+const CONSTANT_SIZE: &[u8] = b".nv.ptx.const0.size";
 
 const PC_RELATIVE: &str = "PC relative branch address should be in the same section";
 

@@ -6,7 +6,7 @@ use culd_cubin::attr::code;
 
 use crate::draft::Kind;
 use crate::finish::Program;
-use crate::id::{NodeId, SectionId};
+use crate::id::{NameId, NodeId};
 use crate::textures::TextureSlots;
 
 /// Resources of one entry. Sizes are bytes.
@@ -90,7 +90,7 @@ impl Report {
         let constant3 = sections()
             .find(|section| section.kind == Kind::Constant(3) && section.owner.is_none())
             .map(|section| section.size);
-        let shared = shared_by_owner(program);
+        let shared = shared_by_name(program);
         let entries = program.graph.entries().iter().zip(&program.attributes.entries).rev();
         let entries = entries.map(|(&entry, facts)| {
             let function = program.merged.function(program.graph, entry);
@@ -105,7 +105,10 @@ impl Report {
                 registers: facts.registers,
                 barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
                 stack: facts.stack.unwrap_or(0),
-                shared: symbol.section.and_then(|code| shared.get(&code)).copied().unwrap_or(0),
+                shared: shared_name(program, symbol.name)
+                    .and_then(|name| shared.get(&name))
+                    .copied()
+                    .unwrap_or(0),
                 constant0: bank(0).unwrap_or(0),
                 constant2: bank(2),
                 textures,
@@ -121,10 +124,17 @@ impl Report {
     }
 }
 
-fn shared_by_owner(program: &Program<'_, '_>) -> hashbrown::HashMap<SectionId, u64> {
+/// Sizes of shared sections by name: local entries of one name share theirs.
+fn shared_by_name(program: &Program<'_, '_>) -> hashbrown::HashMap<NameId, u64> {
     let sections = program.merged.draft.sections.values();
     let shared = sections.filter(|section| section.kind == Kind::Shared && !section.dropped);
-    shared.filter_map(|section| Some((section.owner?, section.size))).collect()
+    shared.map(|section| (section.name, section.size)).collect()
+}
+
+/// The name of the shared section of an entry, if any entry of that name has one.
+fn shared_name(program: &Program<'_, '_>, entry: NameId) -> Option<NameId> {
+    let names = &program.merged.draft.names;
+    names.lookup(&[b".nv.shared.", names.get(entry)].concat())
 }
 
 fn slots_of(slots: &TextureSlots, entry: NodeId) -> [usize; 3] {

@@ -505,7 +505,7 @@ fn apply(
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
                 let align = own_align.max(if shape.multi { shape.pool_align } else { 1 });
                 let wide_enough = if reserved != 0 { align >= 16 } else { align == 16 };
-                let keep = size > 0 || (shape.any_extern && wide_enough);
+                let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
                 section.align = align;
                 section.size = if keep { reserved + size } else { 0 };
                 section.dropped = !keep;

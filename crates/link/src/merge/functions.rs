@@ -6,7 +6,7 @@ use culd_cubin::{SectionIndex, Symbol};
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::Object;
+use crate::objects::{Object, is_system_call};
 use crate::symbols::{Fate, Site};
 
 impl<'d> Merge<'_, 'd> {
@@ -22,7 +22,7 @@ impl<'d> Merge<'_, 'd> {
             };
             let out = self.function_symbol(node, symbol);
             let Some(text) = symbol.defined_in() else { continue };
-            self.strong_seen[program] |= symbol.binding() == stb::GLOBAL;
+            self.strong_seen[program] |= symbol.binding() != stb::WEAK;
             let site = Site { object: id, index };
             if self.symbols.fate(id, index).accepted() {
                 self.code(object, site, symbol, text, (node, out));
@@ -126,7 +126,8 @@ impl<'d> Merge<'_, 'd> {
             self.merged.draft.sections[section].function = Some(out);
             self.node_of_text.insert(section, node);
         }
-        if symbol.is_entry() {
+        // A function of the program with the name of a system call is treated like an entry.
+        if symbol.is_entry() || is_system_call(symbol.name) {
             self.entry_sections(symbol, section);
         }
     }
@@ -158,12 +159,12 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// An entry's attribute and shared sections exist from the start.
+    /// An entry's attribute and shared sections exist from the start. Entries of the same name in
+    /// several files, which then are local ones, share the section of shared memory.
     fn entry_sections(&mut self, symbol: &Symbol<'d>, code: SectionId) {
-        let info = self.merged.draft.names.join(&[b".nv.info.", symbol.name]);
-        if self.find(info).is_none() {
-            let section = self.create(info, Kind::FunctionInfo, shf::INFO_LINK, 4);
-            self.merged.draft.sections[section].owner = Some(code);
+        if !self.info_of_code.contains_key(&code) {
+            let info = self.merged.draft.names.join(&[b".nv.info.", symbol.name]);
+            self.info_section(info, code);
         }
         let shared = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
         if self.find(shared).is_none() {

@@ -220,6 +220,8 @@ struct Merge<'a, 'd> {
     common_seen: HashSet<SymbolId>,
     /// Sections of literals whose only owners lost, by code and bank number.
     loser_banks: HashMap<(SectionId, u8), SectionId>,
+    /// The attribute section of a function, by its code.
+    info_of_code: HashMap<SectionId, SectionId>,
     /// The bank of a function, by its number.
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// The node whose code a section is.
@@ -272,6 +274,7 @@ pub(crate) fn merge<'d>(
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),
+        info_of_code: HashMap::new(),
         bank_of: HashMap::new(),
         node_of_text: HashMap::new(),
         dead_with_relocations: HashSet::new(),

@@ -1,6 +1,6 @@
 //! Merging: where the bytes of an input section go.
 
-use culd_cubin::elf::{shf, sht, stb};
+use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
 use super::{Bank, FileRecord, InfoSource, Merge, Placed};
@@ -216,6 +216,7 @@ impl<'d> Merge<'_, 'd> {
             }
             return Placed::At { section, base };
         };
+        self.merged.entry_banks.entry((text, bank)).or_insert(section);
         let weak_only = bank == 0 && !self.strong_seen[program];
         let output = &mut self.merged.draft.sections[section];
         output.align = output.align.max(input.align);
@@ -323,21 +324,23 @@ impl<'d> Merge<'_, 'd> {
         let Some(Placed::At { section: code, .. }) = text else { return };
         let Some(&node) = self.node_of_text.get(&code) else { return };
         let name = self.merged.draft.names.intern(input.name);
-        let function = &self.merged.draft.symbols[self.merged.function(self.graph, node)];
-        let local = function.info >> 4 == stb::LOCAL && !function.is_entry();
-        let existing = if local { None } else { self.find(name) };
-        let section = existing.unwrap_or_else(|| {
-            if local {
-                self.merged.draft.add_section(name, Kind::FunctionInfo, shf::INFO_LINK, 4)
-            } else {
-                self.create(name, Kind::FunctionInfo, shf::INFO_LINK, 4)
-            }
-        });
-        self.merged.draft.sections[section].owner = Some(code);
+        let existing = self.info_of_code.get(&code).copied();
+        let section = existing.unwrap_or_else(|| self.info_section(name, code));
         let read = self.infos_read;
         self.infos_read += 1;
         let source = InfoSource { section, object: id, input: index, read };
         self.merged.function_infos[node] = Some(source);
+    }
+}
+
+impl Merge<'_, '_> {
+    /// Creates the attribute section of the function whose code is `code`.
+    pub(super) fn info_section(&mut self, name: NameId, code: SectionId) -> SectionId {
+        let kind = Kind::FunctionInfo;
+        let section = self.merged.draft.add_section(name, kind, shf::INFO_LINK, 4);
+        self.merged.draft.sections[section].owner = Some(code);
+        self.info_of_code.insert(code, section);
+        section
     }
 }
 

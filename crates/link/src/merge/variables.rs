@@ -148,15 +148,13 @@ impl<'d> Merge<'_, 'd> {
         if !fate.accepted() {
             return;
         }
-        let own = match object.role(section) {
-            Role::OwnShared => object.section(section).info_section(),
+        // The entry whose shared memory it is; one of two local entries of a name has it all.
+        let own = match (object.role(section), self.placed(id, section)) {
+            (Role::OwnShared, Placed::At { section, .. }) => {
+                self.merged.draft.sections[section].owner
+            }
             _ => None,
         };
-        let own = own.and_then(|text| match self.placed(id, text) {
-            Placed::At { section, .. } => Some(section),
-            Placed::Lost(function) => self.merged.draft.symbols[function].section,
-            _ => None,
-        });
         let known = &mut self.merged.shared.groups[group as usize];
         (known.defined, known.size) = (true, size);
         let node = SharedNode { group, size, align, defined: true, own };
