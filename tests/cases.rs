@@ -102,7 +102,7 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
         (Some(_), None) => bail!("no output"),
         (None, Some(_)) => bail!("an output although the link failed"),
     }
-    let options = link_options(&case.arguments()[..1 + case.recipe.args.len()])?;
+    let options = link_options(&case.arguments())?;
     let alone = link(&options, &inputs, 1)?;
     let together = link(&options, &inputs, 2)?;
     ensure!(alone.image == together.image, "two threads give other bytes than one");
@@ -142,7 +142,7 @@ fn difference(expected: &[u8], actual: &[u8]) -> Result<Difference> {
 
 /// A tolerated difference must exist.
 fn still_differs(case: &Case, known: &KnownDiff) -> Result<()> {
-    let options = link_options(&case.arguments()[..1 + case.recipe.args.len()])?;
+    let options = link_options(&case.arguments())?;
     let image = link(&options, &case.inputs()?, 1)?.image.context("no output")?;
     let expected = case.expected_output()?.context("no output is expected")?;
     let difference = difference(&expected, &image)?;

@@ -2,6 +2,7 @@
 //!
 //! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same names and options.
 
+mod citations;
 pub mod elf;
 pub mod tidy;
 
@@ -45,24 +46,30 @@ pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> 
     Ok(Finished { status, stdout: String::from_utf8_lossy(&run.stdout).into_owned(), stderr })
 }
 
-/// Options for the library that a command line stands for; its inputs and output do not count.
+/// Options for the library that a command line without output stands for; inputs count only for the tool note of a link
+/// with `-g`, and may be left out.
 ///
 /// # Errors
 /// When it is no command line of a link.
 pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     let mut line = arguments.to_vec();
-    line.extend(["-o", "out.cubin", "some.cubin"].map(str::to_owned));
+    line.extend(["-o", "out.cubin"].map(str::to_owned));
+    if arguments.iter().all(|argument| argument.starts_with('-')) {
+        line.push("some.cubin".to_owned());
+    }
     let options = match culd_driver::parse(&line)? {
         Request::Link(options) => options,
         Request::Print(_) => bail!("no link"),
     };
     let target = options.arch.context("no architecture")?;
     let tool = ToolRecord {
+        object: options.object_name().to_owned(),
         tool: PROGRAM.to_owned(),
         options: options.normalised(),
         ..ToolRecord::default()
     };
     let mut link_options = LinkOptions::new(target, tool);
+    link_options.debug = options.debug;
     link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
     link_options.warnings_are_errors = options.warnings_are_errors;
     link_options.disable_infos = options.disable_infos;
@@ -85,12 +92,13 @@ pub fn link(
 
 /// The lines of an outcome, as the command prints them after its name.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
-    let line = |diagnostic: &culd_link::Diagnostic| {
+    let lines = |diagnostic: &culd_link::Diagnostic| {
         let text = diagnostic.message.to_string();
-        let line = culd_driver::Line { severity: diagnostic.severity, text };
-        line.show("").trim_start().to_owned()
+        let (severity, repeat) = (diagnostic.severity, diagnostic.repeat);
+        let line = culd_driver::Line { severity, text, repeat };
+        std::iter::repeat_n(line.show("").trim_start().to_owned(), repeat)
     };
-    outcome.diagnostics.iter().map(line).collect()
+    outcome.diagnostics.iter().flat_map(lines).collect()
 }
 
 /// Root of the source tree.

@@ -3,6 +3,7 @@
 //! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the project are looked at,
 //! not what tools left in `target` or hidden folders.
 
+use crate::citations;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub const RULES: &[Rule] = &[
     ("every dependency has a reason", reasons),
     ("no paths of one machine", machine_paths),
     ("recorded cases hold nothing else", stray_cases),
+    ("comments name what exists", citations::in_comments),
+    ("pages name what exists", citations::in_pages),
 ];
 
 /// The files of the source tree.
@@ -243,6 +246,9 @@ mod tests {
         assert!(broken("no paths of one machine", "a.md", &path));
         assert!(!broken("no paths of one machine", "a.md", &format!("a{path}")));
         assert!(broken("recorded cases hold nothing else", "testdata/cases/x/y/a.txt", ""));
+        let case = ["// case not/", "there"].concat();
+        assert!(broken("comments name what exists", "crates/link/src/a.rs", &case));
+        assert!(broken("pages name what exists", "docs/a.md", "*not/there*"));
     }
 
     #[test]
