@@ -1,7 +1,7 @@
 //! The command `culd`: arguments in, exit status out. Everything else is in the driver.
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 use culd_driver::{Outcome, Request, parse, run};
@@ -29,12 +29,15 @@ fn main() -> ExitCode {
 }
 
 fn print(program: &str, outcome: &Outcome) {
-    let mut text = String::new();
+    let mut out = BufWriter::new(std::io::stderr().lock());
     for line in &outcome.lines {
-        text.push_str(&line.show(program));
-        text.push('\n');
+        let text = line.show(program);
+        for _ in 0..line.repeat {
+            if writeln!(out, "{text}").is_err() {
+                return;
+            }
+        }
     }
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Prints spans with their times as they close.

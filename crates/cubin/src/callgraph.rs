@@ -45,8 +45,10 @@ pub enum Edge {
 /// The second words of list headers.
 pub const LISTS: [i32; 4] = [-1, -2, -3, -4];
 
-/// The records of call-graph section `section`, in file order.
-pub fn edges<'d>(section: &Section<'d>) -> impl Iterator<Item = Result<Edge, Malformed>> + use<'d> {
+/// The records of call-graph section `section`, in file order, each with its offset in bytes.
+pub fn edges<'d>(
+    section: &Section<'d>,
+) -> impl Iterator<Item = Result<(u64, Edge), Malformed>> + use<'d> {
     let (name, data) = (section.name, section.data);
     let mut list = 0i32;
     (0..data.len() / 8).filter_map(move |i| {
@@ -60,7 +62,7 @@ pub fn edges<'d>(section: &Section<'d>) -> impl Iterator<Item = Result<Edge, Mal
             });
         }
         let function = SymbolIndex(first);
-        Some(Ok(match list {
+        let edge = match list {
             -1 => Edge::Call { caller: function, callee: SymbolIndex(second) },
             -2 => Edge::AddressTaken { function, prototype: second },
             -3 => Edge::IndirectCall { function, prototype: second },
@@ -69,7 +71,8 @@ pub fn edges<'d>(section: &Section<'d>) -> impl Iterator<Item = Result<Edge, Mal
                 let what = "call-graph record before the first list".to_owned();
                 return Some(Err(Malformed::section(name, 8 * i as u64, what)));
             }
-        }))
+        };
+        Some(Ok((8 * i as u64, edge)))
     })
 }
 

@@ -16,7 +16,7 @@ use crate::read;
 
 /// The largest section alignment that is accepted, in bytes. ptxas writes at most 128 for code
 /// and up to 4 KiB for data.
-pub const MAX_ALIGN: u64 = 1 << 20;
+pub const MAX_ALIGN: u64 = 1 << 16;
 
 /// The largest size of a section without bytes in the file, and of a tentative definition, that
 /// is accepted, in bytes.
@@ -263,8 +263,14 @@ impl<'d> Cubin<'d> {
         let (header, table) = headers(data)?;
         let names = name_table(data, header, table)?;
         let mut sections = Vec::with_capacity(table.len());
+        let mut budget = NameBudget::new(names);
         for (index, raw) in table.iter().enumerate() {
-            sections.push(section(data, header, index, raw, names)?);
+            let section = section(data, header, index, raw, names)?;
+            if !budget.take(section.name) {
+                let what = "section names overlap too much";
+                return Err(Malformed::file(header_offset(header, index), what));
+            }
+            sections.push(section);
         }
         check_links(&sections)?;
         check_overlap(header, table, &sections)?;
@@ -308,6 +314,26 @@ impl<'d> Cubin<'d> {
     /// All symbols with their indices.
     pub fn symbol_indices(&self) -> impl Iterator<Item = (SymbolIndex, &Symbol<'d>)> {
         (0u32..).map(SymbolIndex).zip(&self.symbols)
+    }
+}
+
+/// Bounds the bytes of all names together: tables whose entries all name ends of one long string
+/// would take quadratic time.
+struct NameBudget {
+    left: usize,
+}
+
+impl NameBudget {
+    /// Names of a sound file are a few times their table at most.
+    fn new(table: &[u8]) -> Self {
+        NameBudget { left: table.len().saturating_mul(64).saturating_add(1 << 20) }
+    }
+
+    /// False when the names are longer than any sound file's.
+    fn take(&mut self, name: &[u8]) -> bool {
+        let enough = name.len() <= self.left;
+        self.left = self.left.saturating_sub(name.len());
+        enough
     }
 }
 
@@ -524,6 +550,7 @@ fn symbols<'d>(sections: &[Section<'d>], sh_type: u32) -> Result<SymbolTable<'d>
     let high = sections.iter().find(|section| section.sh_type == sht::SYMTAB_SHNDX);
     let raws = all_of::<Sym64<Le>>(table.data);
     let mut symbols = Vec::with_capacity(raws.len());
+    let mut budget = NameBudget::new(strings.data);
     for (index, raw) in raws.iter().enumerate() {
         let at = 24 * index as u64;
         let name_offset = raw.st_name.get(Le);
@@ -532,6 +559,9 @@ fn symbols<'d>(sections: &[Section<'d>], sh_type: u32) -> Result<SymbolTable<'d>
                 format!("name of symbol {index} at {name_offset:#x} is not a terminated string");
             Malformed::section(table.name, at, what)
         })?;
+        if !budget.take(name) {
+            return Err(Malformed::section(table.name, at, "symbol names overlap too much"));
+        }
         let section = match raw.st_shndx.get(Le).0 {
             0 => SymbolSection::Undefined,
             0xfff1 => SymbolSection::Absolute,

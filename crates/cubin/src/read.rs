@@ -23,6 +23,5 @@ pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
 /// The NUL-terminated string at `at`, without its NUL; `None` when no NUL follows.
 pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
     let tail = data.get(at..)?;
-    let len = tail.iter().position(|&byte| byte == 0)?;
-    tail.get(..len)
+    Some(std::ffi::CStr::from_bytes_until_nul(tail).ok()?.to_bytes())
 }

@@ -15,6 +15,8 @@ pub struct Line {
     pub severity: Severity,
     /// What it says.
     pub text: String,
+    /// How often it is to be printed.
+    pub repeat: usize,
 }
 
 impl Line {
@@ -64,8 +66,12 @@ struct Lines {
 
 impl Lines {
     fn push(&mut self, severity: Severity, text: impl ToString) {
+        self.push_repeated(severity, text, 1);
+    }
+
+    fn push_repeated(&mut self, severity: Severity, text: impl ToString, repeat: usize) {
         let text = format!("{}{}", text.to_string(), self.suffix);
-        self.lines.push(Line { severity, text });
+        self.lines.push(Line { severity, text, repeat });
     }
 
     fn worst(&self) -> Option<Severity> {
@@ -84,7 +90,7 @@ impl Lines {
 
 impl From<UsageError> for Outcome {
     fn from(error: UsageError) -> Self {
-        let line = Line { severity: Severity::Fatal, text: error.to_string() };
+        let line = Line { severity: Severity::Fatal, text: error.to_string(), repeat: 1 };
         Outcome { status: 1, lines: vec![line] }
     }
 }
@@ -112,8 +118,8 @@ pub fn run(options: &Options) -> Outcome {
     let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     let link_options = link_options(options, arch);
     let outcome = link(&session, &inputs, &link_options);
-    for Diagnostic { severity, message } in outcome.diagnostics {
-        lines.push(severity, message);
+    for Diagnostic { severity, message, repeat } in outcome.diagnostics {
+        lines.push_repeated(severity, message, repeat);
     }
     if let Some(report) = outcome.report.filter(|_| options.verbose) {
         report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));

@@ -179,16 +179,26 @@ impl CallGraph {
     }
 
     /// For every entry, in node order: which of the `wanted` nodes it reaches, in node order.
+    pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        self.each_reached(wanted, |_, reached| all.push(reached.to_vec()));
+        all
+    }
+
+    /// Calls `visit` for every entry with the `wanted` nodes it reaches, both in node order.
     ///
     /// Walks only what lies on the way to a wanted node.
-    pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+    pub(crate) fn each_reached(
+        &self,
+        wanted: &IdVec<NodeId, bool>,
+        mut visit: impl FnMut(NodeId, &[NodeId]),
+    ) {
         let leads = self.fold(false, |node| wanted[node], |a, b| *a || *b);
         let mut seen = vec![u32::MAX; self.reach.vertices()];
-        let mut stack = Vec::new();
-        let mut all = Vec::with_capacity(self.entries.len());
-        for (stamp, entry) in self.entries.iter().enumerate() {
+        let (mut stack, mut found) = (Vec::new(), Vec::new());
+        for (stamp, &entry) in self.entries.iter().enumerate() {
             let stamp = stamp as u32;
-            let mut found = Vec::new();
+            found.clear();
             stack.push(entry.index() as u32);
             while let Some(vertex) = stack.pop() {
                 let node = self.vertex_node(vertex);
@@ -200,9 +210,8 @@ impl CallGraph {
                 stack.extend_from_slice(self.reach.of(vertex));
             }
             found.sort_unstable();
-            all.push(found);
+            visit(entry, &found);
         }
-        all
     }
 
     fn vertex_node(&self, vertex: u32) -> Option<NodeId> {

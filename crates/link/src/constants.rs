@@ -15,7 +15,6 @@ use crate::sort::list_sort;
 #[derive(Debug, Clone, Copy)]
 struct Move {
     from: u64,
-    end: u64,
     to: u64,
 }
 
@@ -33,10 +32,12 @@ impl Moved {
         if self.section != Some(section) {
             return offset;
         }
+        // Bytes of copies that lost go with the variable before them (case
+        // errors-limits/bank3-tables).
         let at = self.moves.partition_point(|entry| entry.from <= offset);
         match at.checked_sub(1).map(|at| self.moves[at]) {
-            Some(entry) if offset < entry.end => entry.to + (offset - entry.from),
-            _ => offset,
+            Some(entry) => entry.to + (offset - entry.from),
+            None => offset,
         }
     }
 }
@@ -70,7 +71,7 @@ pub(crate) fn tighten(merged: &mut Merged<'_>) {
         let symbol = &mut draft.symbols[id];
         let from = std::mem::replace(&mut symbol.value, to);
         copy(&draft.sections[bank], from, size, to, &mut parts);
-        moves.push(Move { from, end: from + size, to });
+        moves.push(Move { from, to });
     }
     moves.sort_unstable_by_key(|entry| entry.from);
     let section = &mut draft.sections[bank];

@@ -28,12 +28,14 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What it is.
     pub message: Message,
+    /// How often the line is to be printed.
+    pub repeat: usize,
 }
 
 impl Message {
     /// The message as a line of `severity`.
     pub fn at(self, severity: Severity) -> Diagnostic {
-        Diagnostic { severity, message: self }
+        Diagnostic { severity, message: self, repeat: 1 }
     }
 }
 
@@ -129,6 +131,13 @@ impl Diagnostics {
     pub(crate) fn new(options: &LinkOptions) -> Self {
         let warning = if options.warnings_are_errors { Severity::Error } else { Severity::Warning };
         Diagnostics { lines: Vec::new(), warning }
+    }
+
+    /// Records a warning that is printed `repeat` times.
+    pub(crate) fn repeated_warning(&mut self, message: Message, repeat: usize) {
+        if repeat != 0 {
+            self.lines.push(Diagnostic { repeat, ..message.at(self.warning) });
+        }
     }
 
     /// Records a warning; returns whether it counts as an error.

@@ -57,10 +57,9 @@ impl Program<'_, '_> {
     /// indirect/many-call-sites, errors-stack/*).
     fn stack_sizes(&self, diags: &mut Diagnostics) {
         for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
-            for _ in 0..facts.recursive_calls {
-                let entry = self.function_name(entry);
-                diags.warning(Message::StackSizeUnknown { entry });
-            }
+            let entry = self.function_name(entry);
+            let message = Message::StackSizeUnknown { entry };
+            diags.repeated_warning(message, facts.recursive_calls);
         }
     }
 

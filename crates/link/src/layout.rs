@@ -199,7 +199,25 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
     })
 }
 
+/// Bytes of output that are always allowed.
+const FREE_SIZE: u64 = 1 << 30;
+
 impl Layout {
+    /// What of the file does not fit its format, or is out of all proportion to the inputs:
+    /// damaged sizes and alignments must not take all memory.
+    pub(crate) fn problem(&self, inputs_size: u64) -> Option<String> {
+        if self.size > FREE_SIZE.saturating_add(inputs_size.saturating_mul(16)) {
+            return Some(format!("{:#x} bytes from {inputs_size:#x} bytes of input", self.size));
+        }
+        let strings = self.strings.bytes.len().max(self.section_strings.bytes.len());
+        if u32::try_from(strings).is_err() {
+            return Some(format!("{strings:#x} bytes of names"));
+        }
+        // Code keeps its function's index in 24 bits.
+        let symbols = self.symbols.len();
+        (symbols >= 1 << 24).then(|| format!("{symbols} symbols"))
+    }
+
     /// Section header index of the first content section.
     pub(crate) fn first_index(&self) -> u32 {
         if self.tables.high_indices.is_some() { 5 } else { 4 }

@@ -124,6 +124,9 @@ fn run(
 
     let span = phase("attributes");
     let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
+    if let Some(what) = attributes.problem() {
+        return Err(diags.fatal(Message::TooLarge { what }));
+    }
     drop(span);
 
     // Everything that is wrong with the program as a whole, told at once.
@@ -173,6 +176,10 @@ fn run(
     synth::set_sizes(&mut merged.draft, &contents);
     // Below this line no section changes size.
     let layout = order.place(&merged.draft);
+    let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
+    if let Some(what) = layout.problem(inputs_size) {
+        return Err(diags.fatal(Message::TooLarge { what }));
+    }
     drop(span);
 
     let _span = phase("image");

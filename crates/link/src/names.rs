@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use crate::id::{Id, IdVec, NameId};
 
@@ -91,6 +91,8 @@ pub(crate) struct NameList {
     order: Vec<Option<NameId>>,
     /// Place in `order` plus one by name; 0 for names that are not listed.
     places: Vec<u32>,
+    /// Later places plus one of names that were added again, the last one first.
+    again: HashMap<NameId, Vec<u32>>,
 }
 
 impl NameList {
@@ -109,16 +111,14 @@ impl NameList {
     /// Adds `name` once more at the end: its place if the first one is removed.
     pub(crate) fn add_again(&mut self, name: NameId) {
         self.order.push(Some(name));
+        self.again.entry(name).or_default().insert(0, self.order.len() as u32);
     }
 
     /// Takes `name` out of its first place.
     pub(crate) fn remove(&mut self, name: NameId) {
         let Some(place @ 1..) = self.places.get_mut(name.index()) else { return };
-        let first = *place as usize - 1;
-        self.order[first] = None;
-        // Hardly any name was added again, so the search is rare.
-        let again = self.order[first..].iter().position(|&other| other == Some(name));
-        *place = again.map_or(0, |offset| (first + offset) as u32 + 1);
+        self.order[*place as usize - 1] = None;
+        *place = self.again.get_mut(&name).and_then(Vec::pop).unwrap_or(0);
     }
 
     /// All names; one that was added again comes twice.

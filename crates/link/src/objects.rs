@@ -63,6 +63,10 @@ pub(crate) struct Object<'d> {
     register_counts: Vec<(SymbolIndex, u32)>,
     /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
     parameter_banks: Vec<(SectionIndex, SectionIndex)>,
+    /// Bytes of all strings that call-graph and prototype records name.
+    prototype_bytes: usize,
+    /// By section: true for sections that relocations patch.
+    patched: Vec<bool>,
     /// (code, function) of all code sections that are named after a function, sorted by section.
     code_functions: Vec<(SectionIndex, SymbolIndex)>,
     pub(crate) cuinfo: CuInfo,
@@ -116,6 +120,11 @@ impl<'d> Object<'d> {
     pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
         let at = self.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
         Some(self.code_functions[at].1)
+    }
+
+    /// True when some relocation patches section `index`.
+    pub(crate) fn is_patched(&self, index: SectionIndex) -> bool {
+        self.patched[index.0 as usize]
     }
 
     /// The parameter bank of the entry whose code is `text`.
@@ -247,6 +256,7 @@ impl<'d> Object<'d> {
             })?;
             roles.push(role);
         }
+        check_reloc_names(&cubin, &roles).map_err(Failure::Malformed)?;
         let cuinfo = cubin.section_by_name(b".note.nv.cuinfo").ok_or_else(|| {
             Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
         })?;
@@ -262,6 +272,8 @@ impl<'d> Object<'d> {
             compat: None,
             register_counts: Vec::new(),
             parameter_banks: Vec::new(),
+            prototype_bytes: 0,
+            patched: Vec::new(),
             code_functions: Vec::new(),
             cuinfo,
             tkinfo,
@@ -283,6 +295,11 @@ impl<'d> Object<'d> {
         self.parameter_banks =
             banks.filter_map(|(index, bank)| Some((bank.info_section()?, index))).collect();
         self.parameter_banks.sort();
+        let mut patched = vec![false; self.cubin.sections.len()];
+        for (_, section, target) in self.reloc_sections() {
+            patched[target.0 as usize] |= !section.data.is_empty();
+        }
+        self.patched = patched;
         let functions = self.cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function());
         let code = functions.filter_map(|(index, symbol)| {
             let text = symbol.defined_in()?;
@@ -342,6 +359,7 @@ impl<'d> Object<'d> {
             | attr::code::MIN_STACK_SIZE
             | attr::code::MAX_STACK_SIZE
             | attr::code::REGCOUNT
+            | attr::code::SAM_REGION_STACK_SIZE
             | attr::code::SAMPLER_INIT
             | attr::code::PARAM_CBANK => 8,
             attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
@@ -369,7 +387,7 @@ impl<'d> Object<'d> {
 
     fn read_call_graph(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
         for edge in callgraph::edges(section) {
-            let edge = edge?;
+            let (at, edge) = edge?;
             let (first, second, string) = match edge {
                 Edge::Call { caller, callee } => (caller, Some(callee), None),
                 Edge::Reference { function, known } => (function, Some(known), None),
@@ -377,41 +395,58 @@ impl<'d> Object<'d> {
                 | Edge::IndirectCall { function, prototype } => (function, None, Some(prototype)),
             };
             for symbol in [Some(first), second].into_iter().flatten() {
-                self.check_function(section, symbol)?;
+                self.check_function(section, at, symbol)?;
             }
-            self.check_string(section, string)?;
+            self.check_string(section, at, string)?;
             self.edges.push(edge);
         }
         Ok(())
     }
 
     fn read_prototypes(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
-        for (function, prototype) in callgraph::prototypes(section) {
-            self.check_function(section, function)?;
-            self.check_string(section, Some(prototype))?;
+        let records = (0u64..).step_by(8).zip(callgraph::prototypes(section));
+        for (at, (function, prototype)) in records {
+            self.check_function(section, at, function)?;
+            self.check_string(section, at, Some(prototype))?;
             self.prototypes.push((function, prototype));
         }
         Ok(())
     }
 
-    fn check_function(&self, section: &Section<'_>, index: SymbolIndex) -> Result<(), Malformed> {
+    fn check_function(
+        &self,
+        section: &Section<'_>,
+        at: u64,
+        index: SymbolIndex,
+    ) -> Result<(), Malformed> {
         let what = match self.cubin.symbol(index) {
             Some(symbol) if symbol.is_function() => return Ok(()),
             Some(_) => format!("symbol {} is no function", index.0),
             None => format!("symbol {} does not exist", index.0),
         };
-        Err(Malformed::section(section.name, 0, what))
+        Err(Malformed::section(section.name, at, what))
     }
 
-    fn check_string(&self, section: &Section<'_>, at: Option<u32>) -> Result<(), Malformed> {
-        match at {
-            Some(at) if self.cubin.string(at).is_none() => {
-                let what =
-                    format!("string at {at:#x} is not in the string table or not terminated");
-                Err(Malformed::section(section.name, 0, what))
+    /// The string of a record at `at` is there, and the file's records do not read the same bytes
+    /// over and over.
+    fn check_string(
+        &mut self,
+        section: &Section<'_>,
+        at: u64,
+        string: Option<u32>,
+    ) -> Result<(), Malformed> {
+        let Some(offset) = string else { return Ok(()) };
+        let what = match self.cubin.string(offset) {
+            None => format!("string at {offset:#x} is not in the string table or not terminated"),
+            Some(string) => {
+                self.prototype_bytes += string.len();
+                if self.prototype_bytes <= 64 * self.cubin.strings.len() + (1 << 20) {
+                    return Ok(());
+                }
+                "the records' strings overlap too much".to_owned()
             }
-            _ => Ok(()),
-        }
+        };
+        Err(Malformed::section(section.name, at, what))
     }
 
     /// Relocation types are known, and what they patch is inside the patched section.
@@ -526,6 +561,20 @@ fn role(section: &Section<'_>) -> Option<Role> {
         sht::PROGBITS if is_debug(name) => Role::Debug,
         _ => return None,
     })
+}
+
+/// Relocation sections are named after what they patch: they are merged by name.
+fn check_reloc_names(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Malformed> {
+    for (section, _) in cubin.sections.iter().zip(roles).filter(|(_, r)| **r == Role::Reloc) {
+        let target = section.info_section().and_then(|index| cubin.section(index));
+        let prefix: &[u8] = if section.sh_type == sht::RELA { b".rela" } else { b".rel" };
+        let tail = section.name.strip_prefix(prefix);
+        if tail.is_none() || tail != target.map(|target| target.name) {
+            let what = "a relocation section is not named after the section it patches";
+            return Err(Malformed::section(section.name, 0, what));
+        }
+    }
+    Ok(())
 }
 
 fn is_debug(name: &[u8]) -> bool {

@@ -200,7 +200,15 @@ impl<'d> Resolver<'_, 'd> {
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
         let offset = self.merged.moved.offset(place.target, source.base + record.offset);
-        match self.outcome(&query) {
+        let outcome = self.outcome(&query);
+        let span = row.map_or(0, |row| row.span_bytes() as u64);
+        if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))
+            && offset.saturating_add(span) > self.merged.draft.sections[place.target].size
+        {
+            resolved.problem = Some(query.bad("its place is not in the linked section"));
+            return;
+        }
+        match outcome {
             Outcome::Dropped => {}
             Outcome::Kept(symbol) => {
                 resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
@@ -277,7 +285,7 @@ impl<'d> Resolver<'_, 'd> {
     }
 
     /// A symbol without type: a label of debug information. nvlink takes one that ptxas forgot to
-    /// define for symbol 0 (case debug/undefined-labels).
+    /// define for symbol 0.
     fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
             return Outcome::Patched(query.value(self.merged.draft.null_value, 0));

@@ -40,11 +40,12 @@ pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
 /// created first (cases common/*).
 fn place_commons(merged: &mut Merged<'_>) {
     let commons = std::mem::take(&mut merged.commons);
+    let mut global = None;
     for common in commons.iter().rev() {
         if merged.draft.symbols[common.out].section.is_some() {
             continue;
         }
-        let section = global_section(&mut merged.draft);
+        let section = *global.get_or_insert_with(|| global_section(&mut merged.draft));
         let size = merged.draft.symbols[common.out].size;
         let output = &mut merged.draft.sections[section];
         let value = output.append(&[], size, common.align);

@@ -142,7 +142,7 @@ fn edges(view: &View<'_>, _: Options) -> Vec<Item> {
     };
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, name) in sections.filter(|(section, _)| of_kind(section)) {
-        for edge in callgraph::edges(section).map_while(Result::ok) {
+        for (_, edge) in callgraph::edges(section).map_while(Result::ok) {
             let (list, from, to) = view.edge(section, &edge);
             let key = format!("{from} -> {to}");
             items.push(Item { list: format!("{name} [{list}]"), key, fields: Vec::new() });

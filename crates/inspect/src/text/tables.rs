@@ -132,7 +132,7 @@ pub(super) fn edges(view: &View<'_>, section: &Section<'_>) -> Option<Vec<String
             lines.push(format!("list {}", list_name(list)));
             continue;
         }
-        let edge = edges.next()?.ok()?;
+        let (_, edge) = edges.next()?.ok()?;
         let symbol = |index: culd_cubin::SymbolIndex| view.symbol(section, index.0);
         lines.push(match edge {
             Edge::Call { caller, callee } => format!("{} {}", symbol(caller), symbol(callee)),

@@ -176,6 +176,17 @@ impl<'d> Attributes<'d> {
         Ok(Attributes { file, functions, entries, registers: numbers.registers })
     }
 
+    /// An attribute that does not fit its record.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let size = |attribute: &Attribute<'_>| match attribute {
+            Attribute::Externs(functions) => 4 * functions.len(),
+            _ => attribute.bytes().len(),
+        };
+        let mut all = self.functions.values().flatten();
+        let large = all.find(|attribute| size(attribute) > usize::from(u16::MAX))?;
+        Some(format!("attribute {:#04x} of {:#x} bytes", large.code(), size(large)))
+    }
+
     /// The first attribute `code` of a function as a number.
     pub(crate) fn number(&self, node: NodeId, code: u8) -> Option<u32> {
         self.functions[node].iter().find(|a| a.code() == code).map(Attribute::number)

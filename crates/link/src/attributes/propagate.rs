@@ -236,12 +236,16 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     }
 }
 
-/// Several entries: each takes over record by record from the functions it reaches.
+/// Several entries: each takes over record by record from the functions it reaches, in the order
+/// in which their lists were read.
 fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
-    let travels = |attribute: &Attribute<'_>| {
-        let code = attribute.code();
-        rule_of(code).is_some()
-            || matches!(code, code::AT_ENTRY_FRAGMENTS | code::EXTERNS | code::ATTRIBUTE_66)
+    let travels = |attribute: &Attribute<'_>| match attribute {
+        // Most lists of externs are empty by now; see `first_externs`.
+        Attribute::Externs(functions) => !functions.is_empty(),
+        _ => {
+            let code = attribute.code();
+            rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
+        }
     };
     let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
     let mut wanted = IdVec::filled(false, graph.nodes.len());
@@ -249,16 +253,44 @@ fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
         rank[node] = i;
         wanted[node] = lists[node].iter().any(travels);
     }
-    let reached = graph.reached_by_entries(&wanted);
-    for (&entry, mut nodes) in graph.entries().iter().zip(reached) {
+    let first_externs = first_externs(graph, &rank, lists);
+    graph.each_reached(&wanted, |entry, reached| {
+        let mut nodes = reached.to_vec();
         nodes.sort_unstable_by_key(|&node| rank[node]);
         for node in nodes {
+            if first_externs[entry] < rank[node] {
+                keep_place_for_externs(&mut lists[entry]);
+            }
+            let own = |attribute: &&Attribute<'_>| {
+                travels(attribute) || matches!(attribute, Attribute::Externs(_))
+            };
             let incoming: Vec<Attribute<'d>> =
-                lists[node].iter().rev().filter(|a| travels(a)).cloned().collect();
+                lists[node].iter().rev().filter(own).cloned().collect();
             for attribute in incoming {
                 take_over(&mut lists[entry], attribute);
             }
         }
+    });
+}
+
+/// For every function the rank of the first function it reaches that has EXTERNS, empty or not:
+/// where an entry without EXTERNS gets them.
+fn first_externs(
+    graph: &CallGraph,
+    rank: &IdVec<NodeId, usize>,
+    lists: &Lists<'_>,
+) -> IdVec<NodeId, usize> {
+    let own = |node: NodeId| {
+        let has = position(&lists[node], code::EXTERNS).is_some();
+        if has { rank[node] } else { usize::MAX }
+    };
+    graph.fold(usize::MAX, own, |a, b| *a.min(b))
+}
+
+/// An empty list keeps the place for externs that come later.
+fn keep_place_for_externs(list: &mut Vec<Attribute<'_>>) {
+    if position(list, code::EXTERNS).is_none() {
+        list.push(Attribute::Externs(Vec::new()));
     }
 }
 

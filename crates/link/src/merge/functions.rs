@@ -43,16 +43,13 @@ impl<'d> Merge<'_, 'd> {
             self.merged.void_dead.insert(program, site.object);
         }
         let text = object.symbol(site.index).defined_in();
-        let has_relocations = object
-            .reloc_sections()
-            .any(|(_, section, target)| Some(target) == text && !section.data.is_empty());
-        if has_relocations {
+        if text.is_some_and(|text| object.is_patched(text)) {
             self.dead_with_relocations.insert(program);
         }
     }
 
     /// The output symbol of a function, created on first sight: a weak one stays in the local
-    /// list whatever comes later (cases weak/weak-first).
+    /// list whatever comes later (case weak/weak-seen-as-extern).
     fn function_symbol(&mut self, node: NodeId, symbol: &Symbol<'d>) -> OutSymbolId {
         let program = self.graph.nodes[node];
         if let Target::Symbol(out) = self.merged.targets[program] {

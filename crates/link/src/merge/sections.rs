@@ -81,7 +81,7 @@ impl<'d> Merge<'_, 'd> {
                     Placed::Bank(self.function_bank(node, bank, input))
                 }
             }
-            // A losing entry's parameters are kept beside the winner's: cases weak/entry-*.
+            // A losing entry's parameters are kept beside the winner's: cases weak/entries-*.
             Placed::Lost(function) if bank == 0 => {
                 let symbol = &self.merged.draft.symbols[function];
                 match symbol.section {
@@ -110,7 +110,7 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// Literals of a copy that lost are kept, behind those of the winner, or as a section of
-    /// their own that nothing uses (cases literals/weak-*).
+    /// their own that nothing uses (cases weak/literal-banks, literals/replaced-*).
     fn lost_literals(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
         let input = object.section(index);
         let (Role::Constant(number), Some(text)) = (object.role(index), input.info_section())
@@ -280,6 +280,7 @@ impl<'d> Merge<'_, 'd> {
                         | code::REGCOUNT
                         | code::MAX_STACK_SIZE
                         | code::CRS_STACK_SIZE
+                        | code::SAM_REGION_STACK_SIZE
                         | code::SAMPLER_INIT
                 );
                 if about {

@@ -117,7 +117,7 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// A shared variable takes part in the layout once for every definition that was accepted
-    /// (a strong one after a weak one is laid out besides it: case shared/weak-then-strong), and
+    /// (a strong one after a weak one is laid out besides it: case shared/weak), and
     /// once for an array without size.
     fn shared_variable(
         &mut self,
