@@ -17,7 +17,7 @@ use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::Names;
 use crate::objects::{Object, Objects};
-use crate::symbols::{Fate, Symbols};
+use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
 
 /// What the program knows of a function's signature.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +33,7 @@ pub(crate) struct CallGraph {
     node_of: IdVec<SymbolId, Option<NodeId>>,
     signatures: IdVec<NodeId, Signature>,
     entries: Vec<NodeId>,
+    any_dead: bool,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
     indirect: Adjacency,
@@ -93,7 +94,12 @@ impl CallGraph {
             let definition = symbols.all[symbol].definition;
             definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
         };
+        let is_dead = |(symbol, info): (SymbolId, &SymbolInfo)| {
+            let function = |site: Site| objects[site.object].symbol(site.index).is_function();
+            node_of[symbol].is_none() && info.definition.is_some_and(function)
+        };
         CallGraph {
+            any_dead: symbols.all.iter().any(is_dead),
             entries: nodes.iter().filter(|(_, s)| is_entry(**s)).map(|(node, _)| node).collect(),
             calls: Adjacency::new(nodes.len(), &calls),
             indirect: Adjacency::new(nodes.len(), &indirect),
@@ -109,6 +115,11 @@ impl CallGraph {
     /// The node of a live function.
     pub(crate) fn node(&self, symbol: SymbolId) -> Option<NodeId> {
         self.node_of[symbol]
+    }
+
+    /// True when some function of the program is not in the output.
+    pub(crate) fn any_dead(&self) -> bool {
+        self.any_dead
     }
 
     /// All entries in node order.

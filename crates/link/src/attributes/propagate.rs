@@ -115,6 +115,17 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     if !lists.values().any(|list| position(list, code).is_some()) {
         return;
     }
+    let has_own = |node: NodeId| {
+        merged.function_infos[node].is_some() && position(&lists[node], code).is_some()
+    };
+    let single = entries.len() == 1;
+    // Of a program with one entry nvlink collects nothing while nothing is missing.
+    let defined =
+        |node: &NodeId| merged.draft.symbols[merged.function(graph, *node)].section.is_some();
+    let complete = || graph.nodes.ids().filter(defined).all(has_own);
+    if single && !graph.any_dead() && complete() {
+        return;
+    }
     let mask = || Attribute::Number { format: format::HALF, code, value: WITHOUT };
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
     for node in graph.nodes.ids() {
@@ -132,7 +143,12 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
         let own = all.fold(0, |mask, attribute| mask | attribute.number());
         own | if is_alias[node] { WITHOUT } else { 0 }
     };
-    let masks = graph.fold(0, own, |a, b| a | b);
+    let mut masks = graph.fold(0, own, |a, b| a | b);
+    if single {
+        // All live functions count, reachable or not.
+        let all = graph.nodes.ids().map(own).fold(0, |a, b| a | b);
+        entries.iter().for_each(|&entry| masks[entry] = all);
+    }
     for &entry in entries {
         if let Some(at) = position(&lists[entry], code) {
             lists[entry][at] = lists[entry][at].with_number(masks[entry]);
@@ -169,6 +185,7 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
         };
         let list = &mut lists[entry];
         match position(list, rule.code) {
+            None if max == 0 && matches!(rule.merge, Merge::Max | Merge::Sum) => {}
             None => {
                 let value = match rule.merge {
                     Merge::Max => max,
@@ -180,6 +197,8 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
             Some(at) => {
                 let own = list[at].number();
                 match rule.merge {
+                    // nvlink leaves this one alone.
+                    Merge::Max if rule.code == code::VRC_CTA_INIT_COUNT => {}
                     Merge::Max => list[at] = list[at].with_number(own.max(max)),
                     Merge::Sum => list[at] = list[at].with_number(add(own, sum)),
                     Merge::Flag | Merge::Last => {}
@@ -338,6 +357,7 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
         Merge::Flag => {}
         Merge::Max => list[at] = list[at].with_number(own.max(value)),
         Merge::Sum => list[at] = list[at].with_number(add(own, value)),
+        Merge::Last if value == 0 => {}
         Merge::Last => list[at] = list[at].with_number(value),
     }
 }
