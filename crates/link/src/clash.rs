@@ -178,6 +178,11 @@ impl<'d> Check<'_, 'd> {
             let (symbol, file, first) = place();
             self.lines.push(Message::SpaceMismatch { symbol, file, first });
         }
+        // A shared array without size counts as a definition where the spaces differ.
+        let unsized_shared = known.standing == Standing::Undefined
+            && known.space == sto::SPACE_SHARED
+            && known.size == 0
+            && space(symbol) != known.space;
         if !symbol.is_function() {
             if (symbol.other & sto::MANAGED != 0) != known.managed {
                 let (symbol, file, first) = place();
@@ -189,7 +194,12 @@ impl<'d> Check<'_, 'd> {
                 (_, Standing::Common) => initialised,
                 _ => false,
             };
-            if !own_rule && symbol.size != 0 && known.size != 0 && symbol.size != known.size {
+            let sizes_differ = if unsized_shared {
+                standing == Standing::Common
+            } else {
+                symbol.size != 0 && known.size != 0 && symbol.size != known.size
+            };
+            if !own_rule && sizes_differ {
                 let (symbol, file, first) = place();
                 self.lines.push(Message::SizeMismatch { symbol, file, first });
             }
@@ -207,7 +217,7 @@ impl<'d> Check<'_, 'd> {
             Standing::Common => !known.initialised,
             _ => false,
         };
-        if second && known.standing == Standing::Strong {
+        if second && (known.standing == Standing::Strong || unsized_shared) {
             let (symbol, file, first) = place();
             self.lines.push(Message::MultipleDefinition { symbol, file, first });
         }
@@ -233,10 +243,20 @@ impl<'d> Check<'_, 'd> {
                 }
                 return;
             }
-            (Standing::Common, Standing::Weak | Standing::Strong) if initialised => {
+            // A weak definition leaves the name tentative (cases common/*).
+            (Standing::Common, Standing::Weak) => {
+                if initialised {
+                    known.file = file;
+                }
+                return;
+            }
+            (Standing::Common, Standing::Strong) if initialised => {
                 (known.size, known.file) = (symbol.size, file);
             }
-            (Standing::Common, Standing::Weak | Standing::Strong) => {}
+            (Standing::Common, Standing::Strong) => {}
+            (Standing::Weak, Standing::Common) if !known.initialised => {
+                (known.size, known.file) = (symbol.size, file);
+            }
             (Standing::Weak, Standing::Strong) => {}
             _ => return,
         }
@@ -262,6 +282,7 @@ impl<'d> Check<'_, 'd> {
         let both_weak = known.standing == Standing::Weak && self.standing(symbol) == Standing::Weak;
         if let Some((section, size)) = self.parameter_bank(symbol)
             && both_weak
+            && known.entry
             && known.parameter_bank != size
         {
             self.clashes.bank_clashes.push((section, id));

@@ -126,6 +126,8 @@ struct Resolver<'o, 'd> {
     global: IdVec<NameId, Option<SymbolId>>,
     /// Symbols that are tentative so far.
     tentative: HashSet<SymbolId>,
+    /// Tentative symbols with a strong definition without bytes.
+    copied: HashSet<SymbolId>,
 }
 
 impl<'o, 'd> Resolver<'o, 'd> {
@@ -139,7 +141,8 @@ impl<'o, 'd> Resolver<'o, 'd> {
             weak_losers: HashSet::new(),
         };
         let tentative = HashSet::new();
-        Resolver { objects, options, symbols, global: IdVec::new(), tentative }
+        let copied = HashSet::new();
+        Resolver { objects, options, symbols, global: IdVec::new(), tentative, copied }
     }
 
     fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
@@ -187,9 +190,13 @@ impl<'o, 'd> Resolver<'o, 'd> {
             }
             SymbolSection::In(section) if self.tentative.contains(&id) => {
                 let role = self.objects[site.object].role(section);
+                let strong = symbol.binding() == stb::GLOBAL;
+                if !strong && (role == Role::Global || self.copied.contains(&id)) {
+                    return Fate::Lost;
+                }
                 if role == Role::Global {
-                    let strong = symbol.binding() == stb::GLOBAL;
-                    return if strong { Fate::Copied } else { Fate::Lost };
+                    self.copied.insert(id);
+                    return Fate::Copied;
                 }
                 self.tentative.remove(&id);
             }

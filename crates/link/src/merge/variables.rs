@@ -41,6 +41,11 @@ impl<'d> Merge<'_, 'd> {
             } else if symbol.section == SymbolSection::Common {
                 self.common(program, out, symbol);
             }
+            if fate.brings_section() && placed != Placed::No {
+                // The binding is that of the last definition that was accepted.
+                let entry = &mut self.merged.draft.symbols[out];
+                entry.info = symbol.info & 0xf0 | stt::OBJECT;
+            }
             if let Placed::At { section, base } = placed
                 && fate == Fate::Chosen
             {
@@ -48,7 +53,6 @@ impl<'d> Merge<'_, 'd> {
                 entry.section = Some(section);
                 entry.value = base + symbol.value;
                 entry.size = symbol.size;
-                entry.info = symbol.info & 0xf0 | stt::OBJECT;
             }
         }
     }
@@ -127,15 +131,17 @@ impl<'d> Merge<'_, 'd> {
         out: OutSymbolId,
         fate: Fate,
     ) {
-        let groups = &mut self.merged.shared.groups;
-        let group = *self.merged.draft.symbols[out].shared.get_or_insert_with(|| {
-            groups.push(SharedGroup { defined: false, size: symbol.size, unsized_node: None });
-            groups.len() as u32 - 1
-        });
+        let known = self.merged.draft.symbols[out].shared;
+        let group = known.unwrap_or(self.merged.shared.groups.len() as u32);
+        if known.is_none() {
+            let new = SharedGroup { defined: false, size: symbol.size, unsized_node: None };
+            self.merged.shared.groups.push(new);
+            self.merged.draft.symbols[out].shared = Some(group);
+        }
         let (size, align) = (symbol.size, symbol.value.max(1));
         let Some(section) = symbol.defined_in() else {
-            let known = self.merged.shared.groups[group as usize];
-            if size == 0 && !known.defined && known.unsized_node.is_none() {
+            // A name that had a size before is no array without size.
+            if size == 0 && known.is_none() {
                 self.shared_pool();
                 let node = SharedNode { group, size, align, defined: false, own: None };
                 let at = self.merged.shared.nodes.len();
