@@ -30,8 +30,9 @@ pub(crate) struct SharedLayout {
     is_extern: Vec<bool>,
     /// Where extern arrays start, for the functions that name one.
     extern_starts: HashMap<NodeId, u64>,
-    /// `-g`: where extern arrays start for everybody, since a symbol has one value.
-    extern_start: Option<u64>,
+    /// `-g`: where each extern array starts for everybody, since a symbol has one value; 0 for what
+    /// no entry uses.
+    extern_values: Option<Vec<u64>>,
     /// End of the variables that several entries share, bytes.
     pool_end: u64,
     /// Bytes that each entry needs, by place in [`CallGraph::entries`].
@@ -45,7 +46,8 @@ impl SharedLayout {
         let index = index as usize;
         if self.is_extern[index] {
             let own = || function.and_then(|node| self.extern_starts.get(&node)).copied();
-            self.extern_start.or_else(own).unwrap_or(NOWHERE)
+            let value = self.extern_values.as_ref().map(|values| values[index]);
+            value.or_else(own).unwrap_or(NOWHERE)
         } else {
             self.offsets[index]
         }
@@ -89,7 +91,7 @@ pub(crate) fn lay_out(
             offsets: vec![NOWHERE; groups.len()],
             is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
             extern_starts: HashMap::new(),
-            extern_start: None,
+            extern_values: None,
             pool_end: 0,
             sizes: vec![0; graph.entries().len()],
         },
@@ -101,7 +103,7 @@ pub(crate) fn lay_out(
     builder.per_entry(&pool);
     builder.extern_arrays();
     if options.debug {
-        builder.one_extern_start();
+        builder.one_start_each();
     }
     let aligns = builder.entry_aligns();
     let shape = Shape::of(variables.any_extern, &builder);
@@ -156,8 +158,8 @@ fn place_symbols(
         let group = group as usize;
         let (section, value) = if layout.is_extern[group] {
             let base = if layout.pool_end == 0 { 0 } else { reserved };
-            let start = layout.extern_start.filter(|_| !users[group].is_empty());
-            (pool, base + start.unwrap_or(0))
+            let values = layout.extern_values.as_ref();
+            (pool, base + values.map_or(0, |values| values[group]))
         } else if layout.offsets[group] == NOWHERE {
             (None, 0)
         } else {
@@ -371,17 +373,27 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// One start of extern arrays for all entries that use one, behind the largest.
-    fn one_extern_start(&mut self) {
+    /// One start for all extern arrays that entries tie together, behind the largest of these
+    /// entries (case debug/two-extern-arrays-g).
+    fn one_start_each(&mut self) {
+        let externs = || self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e);
+        let mut groups = Groups::new(self.layout.sizes.len());
         let mut uses = vec![false; self.layout.sizes.len()];
-        for (users, _) in self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e) {
+        for (users, _) in externs() {
             users.iter().for_each(|&entry| uses[entry] = true);
+            users.windows(2).for_each(|pair| groups.join(pair[0], pair[1]));
         }
-        let sizes = self.layout.sizes.iter_mut().zip(uses);
-        let mut sizes: Vec<&mut u64> = sizes.filter(|(_, uses)| *uses).map(|(s, _)| s).collect();
-        let start = sizes.iter().map(|size| **size).max().unwrap_or(0);
-        sizes.iter_mut().for_each(|size| **size = start);
-        self.layout.extern_start = Some(start);
+        let mut starts = vec![0u64; uses.len()];
+        for (entry, &size) in self.layout.sizes.iter().enumerate().filter(|(e, _)| uses[*e]) {
+            let group = groups.find(entry);
+            starts[group] = starts[group].max(size);
+        }
+        for (entry, size) in self.layout.sizes.iter_mut().enumerate().filter(|(e, _)| uses[*e]) {
+            *size = starts[groups.find(entry)];
+        }
+        let value =
+            |users: &Vec<EntryNumber>| users.first().map_or(0, |&entry| starts[groups.find(entry)]);
+        self.layout.extern_values = Some(self.users.iter().map(value).collect());
     }
 
     /// Alignment of each entry's section as far as its variables ask for it.
