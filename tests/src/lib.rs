@@ -85,7 +85,7 @@ pub fn link(
     inputs: &[(String, Vec<u8>)],
     threads: usize,
 ) -> Result<Outcome> {
-    let session = Session::with_threads(threads)?;
+    let session = Session::with_threads(threads);
     let inputs: Vec<Input<'_>> = inputs.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     Ok(culd_link::link(&session, &inputs, options))
 }

@@ -48,8 +48,6 @@ enum FileError {
     Open(String),
     #[error("Could not open output file '{path}': {error}")]
     Output { path: String, error: std::io::Error },
-    #[error("Could not start {threads} threads: {error}")]
-    Threads { threads: usize, error: String },
     #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
     Redefined(&'static str),
     #[error("Input file '{0}' is empty and was ignored")]
@@ -106,14 +104,7 @@ pub fn run(options: &Options) -> Outcome {
     for name in options.redefined() {
         lines.push(lines.warning, FileError::Redefined(name));
     }
-    let session = match Session::with_threads(options.threads) {
-        Ok(session) => session,
-        Err(error) => {
-            let (threads, error) = (options.threads, error.to_string());
-            lines.push(Severity::Fatal, FileError::Threads { threads, error });
-            return lines.end();
-        }
-    };
+    let session = Session::with_threads(options.threads);
     let Some(files) = read_inputs(options, &mut lines) else { return lines.end() };
     let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     let link_options = link_options(options, arch);

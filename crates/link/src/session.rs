@@ -1,35 +1,40 @@
 //! Where work runs: on the caller's thread, or on a pool of the session's own.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// Work below this many bytes is not worth waking threads for.
 const PARALLEL_BYTES: usize = 4 << 20;
 
 /// The threads of one or more links. Holds no other state.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Session {
-    pool: Option<ThreadPool>,
+    threads: usize,
+    /// Made by the first work that is worth it: a tiny link does not pay for threads.
+    pool: OnceLock<Option<ThreadPool>>,
 }
 
 impl Session {
     /// A session that does everything on the caller's thread.
     pub fn serial() -> Self {
-        Session { pool: None }
+        Session::with_threads(1)
     }
 
     /// A session with a pool of `threads` threads (0: one per core). Never the global pool: a
-    /// library does not touch what belongs to the process.
-    pub fn with_threads(threads: usize) -> Result<Self, ThreadPoolBuildError> {
-        if threads == 1 {
-            return Ok(Session::serial());
-        }
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
-        Ok(Session { pool: Some(pool) })
+    /// library does not touch what belongs to the process. Where the system has no threads to
+    /// give, work stays on the caller's.
+    pub fn with_threads(threads: usize) -> Self {
+        Session { threads, pool: OnceLock::new() }
     }
 
     fn pool(&self, bytes: usize) -> Option<&ThreadPool> {
-        self.pool.as_ref().filter(|_| bytes >= PARALLEL_BYTES)
+        if self.threads == 1 || bytes < PARALLEL_BYTES {
+            return None;
+        }
+        let build = || ThreadPoolBuilder::new().num_threads(self.threads).build().ok();
+        self.pool.get_or_init(build).as_ref()
     }
 
     /// `work` for 0..count, results in order.
