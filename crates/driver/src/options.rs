@@ -259,7 +259,9 @@ fn option<'a>(
     }
     let Some(row) = row_of(typed) else {
         let name = typed.trim_start_matches('-');
-        let known = NOT_YET.contains(&name);
+        // -lfoo and -Lfolder are the only joined values.
+        let library = typed.starts_with("-l") || typed.starts_with("-L");
+        let known = library || NOT_YET.contains(&name);
         // nvlink names an unknown option by what follows its first dash.
         let shown = arg.strip_prefix('-').unwrap_or(arg).to_owned();
         return Err(if known {

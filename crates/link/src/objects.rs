@@ -459,8 +459,10 @@ impl<'d> Object<'d> {
                     let what = format!("relocation type {:#x} is unknown", reloc.kind);
                     return Err(Malformed::section(section.name, at, what));
                 };
+                // What only the driver applies may stick out, as an address in a 32-bit element of
+                // an array does: nvlink keeps such records.
                 let end = reloc.offset.saturating_add(row.span_bytes() as u64);
-                if end > size {
+                if end > size && row.is_applicable() {
                     let name = String::from_utf8_lossy(self.section(target).name);
                     let what = format!(
                         "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
@@ -607,7 +609,10 @@ pub(crate) fn is_internal(symbol: &Symbol<'_>) -> bool {
 }
 
 /// Calls into the old runtime for launching kernels from kernels, by exact name.
-const LAUNCH_CALLS: [&[u8]; 17] = [
+const LAUNCH_CALLS: [&[u8]; 20] = [
+    b"cnpGetCacheConfig",
+    b"cnpGetLimit",
+    b"cnpGetSharedMemConfig",
     b"cnpGetParameterBuffer",
     b"cnpGetParameterBufferV2",
     b"cnpLaunchDevice",

@@ -201,7 +201,8 @@ impl<'d> Resolver<'_, 'd> {
         let query = Query { place, source, object, record, row, write };
         let offset = self.merged.moved.offset(place.target, source.base + record.offset);
         let outcome = self.outcome(&query);
-        let span = row.map_or(0, |row| row.span_bytes() as u64);
+        let applied = row.filter(|row| row.is_applicable());
+        let span = applied.map_or(1, |row| row.span_bytes() as u64);
         if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))
             && offset.saturating_add(span) > self.merged.draft.sections[place.target].size
         {
@@ -265,12 +266,13 @@ impl<'d> Resolver<'_, 'd> {
         }
     }
 
-    /// Records about a function in RELA tables of addresses, read before its copy was replaced.
+    /// Records about a function in tables of addresses, read before its copy was replaced.
     fn is_void(&self, query: &Query<'_, 'd>, program: SymbolId) -> bool {
-        let replaced_by = self.merged.void_debug.get(&program);
-        query.place.is_line_table
-            && query.write == Write::Set
-            && replaced_by.is_some_and(|&by| query.source.object < by)
+        let replaced_by = match query.write {
+            Write::Set => self.merged.void_debug.get(&program),
+            _ => self.merged.void_rel.get(&(program, query.place.target)),
+        };
+        query.place.is_line_table && replaced_by.is_some_and(|&by| query.source.object < by)
     }
 
     /// The same defect as in [`VoidRecords::contains`]: constants forget global variables

@@ -97,7 +97,8 @@ impl Report {
             let symbol = &program.merged.draft.symbols[function];
             let bank = |number: u8| {
                 let section = program.merged.entry_banks.get(&(symbol.section?, number))?;
-                Some(program.merged.draft.sections[*section].size)
+                let section = &program.merged.draft.sections[*section];
+                (!section.dropped).then_some(section.size)
             };
             let [textures, surfaces, samplers] = slots_of(slots, entry);
             EntryReport {

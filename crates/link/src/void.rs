@@ -55,9 +55,13 @@ impl VoidRecords {
     }
 }
 
+/// Debug sections that are tables of code addresses.
+pub(crate) const LINE_TABLES: [&[u8]; 3] =
+    [b".debug_frame", b".debug_line", b".nv_debug_line_sass"];
+
 /// True for debug sections that are tables of code addresses.
 pub(crate) fn is_line_table(name: &[u8]) -> bool {
-    matches!(name, b".debug_frame" | b".debug_line" | b".nv_debug_line_sass")
+    LINE_TABLES.contains(&name)
 }
 
 fn lost_ranges(symbols: &Symbols, id: ObjectId, object: &Object<'_>) -> Ranges {

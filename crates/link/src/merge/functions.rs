@@ -8,6 +8,7 @@ use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::objects::{Object, is_system_call};
 use crate::symbols::{Fate, Site};
+use crate::void::LINE_TABLES;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn functions(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -139,7 +140,7 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// A later copy takes over: the relocations of the earlier one are void, and so are records
-    /// about the function in `.rela.debug_*` if the earlier copy had RELA records.
+    /// about the function in tables of addresses if an earlier copy had any.
     fn replace_code(&mut self, section: SectionId, site: Site, node: NodeId) {
         self.discard_literals(section, node);
         let name = self.merged.draft.sections[section].name;
@@ -149,10 +150,27 @@ impl<'d> Merge<'_, 'd> {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
         }
-        if self.had_rela.contains(&section)
-            && let Some(program) = self.symbols.of(site.object, site.index)
-        {
+        let program = self.symbols.of(site.object, site.index);
+        if let Some(program) = program.filter(|_| self.had_relocs.contains(&section)) {
             self.merged.void_debug.insert(program, site.object);
+            for name in LINE_TABLES {
+                self.void_rel_records(name, program, site.object);
+            }
+        }
+    }
+
+    /// The same for `.rel.debug_*`, where the RELA section of the table was created first (case
+    /// weak/line-tables-rela-first; weak/line-tables-rel-only is the opposite).
+    fn void_rel_records(&mut self, name: &[u8], program: SymbolId, object: ObjectId) {
+        let names = &self.merged.draft.names;
+        let table = names.lookup(name).and_then(|name| self.find(name));
+        let Some(table) = table else { return };
+        let created = |prefix: &[u8]| {
+            let name = names.lookup(&[prefix, name].concat())?;
+            self.reloc_ids.get(&(name, table)).copied()
+        };
+        if created(b".rela").is_some_and(|rela| created(b".rel").is_none_or(|rel| rela < rel)) {
+            self.merged.void_rel.insert((program, table), object);
         }
     }
 

@@ -160,6 +160,8 @@ pub(crate) struct Merged<'d> {
     /// Functions of which a copy with relocations was replaced: records about them in
     /// `.rela.debug_*` of files before this one are void.
     pub(crate) void_debug: HashMap<SymbolId, ObjectId>,
+    /// The same for `.rel.debug_*`, by function and patched section.
+    pub(crate) void_rel: HashMap<(SymbolId, SectionId), ObjectId>,
     /// Dead functions of which a copy with relocations was replaced: records about them in files
     /// before this one clear nothing.
     pub(crate) void_dead: HashMap<SymbolId, ObjectId>,
@@ -230,8 +232,8 @@ struct Merge<'a, 'd> {
     dead_with_relocations: HashSet<SymbolId>,
     /// Attribute lists read so far.
     infos_read: u32,
-    /// Code sections of which some copy had RELA records.
-    had_rela: HashSet<SectionId>,
+    /// Code sections of which some copy had relocations.
+    had_relocs: HashSet<SectionId>,
 }
 
 /// Merges all files.
@@ -258,6 +260,7 @@ pub(crate) fn merge<'d>(
         function_infos: IdVec::filled(None, graph.nodes.len()),
         info_order: Vec::new(),
         void_debug: HashMap::new(),
+        void_rel: HashMap::new(),
         void_dead: HashMap::new(),
         moved: Moved::default(),
         slot_relocs: HashMap::new(),
@@ -279,7 +282,7 @@ pub(crate) fn merge<'d>(
         node_of_text: HashMap::new(),
         dead_with_relocations: HashSet::new(),
         infos_read: 0,
-        had_rela: HashSet::new(),
+        had_relocs: HashSet::new(),
     };
     for (id, object) in objects.iter() {
         merge.file(id, object);

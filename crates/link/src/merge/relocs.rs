@@ -65,10 +65,10 @@ impl<'d> Merge<'_, 'd> {
                     let clear = Clear { section, offset, kind, object: id, function };
                     self.merged.draft.clears.push(clear);
                 }
-                None if rela => {
-                    self.had_rela.insert(section);
+                Some(_) => {}
+                None => {
+                    self.had_relocs.insert(section);
                 }
-                _ => {}
             }
             if rela && !first && record.addend == 0 && !interned {
                 interned = true;
