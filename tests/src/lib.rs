@@ -7,7 +7,6 @@ pub mod elf;
 pub mod tidy;
 
 use anyhow::{Context, Result, bail};
-use culd_cubin::note::ToolRecord;
 use culd_driver::Request;
 use culd_link::{Input, LinkOptions, Outcome, Session};
 use culd_testkit::oracle::process::{self, Run, Status};
@@ -62,18 +61,7 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
         Request::Print(_) => bail!("no link"),
     };
     let target = options.arch.context("no architecture")?;
-    let tool = ToolRecord {
-        object: options.object_name().to_owned(),
-        tool: PROGRAM.to_owned(),
-        options: options.normalised(),
-        ..ToolRecord::default()
-    };
-    let mut link_options = LinkOptions::new(target, tool);
-    link_options.debug = options.debug;
-    link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
-    link_options.warnings_are_errors = options.warnings_are_errors;
-    link_options.disable_infos = options.disable_infos;
-    Ok(link_options)
+    Ok(culd_driver::link_options(&options, target))
 }
 
 /// Links in memory.

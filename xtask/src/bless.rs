@@ -8,8 +8,8 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::case::{self, Case, EXPECTED, Expect};
-use culd_testkit::oracle::Oracle;
 use culd_testkit::oracle::process::{self, Status};
+use culd_testkit::oracle::{self, Oracle};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,8 +21,6 @@ usage: cargo xtask bless [options] [topic | topic/case]...
 
 Needs ptxas, nvcc and nvlink 13.0.88, which are installed from PyPI on first use.";
 
-/// nvcc takes seconds, much more on a busy machine.
-const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 const LINK_LIMIT: Duration = Duration::from_secs(60);
 
 struct Plan {
@@ -55,14 +53,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 
 /// Cases whose name is or starts with one of the selections.
 fn select(mut cases: Vec<Case>, selection: &[String]) -> Result<Vec<Case>> {
-    let chosen = |case: &Case, wanted: &String| {
-        case.name
-            .strip_prefix(wanted.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if !selection.is_empty() {
-        cases.retain(|case| selection.iter().any(|wanted| chosen(case, wanted)));
-    }
+    cases.retain(|case| case::is_chosen(&case.name, selection));
     if cases.is_empty() {
         bail!("no case matches {selection:?}");
     }
@@ -119,19 +110,11 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
         }
     }
     let name = source.file_name().unwrap_or_default();
-    let mut command = if source.extension().is_some_and(|extension| extension == "cu") {
-        let mut command = plan.oracle.command("nvcc");
-        command.args(["-dc", "-cubin"]);
-        command
-    } else {
-        let mut command = plan.oracle.command("ptxas");
-        command.arg("-c");
-        command
-    };
+    let mut command = plan.oracle.compiler(source);
     let (arch, flags) = case.compilation(stem);
     command.current_dir(dir).arg(format!("-arch={arch}")).args(flags).arg(name);
     command.args(["-o", &format!("{stem}.cubin")]);
-    let run = process::run(&mut command, COMPILE_LIMIT)?;
+    let run = process::run(&mut command, oracle::COMPILE_LIMIT)?;
     if !run.status.success() {
         bail!("{}: {}\n{}", source.display(), run.status, run.stderr_text());
     }

@@ -5,7 +5,8 @@
 
 use crate::args::Args;
 use crate::workspace::{self, lock};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use culd_testkit::case::{folders, is_chosen};
 use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
 use culd_testkit::generate::model::Arch;
 use culd_testkit::oracle::cache::Cache;
@@ -113,13 +114,7 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
     for topic in folders(&root)? {
         for case in folders(&topic)? {
             let name = case.strip_prefix(&root)?.display().to_string();
-            let chosen = |wanted: &String| {
-                name.strip_prefix(wanted.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            if case.join("case.toml").exists()
-                && (selection.is_empty() || selection.iter().any(chosen))
-            {
+            if case.join("case.toml").exists() && is_chosen(&name, selection) {
                 cases.push((name, case));
             }
         }
@@ -128,18 +123,6 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
         bail!("no case in {} matches {selection:?}", root.display());
     }
     Ok(cases)
-}
-
-fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Report> {

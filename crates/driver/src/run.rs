@@ -125,7 +125,8 @@ pub fn run(options: &Options) -> Outcome {
     lines.end()
 }
 
-fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
+/// The library's options for a link to `arch` as `options` say.
+pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     let tool = ToolRecord {
         object: options.object_name().to_owned(),
         tool: "culd".to_owned(),

@@ -94,7 +94,20 @@ pub fn named(name: &str) -> Result<Case> {
     Case::open(&root, dir)
 }
 
-fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+/// True when the case `name` is, or lies in, one of the selections `topic` and `topic/case`; none chooses all.
+pub fn is_chosen(name: &str, selection: &[String]) -> bool {
+    let chosen = |wanted: &String| {
+        name.strip_prefix(wanted.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    selection.is_empty() || selection.iter().any(chosen)
+}
+
+/// The folders in `dir`, sorted by name.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
         let path = entry?.path();

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The release of the tools; part of every cache key.
 pub const VERSION: &str = "13.0.88";
 
+/// Time limit of one compilation: nvcc takes seconds, much more on a busy machine.
+pub const COMPILE_LIMIT: Duration = Duration::from_secs(300);
+
 /// Wheels that make up the tools.
 const WHEELS: &[&str] = &[
     "nvidia-cuda-nvcc==13.0.88",
@@ -69,6 +72,14 @@ impl Oracle {
     /// Path of one of the tools.
     pub fn tool(&self, name: &str) -> PathBuf {
         self.toolkit.join("bin").join(name)
+    }
+
+    /// A command that compiles `source` to a relocatable cubin: ptxas, or nvcc for CUDA C++.
+    pub fn compiler(&self, source: &Path) -> Command {
+        let cuda = source.extension().is_some_and(|extension| extension == "cu");
+        let mut command = self.command(if cuda { "nvcc" } else { "ptxas" });
+        command.args(if cuda { &["-dc", "-cubin"][..] } else { &["-c"] });
+        command
     }
 
     /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it changes start-up time and nothing else.

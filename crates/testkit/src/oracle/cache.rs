@@ -4,14 +4,10 @@
 //! only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
 
 use super::process;
-use super::{Oracle, VERSION};
+use super::{COMPILE_LIMIT, Oracle, VERSION};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// nvcc takes seconds, much more on a busy machine.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// A folder of compiled cubins.
 #[derive(Clone, Debug)]
@@ -52,19 +48,11 @@ impl Cache {
         fs::create_dir_all(&dir)?;
         // Written aside and renamed: two workers may compile the same file, and one may be killed.
         let fresh = tempfile::Builder::new().suffix(".cubin").tempfile_in(&dir)?.into_temp_path();
-        let mut command = if source.extension().is_some_and(|extension| extension == "cu") {
-            let mut command = oracle.command("nvcc");
-            command.args(["-dc", "-cubin"]);
-            command
-        } else {
-            let mut command = oracle.command("ptxas");
-            command.arg("-c");
-            command
-        };
+        let mut command = oracle.compiler(source);
         // In the folder of the source and by its bare name, so that debug sections do not depend on where it is.
         command.current_dir(source.parent().unwrap_or(Path::new(".")));
         command.arg(format!("-arch={arch}")).args(flags).arg(&*name).arg("-o").arg(&fresh);
-        let run = process::run(&mut command, LIMIT)?;
+        let run = process::run(&mut command, COMPILE_LIMIT)?;
         if !run.status.success() {
             bail!(
                 "{} for {arch} {flags:?}: {}\n{}",
