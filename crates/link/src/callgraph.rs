@@ -90,17 +90,17 @@ impl CallGraph {
             nodes.values().map(|&symbol| signatures[symbol]).collect();
         let calls = pairs(&records.calls);
         let (reach, components) = condense(&nodes, &signatures, &calls, &indirect);
-        let is_entry = |symbol: SymbolId| {
-            let definition = symbols.all[symbol].definition;
-            definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
-        };
         let is_dead = |(symbol, info): (SymbolId, &SymbolInfo)| {
             let function = |site: Site| objects[site.object].symbol(site.index).is_function();
             node_of[symbol].is_none() && info.definition.is_some_and(function)
         };
         CallGraph {
             any_dead: symbols.all.iter().any(is_dead),
-            entries: nodes.iter().filter(|(_, s)| is_entry(**s)).map(|(node, _)| node).collect(),
+            entries: nodes
+                .iter()
+                .filter(|(_, s)| is_entry(objects, symbols, **s))
+                .map(|(n, _)| n)
+                .collect(),
             calls: Adjacency::new(nodes.len(), &calls),
             indirect: Adjacency::new(nodes.len(), &indirect),
             references: Adjacency::new(nodes.len(), &pairs(&records.references)),
@@ -304,6 +304,12 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
+/// True for a symbol whose definition is a kernel.
+fn is_entry(objects: &Objects<'_>, symbols: &Symbols, id: SymbolId) -> bool {
+    let definition = symbols.all[id].definition;
+    definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
+}
+
 /// Who is in the output: what entries reach, by direct calls and through prototypes; functions
 /// whose address is taken anywhere; and what those would need from outside the program. What only
 /// an unreached function with a taken address calls is dead (case indirect/taken-in-dead-code).
@@ -320,12 +326,9 @@ fn alive(
         let prototype = signature.prototype.map(|name| name.index() as u32);
         candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
     }
-    let is_entry = |id: SymbolId| {
-        let definition = symbols.all[id].definition;
-        definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
-    };
     let mut alive = IdVec::filled(false, symbols.all.len());
-    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| is_entry(id)).collect();
+    let mut stack: Vec<SymbolId> =
+        symbols.all.ids().filter(|&id| is_entry(objects, symbols, id)).collect();
     let callees = |id: SymbolId| {
         calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
     };

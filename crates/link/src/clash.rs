@@ -144,7 +144,7 @@ impl<'d> Check<'_, 'd> {
     }
 
     fn initialised(&self, symbol: &Symbol<'d>) -> bool {
-        matches!(defined_role(self.object, symbol), Some((_, Role::GlobalInit)))
+        defined_role(self.object, symbol) == Some(Role::GlobalInit)
     }
 
     fn first_sight(&self, symbol: &Symbol<'d>) -> Known {
@@ -166,14 +166,17 @@ impl<'d> Check<'_, 'd> {
 
     /// Prints a line for everything in which `symbol` contradicts what is known.
     fn compare(&mut self, id: SymbolId, known: &Known, symbol: &Symbol<'d>) {
-        let name = self.names.text(self.symbols.all[id].name);
-        let file = self.object.name.to_owned();
-        let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
+        // Most names agree: texts are made for lines only.
+        let (names, all, objects, object) =
+            (&*self.names, &self.symbols.all, self.objects, self.object);
+        let name = || names.text(all[id].name);
+        let file = || object.name.to_owned();
+        let first = || known.file.map_or("<input>".to_owned(), |file| objects.file(file));
         let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
         if symbol.is_function() && symbol.is_entry() != known.entry {
-            self.lines.push(Message::NotGlobalEverywhere { symbol: name.clone() });
+            self.lines.push(Message::NotGlobalEverywhere { symbol: name() });
         }
-        let place = || (name.clone(), file.clone(), first.clone());
+        let place = || (name(), file(), first());
         if space(symbol) != known.space {
             let (symbol, file, first) = place();
             self.lines.push(Message::SpaceMismatch { symbol, file, first });
@@ -205,11 +208,11 @@ impl<'d> Check<'_, 'd> {
             }
         }
         if standing == Standing::Common && known.initialised && symbol.size > known.size {
-            let (symbol, file) = (name.clone(), file.clone());
+            let (symbol, file) = (name(), file());
             self.lines.push(Message::CommonTooLarge { symbol, file });
         }
         if known.standing == Standing::Common && initialised && known.size > symbol.size {
-            let (symbol, file) = (name.clone(), first.clone());
+            let (symbol, file) = (name(), first());
             self.lines.push(Message::CommonTooLarge { symbol, file });
         }
         let second = match standing {

@@ -9,7 +9,7 @@
 //! one that needs more registers: cases weak/*).
 
 use culd_cubin::elf::{stb, sto, stt};
-use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
+use culd_cubin::{Symbol, SymbolIndex, SymbolSection};
 
 use hashbrown::HashSet;
 
@@ -85,12 +85,23 @@ pub(crate) struct Symbols {
 impl Symbols {
     /// The program's symbol for a symbol of a file; `None` for section symbols and the like.
     pub(crate) fn of(&self, object: ObjectId, index: SymbolIndex) -> Option<SymbolId> {
-        self.ids[self.starts[object] + index.0 as usize]
+        self.ids[self.place(object, index)]
     }
 
     /// What became of it.
     pub(crate) fn fate(&self, object: ObjectId, index: SymbolIndex) -> Fate {
-        self.fates[self.starts[object] + index.0 as usize]
+        self.fates[self.place(object, index)]
+    }
+
+    /// Place of a file's symbol in the flat tables.
+    fn place(&self, object: ObjectId, index: SymbolIndex) -> usize {
+        self.starts[object] + index.0 as usize
+    }
+
+    /// A definition that was accepted gives way to a later one.
+    fn replace(&mut self, site: Site) {
+        let at = self.place(site.object, site.index);
+        self.fates[at] = Fate::Replaced;
     }
 
     /// True for a weak definition that lost to one that was weak when it lost.
@@ -211,8 +222,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
                 }
                 return Fate::Lost;
             }
-            let at = self.symbols.starts[current.object] + current.index.0 as usize;
-            self.symbols.fates[at] = Fate::Replaced;
+            self.symbols.replace(current);
             self.symbols.all[id].replaced = true;
         }
         let info = &mut self.symbols.all[id];
@@ -229,10 +239,9 @@ impl<'o, 'd> Resolver<'o, 'd> {
         };
         let object = &self.objects[current.object];
         let symbol = object.symbol(current.index);
-        let no_bytes = matches!(defined_role(object, symbol), Some((_, Role::Global)));
+        let no_bytes = defined_role(object, symbol) == Some(Role::Global);
         if symbol.binding() == stb::WEAK && no_bytes {
-            let at = self.symbols.starts[current.object] + current.index.0 as usize;
-            self.symbols.fates[at] = Fate::Replaced;
+            self.symbols.replace(current);
             self.symbols.all[id].definition = None;
             self.tentative.insert(id);
         }
@@ -269,13 +278,9 @@ impl<'o, 'd> Resolver<'o, 'd> {
     }
 }
 
-/// Where a symbol's definition lives, if it is a section of that kind of role.
-pub(crate) fn defined_role(
-    object: &Object<'_>,
-    symbol: &Symbol<'_>,
-) -> Option<(SectionIndex, Role)> {
-    let section = symbol.defined_in()?;
-    Some((section, object.role(section)))
+/// The role of the section that a symbol is defined in.
+pub(crate) fn defined_role(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<Role> {
+    symbol.defined_in().map(|section| object.role(section))
 }
 
 /// The memory space bits of a symbol.

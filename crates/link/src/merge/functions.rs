@@ -99,7 +99,7 @@ impl<'d> Merge<'_, 'd> {
             _ => self.find(name),
         };
         let section = existing.unwrap_or_else(|| self.new_code(symbol, name, input.align));
-        if existing.is_some() && main && self.symbols.fate(site.object, site.index).accepted() {
+        if existing.is_some() && main {
             self.replace_code(section, site, node);
         }
         let chosen = self.symbols.fate(site.object, site.index) == Fate::Chosen;
@@ -150,8 +150,8 @@ impl<'d> Merge<'_, 'd> {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
         }
-        let program = self.symbols.of(site.object, site.index);
-        if let Some(program) = program.filter(|_| self.had_relocs.contains(&section)) {
+        if self.had_relocs.contains(&section) {
+            let program = self.graph.nodes[node];
             self.merged.void_debug.insert(program, site.object);
             for name in LINE_TABLES {
                 self.void_rel_records(name, program, site.object);
