@@ -5,7 +5,7 @@
 //! saves padding and the bytes of weak copies that lost (docs/rules/diagnostics.md, 4.1; cases
 //! errors-limits/*).
 
-use crate::draft::{Kind, OutSection, Part};
+use crate::draft::{OutSection, Part};
 use crate::finish::BANK_LIMIT;
 use crate::id::{OutSymbolId, SectionId};
 use crate::merge::Merged;
@@ -44,10 +44,8 @@ impl Moved {
 
 /// Lays the bank of constant variables out anew if it is too large.
 pub(crate) fn tighten(merged: &mut Merged<'_>) {
-    let bank = merged.draft.sections.iter().find(|(_, section)| {
-        section.kind == Kind::Constant(3) && section.owner.is_none() && section.size > BANK_LIMIT
-    });
-    let Some((bank, _)) = bank else { return };
+    let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
+    let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return };
     let draft = &mut merged.draft;
     // Variables of the local list come with key 0, so that they follow the others.
     let variable = |key_of: fn(u64) -> u64| {

@@ -257,6 +257,13 @@ impl<'d> Draft<'d> {
         self.local_strings.add(name);
     }
 
+    /// The bank of constant variables, `.nv.constant3`.
+    pub(crate) fn constant_variables(&self) -> Option<SectionId> {
+        let mut sections = self.sections.iter();
+        let found = sections.find(|(_, s)| s.kind == Kind::Constant(3) && s.owner.is_none());
+        found.map(|(id, _)| id)
+    }
+
     /// Creates a section, its names and its section symbol.
     pub(crate) fn add_section(
         &mut self,

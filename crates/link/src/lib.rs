@@ -143,6 +143,7 @@ fn run(
     diags.check()?;
 
     let span = phase("relocations");
+    let constants = merged.draft.constant_variables();
     let resolver = Resolver {
         objects: &objects,
         symbols: &symbols,
@@ -151,6 +152,7 @@ fn run(
         shared: &shared,
         slots: &slots,
         void: &void,
+        constants_size: constants.map_or(0, |bank| merged.draft.sections[bank].size),
     };
     let relocated = relocs::resolve(session, &resolver, diags)?;
     drop(span);

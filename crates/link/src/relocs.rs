@@ -109,6 +109,8 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) shared: &'a SharedLayout,
     pub(crate) slots: &'a TextureSlots,
     pub(crate) void: &'a VoidRecords,
+    /// Bytes of constant variables.
+    pub(crate) constants_size: u64,
 }
 
 /// Resolves all relocations.
@@ -300,13 +302,7 @@ impl<'d> Resolver<'_, 'd> {
         if symbol.name != CONSTANT_SIZE {
             return Outcome::Fatal(query.bad("its symbol is local and undefined"));
         }
-        let bank = self
-            .merged
-            .draft
-            .sections
-            .values()
-            .find(|section| section.kind == Kind::Constant(3) && section.owner.is_none());
-        Outcome::Patched(query.value(bank.map_or(0, |bank| bank.size), 0))
+        Outcome::Patched(query.value(self.constants_size, 0))
     }
 
     /// A section symbol: the part that this file's section became.

@@ -87,9 +87,8 @@ impl Report {
         let size_of = |wanted: fn(Kind) -> bool| -> u64 {
             sections().filter(|section| wanted(section.kind)).map(|section| section.size).sum()
         };
-        let constant3 = sections()
-            .find(|section| section.kind == Kind::Constant(3) && section.owner.is_none())
-            .map(|section| section.size);
+        let draft = &program.merged.draft;
+        let constant3 = draft.constant_variables().map(|bank| draft.sections[bank].size);
         let shared = shared_by_name(program);
         let entries = program.graph.entries().iter().zip(&program.attributes.entries).rev();
         let entries = entries.map(|(&entry, facts)| {
