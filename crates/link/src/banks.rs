@@ -23,7 +23,7 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         let bank = merged.banks[id].clone();
         let entries = &users[bank.node];
         let existing = || {
-            let banks = entries.iter().map(|&entry| entry_bank(merged, graph, entry, bank.number));
+            let banks = entries.iter().map(|&entry| merged.entry_bank(graph, entry, bank.number));
             banks.flatten().map(|section| &merged.draft.sections[section])
         };
         let end = existing().map(|section| section.size).max().unwrap_or(0);
@@ -35,7 +35,8 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
             merged.draft.null_value = offset + lost_at;
         }
         for &entry in entries.iter().rev() {
-            let section = entry_bank(merged, graph, entry, bank.number)
+            let section = merged
+                .entry_bank(graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
             let section = &mut merged.draft.sections[section];
             section.emptied |= bank.emptied;
@@ -78,26 +79,13 @@ fn users(merged: &Merged<'_>, graph: &CallGraph) -> IdVec<NodeId, Vec<NodeId>> {
     users
 }
 
-fn code_of(merged: &Merged<'_>, graph: &CallGraph, entry: NodeId) -> Option<SectionId> {
-    merged.draft.symbols[merged.function(graph, entry)].section
-}
-
-fn entry_bank(
-    merged: &Merged<'_>,
-    graph: &CallGraph,
-    entry: NodeId,
-    number: u8,
-) -> Option<SectionId> {
-    merged.entry_banks.get(&(code_of(merged, graph, entry)?, number)).copied()
-}
-
 fn create_bank(
     merged: &mut Merged<'_>,
     graph: &CallGraph,
     entry: NodeId,
     bank: &Bank<'_>,
 ) -> SectionId {
-    let code = code_of(merged, graph, entry);
+    let code = merged.code(graph, entry);
     let name = merged.draft.symbols[merged.function(graph, entry)].name;
     let prefix = format!(".nv.constant{}.", bank.number);
     let name = merged.draft.names.prefixed(prefix.as_bytes(), name);

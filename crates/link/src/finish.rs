@@ -12,7 +12,7 @@ use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Message};
 use crate::draft::{Kind, OutSection, OutSymbol};
-use crate::id::{NodeId, OutSymbolId, SectionId};
+use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::objects::{Objects, is_reserved_shared, is_unified_table, may_stay_undefined};
 use crate::symbols::Symbols;
@@ -145,18 +145,14 @@ impl Program<'_, '_> {
         if exceeded.is_empty() {
             return;
         }
-        let mut wanted = crate::id::IdVec::filled(true, self.graph.nodes.len());
+        let mut wanted = IdVec::filled(true, self.graph.nodes.len());
         entries.iter().for_each(|&entry| wanted[entry] = false);
         let reached = self.graph.reached_by_entries(&wanted);
         let mut current: Vec<u32> =
             entries.iter().map(|&entry| self.attributes.registers[entry]).collect();
-        let code = |node: NodeId| {
-            let function = self.merged.function(self.graph, node);
-            self.merged.draft.symbols[function].section
-        };
         let mut functions: Vec<NodeId> =
             self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
-        functions.sort_by_key(|&node| code(node));
+        functions.sort_by_key(|&node| self.merged.code(self.graph, node));
         for function in functions {
             let registers = self.attributes.registers[function];
             for &(place, limit) in exceeded.iter().rev() {

@@ -138,6 +138,12 @@ impl<'d> Object<'d> {
         self.reloc_sections().map(|(_, section, _)| section.data.len()).sum()
     }
 
+    /// Relocation sections of code that is named after a function, with the function.
+    pub(crate) fn code_relocations(&self) -> impl Iterator<Item = (SymbolIndex, &Section<'d>)> {
+        self.reloc_sections()
+            .filter_map(|(_, section, text)| Some((self.code_function(text)?, section)))
+    }
+
     /// Relocation sections in section order, with the section they patch.
     pub(crate) fn reloc_sections(
         &self,

@@ -93,10 +93,10 @@ impl Report {
         let entries = program.graph.entries().iter().zip(&program.attributes.entries).rev();
         let entries = entries.map(|(&entry, facts)| {
             let function = program.merged.function(program.graph, entry);
-            let symbol = &program.merged.draft.symbols[function];
+            let symbol = &draft.symbols[function];
             let bank = |number: u8| {
-                let section = program.merged.entry_banks.get(&(symbol.section?, number))?;
-                let section = &program.merged.draft.sections[*section];
+                let section = program.merged.entry_bank(program.graph, entry, number)?;
+                let section = &draft.sections[section];
                 (!section.dropped).then_some(section.size)
             };
             let [textures, surfaces, samplers] = slots_of(slots, entry);

@@ -8,15 +8,14 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
-use culd_cubin::SectionIndex;
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::draft::Kind;
-use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::id::{IdVec, NodeId, SectionId, SymbolId};
 use crate::merge::{Merged, SharedNode};
-use crate::objects::{Object, Objects, Role};
+use crate::objects::Objects;
 use crate::sort::list_sort;
 use crate::symbols::{Fate, Symbols};
 
@@ -116,21 +115,38 @@ pub(crate) fn lay_out(
     layout
 }
 
-/// Shared variables that code names: of copies that count, dead functions included.
+/// Shared variables that code names.
 pub(crate) fn named(objects: &Objects<'_>, symbols: &Symbols) -> HashSet<SymbolId> {
     let mut named = HashSet::new();
+    each_reference(objects, symbols, |_, variable| {
+        named.insert(variable);
+    });
+    named
+}
+
+/// Calls `visit` with function and variable for every reference of code to a shared variable: of
+/// copies that count, dead functions included.
+fn each_reference(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    mut visit: impl FnMut(SymbolId, SymbolId),
+) {
     for (id, object) in objects.iter() {
-        for (_, section, text) in object.reloc_sections() {
-            let function = object.code_function(text).filter(|_| object.role(text) == Role::Text);
-            if function.is_none_or(|function| symbols.fate(id, function) != Fate::Chosen) {
-                continue;
-            }
+        for (index, section) in object.code_relocations() {
+            let chosen = symbols.fate(id, index) == Fate::Chosen;
+            let Some(function) = symbols.of(id, index).filter(|_| chosen) else { continue };
             let records = section.relocations();
             let shared = records.iter().filter(|r| object.symbol(r.symbol).is_shared());
-            named.extend(shared.filter_map(|record| symbols.of(id, record.symbol)));
+            let variables = shared.filter_map(|record| symbols.of(id, record.symbol));
+            variables.for_each(|variable| visit(function, variable));
         }
     }
-    named
+}
+
+/// The number of the entry whose code a section is.
+fn entries_by_code(merged: &Merged<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
+    let entries = graph.entries().iter().enumerate();
+    entries.filter_map(|(number, &entry)| Some((merged.code(graph, entry)?, number))).collect()
 }
 
 /// `-g`: the symbols that stay get a section and a value.
@@ -149,11 +165,9 @@ fn place_symbols(
         .filter_map(|(id, section)| Some((section.owner?, id)))
         .collect();
     let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
-        let function = merged.function(graph, graph.entries()[entry]);
-        by_owner.get(&merged.draft.symbols[function].section?).copied()
+        by_owner.get(&merged.code(graph, graph.entries()[entry])?).copied()
     };
-    let ids: Vec<OutSymbolId> = merged.draft.symbols.ids().collect();
-    for id in ids {
+    for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
         let group = group as usize;
         let (section, value) = if layout.is_extern[group] {
@@ -197,31 +211,17 @@ impl Builder<'_, '_> {
             return;
         }
         let mut uses: IdVec<NodeId, Vec<u32>> = IdVec::filled(Vec::new(), self.graph.nodes.len());
-        for (id, object) in objects.iter() {
-            for (_, section, text) in object.reloc_sections() {
-                if object.role(text) != Role::Text {
-                    continue;
-                }
-                let Some(node) = counted_code(symbols, self.graph, id, object, text) else {
-                    continue;
-                };
-                for record in section.relocations().iter() {
-                    let symbol = object.symbol(record.symbol);
-                    let program = symbol.is_shared().then(|| symbols.of(id, record.symbol));
-                    let out = program.flatten().and_then(|program| self.merged.out_symbol(program));
-                    let Some(index) = out.and_then(|out| self.shared_index(out)) else { continue };
-                    self.named[index as usize] = true;
-                    if let Some(node) = node {
-                        uses[node].push(index);
-                    }
-                }
+        each_reference(objects, symbols, |function, variable| {
+            let out = self.merged.out_symbol(variable);
+            let Some(index) = out.and_then(|out| self.merged.draft.symbols[out].shared) else {
+                return;
+            };
+            self.named[index as usize] = true;
+            if let Some(node) = self.graph.node(function) {
+                uses[node].push(index);
             }
-        }
+        });
         self.collect_users(&uses);
-    }
-
-    fn shared_index(&self, out: OutSymbolId) -> Option<u32> {
-        self.merged.draft.symbols[out].shared
     }
 
     fn collect_users(&mut self, uses: &IdVec<NodeId, Vec<u32>>) {
@@ -242,16 +242,7 @@ impl Builder<'_, '_> {
                 self.extern_functions.insert(node);
             }
         }
-        let entry_of_code: HashMap<SectionId, EntryNumber> = self
-            .graph
-            .entries()
-            .iter()
-            .enumerate()
-            .filter_map(|(number, &entry)| {
-                let function = self.merged.function(self.graph, entry);
-                Some((self.merged.draft.symbols[function].section?, number))
-            })
-            .collect();
+        let entry_of_code = entries_by_code(self.merged, self.graph);
         for node in self.nodes {
             if let Some(code) = node.own {
                 let users = entry_of_code.get(&code).copied().into_iter().collect();
@@ -411,21 +402,6 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The node whose code `text` is, `Some(None)` for dead code, `None` for copies that do not count.
-fn counted_code(
-    symbols: &Symbols,
-    graph: &CallGraph,
-    id: ObjectId,
-    object: &Object<'_>,
-    text: SectionIndex,
-) -> Option<Option<NodeId>> {
-    let function = object.code_function(text)?;
-    if symbols.fate(id, function) != Fate::Chosen {
-        return None;
-    }
-    Some(graph.node(symbols.of(id, function)?))
-}
-
 /// The lowest number that none of `users` has taken.
 fn first_free(taken: &[Vec<u64>], users: &[EntryNumber]) -> usize {
     let mut word = 0;
@@ -498,19 +474,9 @@ fn apply(
     shape: Shape,
     options: &LinkOptions,
 ) {
-    let by_owner: HashMap<SectionId, EntryNumber> = graph
-        .entries()
-        .iter()
-        .enumerate()
-        .filter_map(|(number, &entry)| {
-            let function = merged.function(graph, entry);
-            Some((merged.draft.symbols[function].section?, number))
-        })
-        .collect();
+    let by_owner = entries_by_code(merged, graph);
     let reserved = options.target.reserved_shared;
-    let ids: Vec<SectionId> = merged.draft.sections.ids().collect();
-    for id in ids {
-        let section = &mut merged.draft.sections[id];
+    for section in merged.draft.sections.values_mut() {
         match section.kind {
             Kind::Shared => {
                 let entry = section.owner.and_then(|owner| by_owner.get(&owner)).copied();

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
-use crate::objects::{Objects, Role};
+use crate::objects::Objects;
 use crate::sort::list_sort;
 use crate::symbols::Symbols;
 
@@ -64,11 +64,8 @@ pub(crate) fn lay_out(
         return TextureSlots::default();
     }
     let order = list_sort(&references, &|_, _| true);
-    let banks: Vec<(NodeId, Option<SectionId>)> = graph
-        .entries()
-        .iter()
-        .map(|&entry| (entry, parameter_bank(merged, graph, entry)))
-        .collect();
+    let banks: Vec<(NodeId, Option<SectionId>)> =
+        graph.entries().iter().map(|&entry| (entry, merged.entry_bank(graph, entry, 0))).collect();
     let size = |bank: SectionId| merged.draft.sections[bank].size;
     let largest = banks.iter().filter_map(|(_, bank)| bank.map(size)).max().unwrap_or(0);
     let base = largest.next_multiple_of(4);
@@ -102,11 +99,6 @@ fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-fn parameter_bank(merged: &Merged<'_>, graph: &CallGraph, entry: NodeId) -> Option<SectionId> {
-    let code = merged.draft.symbols[merged.function(graph, entry)].section?;
-    merged.entry_banks.get(&(code, 0)).copied()
-}
-
 /// Entries that reach code which names a reference.
 fn users(
     objects: &Objects<'_>,
@@ -117,9 +109,8 @@ fn users(
 ) -> IdVec<NodeId, bool> {
     let mut names_one = IdVec::filled(false, graph.nodes.len());
     for (id, object) in objects.iter() {
-        for (_, section, text) in object.reloc_sections() {
-            let function = object.code_function(text).filter(|_| object.role(text) == Role::Text);
-            let program = function.and_then(|function| symbols.of(id, function));
+        for (function, section) in object.code_relocations() {
+            let program = symbols.of(id, function);
             let Some(node) = program.and_then(|program| graph.node(program)) else { continue };
             names_one[node] |= section.relocations().iter().any(|record| {
                 let program = symbols.of(id, record.symbol);

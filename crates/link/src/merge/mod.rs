@@ -202,6 +202,21 @@ impl<'d> Merged<'d> {
         self.out_symbol(graph.nodes[node])
             .expect("merging creates a symbol for every live function")
     }
+
+    /// The code section of a live function, if the program defines it.
+    pub(crate) fn code(&self, graph: &CallGraph, node: NodeId) -> Option<SectionId> {
+        self.draft.symbols[self.function(graph, node)].section
+    }
+
+    /// Constant bank `number` of an entry, if it has one.
+    pub(crate) fn entry_bank(
+        &self,
+        graph: &CallGraph,
+        entry: NodeId,
+        number: u8,
+    ) -> Option<SectionId> {
+        self.entry_banks.get(&(self.code(graph, entry)?, number)).copied()
+    }
 }
 
 /// Everything merging looks at and builds.
