@@ -78,15 +78,14 @@ pub fn link(
     Ok(culd_link::link(&session, &inputs, options))
 }
 
-/// The lines of an outcome, as the command prints them after its name.
+/// The lines of an outcome, as the command prints them after its name, without notes.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
-    let lines = |diagnostic: &culd_link::Diagnostic| {
-        let text = diagnostic.message.to_string();
-        let (severity, repeat) = (diagnostic.severity, diagnostic.repeat);
-        let line = culd_driver::Line { severity, text, repeat };
-        std::iter::repeat_n(line.show("").trim_start().to_owned(), repeat)
+    let line = |diagnostic: &culd_link::Diagnostic| {
+        let (severity, text) = (diagnostic.severity, diagnostic.message.to_string());
+        let line = culd_driver::Line { severity, text, notes: Vec::new() };
+        line.show("").trim_start().to_owned()
     };
-    outcome.diagnostics.iter().flat_map(lines).collect()
+    outcome.diagnostics.iter().map(line).collect()
 }
 
 /// Root of the source tree.

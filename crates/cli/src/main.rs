@@ -31,8 +31,7 @@ fn main() -> ExitCode {
 fn print(program: &str, outcome: &Outcome) {
     let mut out = BufWriter::new(std::io::stderr().lock());
     for line in &outcome.lines {
-        let text = line.show(program);
-        for _ in 0..line.repeat {
+        for text in std::iter::once(line.show(program)).chain(line.show_notes()) {
             if writeln!(out, "{text}").is_err() {
                 return;
             }

@@ -9,7 +9,7 @@ mod options;
 mod run;
 
 pub use crate::options::{Options, Request, TABLE, UsageError, parse};
-pub use crate::run::{Line, Outcome, link_options, run};
+pub use crate::run::{Line, NOTE, Outcome, link_options, run};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

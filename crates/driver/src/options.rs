@@ -61,6 +61,8 @@ pub struct Options {
     pub disable_infos: bool,
     /// Do not warn about unknown stack sizes.
     pub suppress_stack_size_warning: bool,
+    /// Print nothing below nvlink's lines.
+    pub no_notes: bool,
     /// Append the target to every line.
     pub report_arch: bool,
     /// Worker threads; 0: one per core.
@@ -136,6 +138,7 @@ pub const TABLE: &[Row] = &[
     flag("disable-infos", "disable-infos", "Print no stack size and compatibility warnings", |o, _| { o.disable_infos = true; Ok(()) }),
     flag("help", "h", "Print this help", |o, _| { o.help = true; Ok(()) }),
     value("machine", "m", "64", "Address size in bits; only 64 exists", set_machine),
+    flag("no-notes", "no-notes", "Print no notes that explain a message (culd only)", |o, _| { o.no_notes = true; Ok(()) }),
     value("output-file", "o", "file", "Write the linked cubin to this file", |o, v| { o.output = Some(v.to_owned()); Ok(()) }),
     flag("report-arch", "report-arch", "Append the target to every message", |o, _| { o.report_arch = true; Ok(()) }),
     flag("suppress-stack-size-warning", "suppress-stack-size-warning", "Do not warn about entries of unknown stack size", |o, _| { o.suppress_stack_size_warning = true; Ok(()) }),

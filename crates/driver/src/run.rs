@@ -15,12 +15,15 @@ pub struct Line {
     pub severity: Severity,
     /// What it says.
     pub text: String,
-    /// How often it is to be printed.
-    pub repeat: usize,
+    /// Lines below it that explain it.
+    pub notes: Vec<String>,
 }
 
+/// What a note begins with: as in lld and mold, and nothing that tools search for.
+pub const NOTE: &str = "  >>> ";
+
 impl Line {
-    /// The line as the program `program` prints it, with nvlink's padding.
+    /// The line as the program `program` prints it, with nvlink's padding; without notes.
     pub fn show(&self, program: &str) -> String {
         let severity = match self.severity {
             Severity::Info => "info   ",
@@ -29,6 +32,11 @@ impl Line {
             Severity::Fatal => "fatal  ",
         };
         format!("{program} {severity} : {}", self.text)
+    }
+
+    /// The notes as they are printed.
+    pub fn show_notes(&self) -> impl Iterator<Item = String> {
+        self.notes.iter().map(|note| format!("{NOTE}{note}"))
     }
 }
 
@@ -64,12 +72,12 @@ struct Lines {
 
 impl Lines {
     fn push(&mut self, severity: Severity, text: impl ToString) {
-        self.push_repeated(severity, text, 1);
+        self.push_explained(severity, text, Vec::new());
     }
 
-    fn push_repeated(&mut self, severity: Severity, text: impl ToString, repeat: usize) {
+    fn push_explained(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
         let text = format!("{}{}", text.to_string(), self.suffix);
-        self.lines.push(Line { severity, text, repeat });
+        self.lines.push(Line { severity, text, notes });
     }
 
     fn worst(&self) -> Option<Severity> {
@@ -88,7 +96,7 @@ impl Lines {
 
 impl From<UsageError> for Outcome {
     fn from(error: UsageError) -> Self {
-        let line = Line { severity: Severity::Fatal, text: error.to_string(), repeat: 1 };
+        let line = Line { severity: Severity::Fatal, text: error.to_string(), notes: Vec::new() };
         Outcome { status: 1, lines: vec![line] }
     }
 }
@@ -109,8 +117,9 @@ pub fn run(options: &Options) -> Outcome {
     let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     let link_options = link_options(options, arch);
     let outcome = link(&session, &inputs, &link_options);
-    for Diagnostic { severity, message, repeat } in outcome.diagnostics {
-        lines.push_repeated(severity, message, repeat);
+    for Diagnostic { severity, message, notes } in outcome.diagnostics {
+        let notes = if options.no_notes { Vec::new() } else { notes };
+        lines.push_explained(severity, message, notes.iter().map(ToString::to_string).collect());
     }
     if let Some(report) = outcome.report.filter(|_| options.verbose) {
         report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));

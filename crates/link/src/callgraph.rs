@@ -172,23 +172,6 @@ impl CallGraph {
         values.into_iter().take(self.nodes.len()).collect()
     }
 
-    /// For every node how many of its calls, each possible target of an indirect call counted,
-    /// go to a function that is `wanted`.
-    pub(crate) fn count_calls(&self, wanted: impl Fn(NodeId) -> bool) -> IdVec<NodeId, usize> {
-        let mut by_prototype: HashMap<NameId, usize> = HashMap::new();
-        for (node, signature) in self.signatures.iter().filter(|(_, s)| s.address_taken) {
-            if let Some(prototype) = signature.prototype.filter(|_| wanted(node)) {
-                *by_prototype.entry(prototype).or_default() += 1;
-            }
-        }
-        let count = |node: NodeId| {
-            let direct = self.calls(node).filter(|&callee| wanted(callee)).count();
-            let indirect = self.indirect(node).filter_map(|name| by_prototype.get(&name));
-            direct + indirect.sum::<usize>()
-        };
-        self.nodes.ids().map(count).collect()
-    }
-
     /// For every entry, in node order: which of the `wanted` nodes it reaches, in node order.
     pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
         let mut all = Vec::with_capacity(self.entries.len());

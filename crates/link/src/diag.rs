@@ -2,10 +2,16 @@
 //!
 //! Where nvlink prints a line for the same situation the text equals nvlink's word for word
 //! (docs/rules/diagnostics.md); the program's name and the severity are added by whoever prints.
+//! What culd adds to such a line are [`Note`]s below it.
+
+mod demangle;
+mod note;
 
 use culd_cubin::Malformed;
 use thiserror::Error;
 
+pub use self::demangle::demangle;
+pub use self::note::Note;
 use crate::LinkOptions;
 
 /// How bad it is, and what the exit status becomes.
@@ -21,21 +27,54 @@ pub enum Severity {
     Fatal,
 }
 
-/// One line for the user.
+/// One line for the user, and what explains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// What it is.
     pub message: Message,
-    /// How often the line is to be printed.
-    pub repeat: usize,
+    /// Why and where, in reading order.
+    pub notes: Vec<Note>,
 }
 
 impl Message {
-    /// The message as a line of `severity`.
-    pub fn at(self, severity: Severity) -> Diagnostic {
-        Diagnostic { severity, message: self, repeat: 1 }
+    /// The message as a line of `severity`, with the names in it that are mangled told as they are
+    /// in the source.
+    fn at(self, severity: Severity, notes: Vec<Note>) -> Diagnostic {
+        let names = self.names().into_iter().filter_map(Note::source_name);
+        let notes = names.chain(notes).collect();
+        Diagnostic { severity, message: self, notes }
+    }
+
+    /// The names of functions and variables in the message.
+    fn names(&self) -> Vec<&str> {
+        match self {
+            Message::NotGlobalEverywhere { symbol }
+            | Message::SpaceMismatch { symbol, .. }
+            | Message::ManagedMismatch { symbol, .. }
+            | Message::SizeMismatch { symbol, .. }
+            | Message::MultipleDefinition { symbol, .. }
+            | Message::CommonTooLarge { symbol, .. }
+            | Message::WeakParameterBank { symbol }
+            | Message::PrototypeMismatch { symbol, .. }
+            | Message::Undefined { symbol, .. } => vec![symbol],
+            Message::ParametersTooLarge { entry, .. }
+            | Message::LiteralsTooLarge { entry }
+            | Message::SharedTooLarge { entry, .. }
+            | Message::StackSizeUnknown { entry } => vec![entry],
+            Message::TooManyRegisters { entry, function, .. } => vec![entry, function],
+            Message::Malformed { .. }
+            | Message::Unsupported { .. }
+            | Message::ArchMismatch { .. }
+            | Message::NewerToolkit { .. }
+            | Message::MissingIsaClass { .. }
+            | Message::MergeFailed
+            | Message::ConstantTooLarge { .. }
+            | Message::Internal { .. }
+            | Message::BadRelocation { .. }
+            | Message::TooLarge { .. } => Vec::new(),
+        }
     }
 }
 
@@ -133,26 +172,29 @@ impl Diagnostics {
         Diagnostics { lines: Vec::new(), warning }
     }
 
-    /// Records a warning that is printed `repeat` times.
-    pub(crate) fn repeated_warning(&mut self, message: Message, repeat: usize) {
-        if repeat != 0 {
-            self.lines.push(Diagnostic { repeat, ..message.at(self.warning) });
-        }
-    }
-
     /// Records a warning; returns whether it counts as an error.
     pub(crate) fn warning(&mut self, message: Message) -> bool {
-        self.lines.push(message.at(self.warning));
+        self.explained_warning(message, Vec::new())
+    }
+
+    /// A warning with notes below it.
+    pub(crate) fn explained_warning(&mut self, message: Message, notes: Vec<Note>) -> bool {
+        self.lines.push(message.at(self.warning, notes));
         self.warning == Severity::Error
     }
 
     pub(crate) fn error(&mut self, message: Message) {
-        self.lines.push(message.at(Severity::Error));
+        self.explained_error(message, Vec::new());
+    }
+
+    /// An error with notes below it.
+    pub(crate) fn explained_error(&mut self, message: Message, notes: Vec<Note>) {
+        self.lines.push(message.at(Severity::Error, notes));
     }
 
     /// Records a line that ends the link.
     pub(crate) fn fatal(&mut self, message: Message) -> Failed {
-        self.lines.push(message.at(Severity::Fatal));
+        self.lines.push(message.at(Severity::Fatal, Vec::new()));
         Failed
     }
 

@@ -52,14 +52,14 @@ impl Program<'_, '_> {
         self.name(self.merged.function(self.graph, node))
     }
 
-    /// One line for every call of an entry through which recursion can be reached: two call
-    /// sites, two possible targets or two accepted copies of the entry give two lines (cases
-    /// indirect/many-call-sites, errors-stack/*).
+    /// One line for every entry that can reach recursion. nvlink repeats it for every call that does
+    /// (docs/DIFFERENCES.md, stack-warning-once).
     fn stack_sizes(&self, diags: &mut Diagnostics) {
         for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
-            let entry = self.function_name(entry);
-            let message = Message::StackSizeUnknown { entry };
-            diags.repeated_warning(message, facts.recursive_calls);
+            if facts.stack.is_none() {
+                let entry = self.function_name(entry);
+                diags.warning(Message::StackSizeUnknown { entry });
+            }
         }
     }
 

@@ -37,7 +37,7 @@ mod synth;
 mod textures;
 mod void;
 
-pub use crate::diag::{Diagnostic, Message, Severity};
+pub use crate::diag::{Diagnostic, Message, Note, Severity, demangle};
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
 pub use crate::report::{EntryReport, Report};
 pub use crate::session::Session;

@@ -212,8 +212,20 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// Lines on standard error without the name of the program that each starts with.
+/// What a line begins with that explains the one above it; only culd has them.
+pub const NOTE: &str = "  >>> ";
+
+/// Lines on standard error without the name of the program that each starts with, and without
+/// notes.
 pub fn plain_lines(stderr: &str, program: &str) -> Vec<String> {
     let prefix = format!("{program} ");
-    stderr.lines().map(|line| line.strip_prefix(&prefix).unwrap_or(line).to_owned()).collect()
+    let lines = stderr.lines().filter(|line| !line.starts_with(NOTE));
+    lines.map(|line| line.strip_prefix(&prefix).unwrap_or(line).to_owned()).collect()
+}
+
+/// Lines in which a warning about an entry's stack stands once, however often nvlink repeats it
+/// (docs/DIFFERENCES.md, stack-warning-once).
+pub fn told_once(mut lines: Vec<String>) -> Vec<String> {
+    lines.dedup_by(|a, b| a == b && a.contains("Stack size for entry function"));
+    lines
 }

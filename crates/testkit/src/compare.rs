@@ -6,6 +6,7 @@
 
 pub mod trial;
 
+use crate::case::{plain_lines, told_once};
 use crate::oracle::process::Run;
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
@@ -186,7 +187,7 @@ fn header_place(bytes: &[u8], at: usize) -> Option<String> {
 }
 
 /// Where the outcomes of two runs differ: status, output or messages. The name a linker gives itself at the start of a line
-/// does not count.
+/// does not count, nor do notes and repeated warnings about a stack.
 pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.status != actual.status {
         let text = actual.stderr_text();
@@ -195,21 +196,13 @@ pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.stdout != actual.stdout {
         return Some("standard output differs".to_owned());
     }
-    let (expected, actual) = (messages(expected), messages(actual));
+    let expected = told_once(plain_lines(&expected.stderr_text(), "nvlink"));
+    let actual = told_once(plain_lines(&actual.stderr_text(), "culd"));
     let first =
         (0..expected.len().max(actual.len())).find(|&i| expected.get(i) != actual.get(i))?;
     let line =
         |lines: &[String]| lines.get(first).cloned().unwrap_or_else(|| "(nothing)".to_owned());
     Some(format!("message {}: '{}' instead of '{}'", first + 1, line(&actual), line(&expected)))
-}
-
-fn messages(run: &Run) -> Vec<String> {
-    let text = run.stderr_text();
-    let plain = |line: &str| {
-        let rest = ["nvlink ", "culd "].iter().find_map(|name| line.strip_prefix(name));
-        rest.unwrap_or(line).to_owned()
-    };
-    text.lines().map(plain).collect()
 }
 
 #[cfg(test)]

@@ -133,8 +133,6 @@ pub(crate) struct EntryFacts {
     pub(crate) registers: u32,
     /// Bytes of stack that it needs at least; `None` when recursion can be reached.
     pub(crate) stack: Option<u32>,
-    /// Calls of the entry through which recursion can be reached.
-    pub(crate) recursive_calls: usize,
 }
 
 /// Final attributes.
@@ -271,12 +269,8 @@ impl Numbers {
     fn entry_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
         let registers = graph.fold(0, |node| self.registers[node], |a, b| *a.max(b));
         let stack = graph.longest(|node| self.frames[node]);
-        let recursive = graph.count_calls(|node| stack[node].is_none());
-        let facts = |&entry: &NodeId| EntryFacts {
-            registers: registers[entry],
-            stack: stack[entry],
-            recursive_calls: recursive[entry],
-        };
+        let facts =
+            |&entry: &NodeId| EntryFacts { registers: registers[entry], stack: stack[entry] };
         graph.entries().iter().map(facts).collect()
     }
 

@@ -1,0 +1,67 @@
+//! Names as they are in the source.
+//!
+//! In: a symbol's name. Out: the C++ declaration it stands for, if it is a mangled one.
+//! Guaranteed: bounded work and text, whatever the name.
+
+use std::fmt;
+
+use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
+
+/// Names above this many bytes are shown as they are.
+const LONGEST_NAME: usize = 4 << 10;
+
+/// A few bytes of name can stand for any amount of text.
+const LONGEST_TEXT: usize = 16 << 10;
+
+/// Text of bounded length.
+struct Bounded(String);
+
+impl DemangleWrite for Bounded {
+    fn write_string(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST_TEXT {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// The C++ name that `name` stands for; `None` when it is not mangled or too long to be told.
+pub fn demangle(name: &str) -> Option<String> {
+    if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
+        return None;
+    }
+    let symbol = Symbol::new(name).ok()?;
+    let mut text = Bounded(String::new());
+    symbol.structured_demangle(&mut text, &DemangleOptions::new()).ok()?;
+    Some(text.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangled_names_are_told_and_others_are_not() {
+        assert_eq!(demangle("_Z3fooiPKf").as_deref(), Some("foo(int, float const*)"));
+        assert_eq!(demangle("_ZN2ns1vE").as_deref(), Some("ns::v"));
+        for plain in ["foo", "_Z", "_Zgarbage", "_Z3fo", ""] {
+            assert_eq!(demangle(plain), None, "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_grows_without_end_is_not_told() {
+        // Every argument holds the one before it twice.
+        let mut bomb = String::from("_Z1f1aIiiE");
+        let digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        for digit in digits.chars() {
+            bomb.push_str(&format!("S_IS{digit}_S{digit}_E"));
+            let text = demangle(&bomb);
+            assert!(text.is_none_or(|text| text.len() <= LONGEST_TEXT));
+        }
+        assert_eq!(demangle(&bomb), None);
+        assert!(demangle("_Z1f1aIiiES_IS0_S0_E").is_some());
+        assert_eq!(demangle(&format!("_Z{}f", "N".repeat(LONGEST_NAME))), None);
+    }
+}
