@@ -56,12 +56,9 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     if arguments.iter().all(|argument| argument.starts_with('-')) {
         line.push("some.cubin".to_owned());
     }
-    let options = match culd_driver::parse(&line)? {
-        Request::Link(options) => options,
-        Request::Print(_) => bail!("no link"),
-    };
-    let target = options.arch.context("no architecture")?;
-    Ok(culd_driver::link_options(&options, target))
+    let Request::Link(options) = culd_driver::parse(&line).request? else { bail!("no link") };
+    let target = options.target.context("no architecture")?;
+    Ok(culd_driver::link_options(&options, target.arch()))
 }
 
 /// Links in memory.

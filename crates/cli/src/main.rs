@@ -4,26 +4,21 @@
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Outcome, Request, parse, run};
+use culd_driver::{Id, Outcome, Request, command, parse};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     let program = args.next().unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or("culd").to_owned();
-    let outcome = match parse(&args.collect::<Vec<_>>()) {
-        Ok(Request::Print(text)) => {
-            // A closed pipe is the reader's choice, no error of ours.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
-        }
-        Ok(Request::Link(options)) => {
-            if options.trace {
-                trace();
-            }
-            run(&options)
-        }
-        Err(error) => Outcome::from(error),
-    };
+    let parsed = parse(&args.collect::<Vec<_>>());
+    if let Ok(Request::Link(options)) = &parsed.request
+        && options.flag(Id::Trace)
+    {
+        trace();
+    }
+    let (text, outcome) = command(parsed);
+    // A closed pipe is the reader's choice, no error of ours.
+    let _ = std::io::stdout().write_all(text.as_bytes());
     print(&program, &outcome);
     ExitCode::from(outcome.status)
 }

@@ -8,8 +8,11 @@ mod files;
 mod options;
 mod run;
 
-pub use crate::options::{Options, Request, TABLE, UsageError, parse};
-pub use crate::run::{Line, NOTE, Outcome, link_options, run};
+pub use crate::options::{
+    Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
+    completions, help, man_page, parse, version,
+};
+pub use crate::run::{Line, NOTE, Outcome, command, link_options, run};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -6,7 +6,7 @@ use culd_link::{Diagnostic, Input, LinkOptions, Session, Severity, link};
 use thiserror::Error;
 
 use crate::files::{self, Bytes};
-use crate::options::{Options, UsageError};
+use crate::options::{Id, Options, Parsed, Request, UsageError, not_yet};
 
 /// One line for the user, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,34 +101,61 @@ impl From<UsageError> for Outcome {
     }
 }
 
+/// What a whole command line comes to: text for standard output, or a link.
+pub fn command(parsed: Parsed) -> (String, Outcome) {
+    let redefined = parsed.redefined.into_iter().map(|name| Line {
+        severity: Severity::Warning,
+        text: FileError::Redefined(name).to_string(),
+        notes: Vec::new(),
+    });
+    let lines: Vec<Line> = redefined.collect();
+    let (text, mut outcome) = match parsed.request {
+        Ok(Request::Print(text)) => (text, Outcome { status: 0, lines: Vec::new() }),
+        Ok(Request::HostScript(_)) => {
+            (String::new(), UsageError::NotSupported("gen-host-linker-script").into())
+        }
+        Ok(Request::Link(options)) => (String::new(), run(&options)),
+        Err(error) => (String::new(), error.into()),
+    };
+    outcome.lines.splice(0..0, lines);
+    (text, outcome)
+}
+
 /// Links as `options` say and writes the output.
 pub fn run(options: &Options) -> Outcome {
-    let Some(arch) = options.arch else { return UsageError::NoArch.into() };
-    let Some(output) = &options.output else { return UsageError::NoOutput.into() };
-    let suffix =
-        if options.report_arch { format!(" (target: {})", arch.name) } else { String::new() };
-    let warning = if options.warnings_are_errors { Severity::Error } else { Severity::Warning };
-    let mut lines = Lines { lines: Vec::new(), suffix, warning };
-    for name in options.redefined() {
-        lines.push(lines.warning, FileError::Redefined(name));
+    let Some(target) = options.target else { return UsageError::NoArch.into() };
+    let Some(output) = options.output() else { return UsageError::NoOutput.into() };
+    if let Err(error) = not_yet(options) {
+        return error.into();
     }
-    let session = Session::with_threads(options.threads);
+    let arch = target.arch();
+    let suffix = match options.flag(Id::ReportArch) {
+        true => format!(" (target: {})", target.name()),
+        false => String::new(),
+    };
+    let warning = match options.flag(Id::WarningsAreErrors) {
+        true => Severity::Error,
+        false => Severity::Warning,
+    };
+    let mut lines = Lines { lines: Vec::new(), suffix, warning };
+    let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
+    let session = Session::with_threads(threads.unwrap_or(0));
     let Some(files) = read_inputs(options, &mut lines) else { return lines.end() };
     let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
     let link_options = link_options(options, arch);
     let outcome = link(&session, &inputs, &link_options);
     for Diagnostic { severity, message, notes } in outcome.diagnostics {
-        let notes = if options.no_notes { Vec::new() } else { notes };
+        let notes = if options.flag(Id::NoNotes) { Vec::new() } else { notes };
         lines.push_explained(severity, message, notes.iter().map(ToString::to_string).collect());
     }
-    if let Some(report) = outcome.report.filter(|_| options.verbose) {
+    if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
         report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));
     }
     let clean = lines.worst() < Some(Severity::Error);
     if let Some(image) = outcome.image.filter(|_| clean)
         && let Err(error) = files::write(output, &image)
     {
-        let path = output.clone();
+        let path = output.to_owned();
         lines.push(Severity::Fatal, FileError::Output { path, error });
     }
     lines.end()
@@ -144,10 +171,10 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
         options: options.normalised(),
     };
     let mut link_options = LinkOptions::new(arch, tool);
-    link_options.suppress_stack_size_warning = options.suppress_stack_size_warning;
-    link_options.debug = options.debug;
-    link_options.warnings_are_errors = options.warnings_are_errors;
-    link_options.disable_infos = options.disable_infos;
+    link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
+    link_options.debug = options.flag(Id::Debug);
+    link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
+    link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options
 }
 

@@ -1,0 +1,175 @@
+//! The command line.
+//!
+//! In: words. Out: [`Options`], or what is wrong with them in nvlink's words. One table
+//! ([`TABLE`]) has a row for each option and drives parsing, help, the man page, completions and
+//! the tool note. The grammar is nvlink's (docs/rules/command-line.md).
+
+mod check;
+mod note;
+mod pages;
+mod parse;
+mod response;
+mod table;
+
+use culd_cubin::arch::Arch;
+use thiserror::Error;
+
+pub(crate) use crate::options::check::not_yet;
+pub use crate::options::pages::{Shell, completions, help, man_page, version};
+pub use crate::options::parse::{Parsed, Request, parse};
+pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
+
+/// What `-arch` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// `sm_*`: code for this architecture.
+    Real(&'static Arch),
+    /// `compute_*`: inputs are checked, nothing is linked. nvcc asks for the register file so.
+    Virtual(&'static Arch),
+    /// `lto_*`: no target of a link.
+    Lto(&'static Arch),
+}
+
+/// What the command line asks for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Input files in order.
+    pub inputs: Vec<String>,
+    /// The target; [`parse`] accepts no link without one.
+    pub target: Option<Target>,
+    /// What was given, by [`Id`]: a flag has one empty value, a list any number.
+    values: Vec<Option<Vec<String>>>,
+}
+
+/// A command line that cannot be followed. Texts are nvlink's.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the texts say what the fields are")]
+pub enum UsageError {
+    #[error("Unknown option '{0}'")]
+    Unknown(String),
+    #[error("argument expected after '{0}'")]
+    ArgumentExpected(String),
+    #[error("no argument expected after '{0}'")]
+    NoArgumentExpected(String),
+    #[error("Value '{value}' is not defined for option '{option}'")]
+    BadValue { value: String, option: &'static str },
+    #[error("'{0}': expected a number")]
+    NumberExpected(String),
+    #[error("32-bit integer value ({0}) out of range")]
+    NumberTooLarge(String),
+    #[error("'{0}': expected true or false")]
+    BoolExpected(String),
+    #[error("Could not open options file '{0}'")]
+    OptionsFile(String),
+    #[error("Too many options file opened '{0}'")]
+    TooManyOptionsFiles(String),
+    #[error("Stray '{0}' character")]
+    Stray(&'static str),
+    #[error("Unknown arch name '(null)'")]
+    NoArch,
+    #[error("Must specify output file with -o option")]
+    NoOutput,
+    #[error("No input files specified; use option --help for more information")]
+    NoInput,
+    #[error("Input files are not allowed with -ghls option; use --help for more information")]
+    InputForScript,
+    #[error("Conflicting options '{0}' and '{1}'")]
+    Conflict(&'static str, &'static str),
+    #[error("Invalid argument for option '{0}'")]
+    InvalidArgument(&'static str),
+    #[error("-nvvmpath should be specified with -lto")]
+    NoNvvmPath,
+    #[error(
+        "Link target of '{0}' is virtual target that is not JIT-able; use 'sm_' target instead"
+    )]
+    LtoTarget(String),
+    #[error("Target '{0}' is not supported yet: its files carry Mercury capsules")]
+    MercuryTarget(&'static str),
+    #[error("Option '--{0}' is not supported yet")]
+    NotYet(&'static str),
+    #[error("Option '--{0}' is not supported by culd")]
+    NotSupported(&'static str),
+}
+
+impl Target {
+    /// The target called `name`: `sm_90a`, `compute_80`, `lto_75`.
+    pub fn by_name(name: &str) -> Option<Target> {
+        let (kind, number) = name.split_once('_')?;
+        let arch = Arch::by_name(&format!("sm_{number}"))?;
+        match kind {
+            "sm" => Some(Target::Real(arch)),
+            "compute" => Some(Target::Virtual(arch)),
+            "lto" => Some(Target::Lto(arch)),
+            _ => None,
+        }
+    }
+
+    /// The architecture whose number it has.
+    pub fn arch(self) -> &'static Arch {
+        let (Target::Real(arch) | Target::Virtual(arch) | Target::Lto(arch)) = self;
+        arch
+    }
+
+    /// The name as `-arch` takes it.
+    pub fn name(self) -> String {
+        let arch = self.arch().name;
+        match self {
+            Target::Real(_) => arch.to_owned(),
+            Target::Virtual(_) => arch.replacen("sm_", "compute_", 1),
+            Target::Lto(_) => arch.replacen("sm_", "lto_", 1),
+        }
+    }
+}
+
+impl Options {
+    fn new() -> Self {
+        let values = TABLE.iter().map(|_| None).collect();
+        Options { inputs: Vec::new(), target: None, values }
+    }
+
+    /// All values of an option; `None` when it was not given.
+    fn values(&self, id: Id) -> Option<&[String]> {
+        self.values[id as usize].as_deref()
+    }
+
+    /// True when the option was given; not for `true|false` options.
+    pub fn flag(&self, id: Id) -> bool {
+        debug_assert!(Row::of(id).takes == Takes::Nothing);
+        self.values(id).is_some()
+    }
+
+    /// The value of a single-valued option.
+    pub fn text(&self, id: Id) -> Option<&str> {
+        self.values(id)?.last().map(String::as_str)
+    }
+
+    /// The values of a list.
+    pub fn list(&self, id: Id) -> &[String] {
+        self.values(id).unwrap_or_default()
+    }
+
+    /// The value of a number.
+    pub fn number(&self, id: Id) -> Option<i32> {
+        self.text(id)?.parse().ok()
+    }
+
+    /// Link-time optimization is asked for, by either name.
+    pub fn lto(&self) -> bool {
+        self.flag(Id::Lto) || self.flag(Id::Dlto)
+    }
+
+    /// The output file.
+    pub fn output(&self) -> Option<&str> {
+        self.text(Id::Output)
+    }
+
+    /// What the tool note calls the output: its name with `-g`, else nothing.
+    pub fn object_name(&self) -> &str {
+        self.output().filter(|_| self.flag(Id::Debug)).map_or("", base_name)
+    }
+}
+
+/// The last component of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

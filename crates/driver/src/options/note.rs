@@ -1,0 +1,96 @@
+//! The options as the tool note of an output tells them.
+
+use super::table::{Id, Row, Takes};
+use super::{Options, base_name};
+
+/// Options in the order of the note. Those that are missing are not told; the option line of `-g`
+/// stands behind the second (linking.md of the project's facts, A4; testdata/cli).
+const ORDER: &[Id] = &[
+    Id::SuppressStackSizeWarning,
+    Id::SuppressArchWarning,
+    Id::Debug,
+    Id::Arch,
+    Id::Machine,
+    Id::Library,
+    Id::LibraryPath,
+    Id::Verbose,
+    Id::PreserveRelocs,
+    Id::DisableWarnings,
+    Id::Relocatable,
+    Id::DisableInfos,
+    Id::WarningsAreErrors,
+    Id::KeepSystemLibraries,
+    Id::KernelsUsed,
+    Id::VariablesUsed,
+    Id::CpuArch,
+    Id::ReportArch,
+    Id::ExtraWarnings,
+    Id::NvvmPath,
+    Id::SplitCompile,
+    Id::SplitCompileExtended,
+    Id::SuppressDebugInfo,
+    Id::Xptxas,
+    Id::Xnvvm,
+    Id::MaxRegisters,
+    Id::DumpCallgraph,
+    Id::DumpCallgraphMangled,
+    Id::UseHostInfo,
+    Id::IgnoreHostInfo,
+    Id::StackProtector,
+];
+
+impl Options {
+    /// The options as the tool note of an output tells them: nvlink's words and order.
+    pub fn normalised(&self) -> String {
+        let mut line = String::new();
+        if self.flag(Id::Debug) {
+            let names: Vec<&str> = self.inputs.iter().map(|path| base_name(path)).collect();
+            line.push_str(&format!("{} ", names.join(",")));
+        }
+        for &id in ORDER {
+            let Some(values) = self.values(id) else { continue };
+            if id == Id::Debug {
+                line.push_str(&format!("-o {} ", self.object_name()));
+            }
+            let Row { short, takes, .. } = Row::of(id);
+            line.push_str(&match takes {
+                // A flag is told with an empty value.
+                Takes::Nothing => format!("-{short}  "),
+                _ => format!("-{short} {} ", values.join(",")),
+            });
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Request, parse};
+
+    fn note(line: &str) -> String {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        match parse(&words).request {
+            Ok(Request::Link(options)) => options.normalised(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_come_in_a_fixed_order_and_in_their_short_names() {
+        assert_eq!(
+            note("-v --machine=64 -L. -lfoo -arch=sm_75 -L .. -suppress-stack-size-warning a -o x"),
+            "-suppress-stack-size-warning  -arch sm_75 -m 64 -l foo -L .,.. -v  "
+        );
+    }
+
+    #[test]
+    fn with_debugging_files_are_told_by_their_last_name() {
+        assert_eq!(note("-arch=sm_75 -g in/a.o b.o -o out/x"), "a.o,b.o -o x -g  -arch sm_75 ");
+    }
+
+    #[test]
+    fn the_output_and_what_is_not_recorded_stay_out() {
+        let line = "-arch=sm_75 --host-ccbin=gcc --shared -o x a -threads=2 --strict -time -";
+        assert_eq!(note(line), "-arch sm_75 ");
+    }
+}

@@ -1,0 +1,269 @@
+//! What is made of the table for people and shells: help, manual page, completions.
+
+use std::fmt::Write;
+
+use super::table::{Origin, Row, TABLE, Takes};
+
+/// The first lines of help and manual page.
+const WHAT: &str = "Links NVIDIA device code: relocatable cubins, alone or in fat binaries, host objects and archives, \
+     and PTX. Takes the place of nvlink.";
+
+/// Commands that are no link.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "install-shadow <folder> --cuda <toolkit>",
+        "Make a folder that stands for the toolkit, with culd as its nvlink",
+    ),
+    ("man", "Print the manual page"),
+    ("completions <bash|zsh|fish>", "Print completions for a shell"),
+];
+
+/// Titles of the groups of options.
+const GROUPS: &[(Origin, &str)] = &[
+    (Origin::Nvlink, "Options of nvlink"),
+    (Origin::Later, "Options of nvlink 13.5"),
+    (Origin::Hidden, "Options that nvlink takes and does not list"),
+    (Origin::Culd, "Options of culd"),
+];
+
+/// A shell that completions are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+}
+
+impl Shell {
+    /// The shell called `name`.
+    pub fn by_name(name: &str) -> Option<Shell> {
+        match name {
+            "bash" => Some(Shell::Bash),
+            "zsh" => Some(Shell::Zsh),
+            "fish" => Some(Shell::Fish),
+            _ => None,
+        }
+    }
+}
+
+/// The text of `--version`. The `V` line is for programs that look for nvlink's.
+pub fn version() -> String {
+    format!(
+        "culd {}: an open linker for NVIDIA cubins\n\
+         Follows the rules of nvlink\nCuda compilation tools, release 13.0, V13.0.88\n",
+        crate::VERSION
+    )
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = format!("\nUsage  : culd [options] <objects>\n\n{}\n", wrapped(WHAT, ""));
+    for (origin, title) in GROUPS {
+        let _ = write!(text, "\n{title}\n{}\n", "=".repeat(title.len()));
+        for row in TABLE.iter().filter(|row| row.origin == *origin) {
+            let names = format!("--{} {}", row.long, row.value_name());
+            let short =
+                if row.short.is_empty() { String::new() } else { format!("(-{})", row.short) };
+            let line = format!("{names:<51} {short}");
+            let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(row.help, "        "));
+        }
+    }
+    text.push_str("\nCommands\n========\n\n");
+    for (command, what) in COMMANDS {
+        let _ = write!(text, "culd {command}\n{}\n", wrapped(what, "        "));
+    }
+    text
+}
+
+/// `text` in lines of at most 90 columns, each behind `indent`.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a first line");
+        if line.len() + word.len() >= 90 {
+            lines.push(format!("{indent}{word}"));
+        } else {
+            let gap = if line.len() == indent.len() { "" } else { " " };
+            line.push_str(gap);
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+/// The manual page `culd.1`, in roff.
+pub fn man_page() -> String {
+    let mut text = format!(
+        ".TH CULD 1 \"\" \"culd {}\" \"User Commands\"\n\
+         .SH NAME\nculd \\- linker for NVIDIA device code\n\
+         .SH SYNOPSIS\n.B culd\n[\\fIoptions\\fR] \\fB\\-arch\\fR=\\fIsm_XY\\fR \\fB\\-o\\fR \\fIoutput objects\\fR...\n\
+         .SH DESCRIPTION\n{}\n\
+         Values follow an option after a blank or '='. Words can come from a file: \\fB@\\fR\\fIfile\\fR.\n",
+        crate::VERSION,
+        roff(WHAT)
+    );
+    for (origin, title) in GROUPS {
+        let _ = writeln!(text, ".SH {}", roff(title).to_uppercase());
+        for row in TABLE.iter().filter(|row| row.origin == *origin) {
+            let short = match row.short {
+                "" => String::new(),
+                short => format!(", \\fB\\-{}\\fR", roff(short)),
+            };
+            let value = match row.value_name() {
+                name if name.is_empty() => name,
+                name => format!(" \\fI{}\\fR", roff(&name)),
+            };
+            let _ = writeln!(
+                text,
+                ".TP\n\\fB\\-\\-{}\\fR{short}{value}\n{}",
+                roff(row.long),
+                roff(row.help)
+            );
+        }
+    }
+    text.push_str(".SH COMMANDS\n");
+    for (command, what) in COMMANDS {
+        let _ = writeln!(text, ".TP\n\\fBculd {}\\fR\n{}", roff(command), roff(what));
+    }
+    text.push_str(
+        ".SH EXIT STATUS\n.TP\n0\nThe output was written; there may be warnings.\n\
+         .TP\n1\nThe link ended early: bad options, unreadable or contradicting inputs.\n\
+         .TP\n255\nThe program is wrong as a whole, for instance undefined references.\n",
+    );
+    text
+}
+
+/// `text` as roff takes it literally.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    match text.strip_prefix(['.', '\'']) {
+        Some(_) => format!("\\&{text}"),
+        None => text,
+    }
+}
+
+/// Completions of all options for `shell`.
+pub fn completions(shell: Shell) -> String {
+    match shell {
+        Shell::Bash => bash(),
+        Shell::Zsh => zsh(),
+        Shell::Fish => fish(),
+    }
+}
+
+/// The words that may follow `row`; empty for free texts.
+fn choices(row: &Row) -> Vec<String> {
+    match row.takes {
+        Takes::Choice(names) => names.iter().map(|&name| name.to_owned()).collect(),
+        Takes::Bool => vec!["true".to_owned(), "false".to_owned()],
+        Takes::Target => {
+            let archs = culd_cubin::arch::ARCHS.iter();
+            archs.map(|arch| arch.name.to_owned()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The names of `row` with their dashes.
+fn names(row: &Row) -> Vec<String> {
+    let short = Some(row.short).filter(|short| !short.is_empty());
+    let short = short.map(|short| format!("-{short}"));
+    short.into_iter().chain([format!("--{}", row.long)]).collect()
+}
+
+fn bash() -> String {
+    let mut cases = String::new();
+    for row in TABLE {
+        let words = choices(row);
+        if !words.is_empty() {
+            let _ = writeln!(
+                cases,
+                "        {}) COMPREPLY=($(compgen -W '{}' -- \"$word\")); return ;;",
+                names(row).join("|"),
+                words.join(" ")
+            );
+        }
+    }
+    let all: Vec<String> = TABLE.iter().flat_map(names).collect();
+    format!(
+        "# bash completion of culd\n_culd() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
+         [ \"$word\" = = ] && word=\n    [ \"$previous\" = = ] && previous=${{COMP_WORDS[COMP_CWORD-2]}}\n    \
+         case $previous in\n{cases}    esac\n    case $word in\n        -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n        \
+         *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}}\ncomplete -o filenames -F _culd culd\n",
+        all.join(" ")
+    )
+}
+
+fn zsh() -> String {
+    let mut text = String::from("#compdef culd\n_arguments \\\n");
+    for row in TABLE {
+        let help =
+            row.help.replace('\'', "").replace('[', "(").replace(']', ")").replace(':', "\\:");
+        let words = choices(row);
+        let value = match row.takes {
+            Takes::Nothing => String::new(),
+            _ if words.is_empty() => ":value:_files".to_owned(),
+            _ => format!(":value:({})", words.join(" ")),
+        };
+        for name in names(row) {
+            let _ = writeln!(text, "  '*{name}[{help}]{value}' \\");
+        }
+    }
+    text.push_str("  '*:object:_files'\n");
+    text
+}
+
+fn fish() -> String {
+    let mut text = String::from("# fish completion of culd\n");
+    for row in TABLE {
+        let help = row.help.replace('\\', "").replace('\'', "\\'");
+        let short = match row.short {
+            "" => String::new(),
+            short if short.len() == 1 => format!(" -s {short}"),
+            short => format!(" -o {short}"),
+        };
+        let words = choices(row);
+        let value = match row.takes {
+            Takes::Nothing => String::new(),
+            _ if words.is_empty() => " -r".to_owned(),
+            _ => format!(" -x -a '{}'", words.join(" ")),
+        };
+        let _ = writeln!(text, "complete -c culd -l {}{short}{value} -d '{help}'", row.long);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_in_every_page() {
+        let pages = [
+            help(),
+            completions(Shell::Bash),
+            completions(Shell::Zsh),
+            completions(Shell::Fish),
+            man_page().replace("\\-", "-"),
+        ];
+        for row in TABLE {
+            for page in &pages {
+                assert!(page.contains(row.long) && page.contains(row.short), "{}", row.long);
+            }
+        }
+    }
+
+    #[test]
+    fn the_version_has_the_line_that_other_programs_look_for() {
+        let is_number = |word: &str| {
+            let mut parts = word.strip_prefix('V').unwrap_or("").split('.');
+            parts.clone().count() == 3 && parts.all(|part| part.parse::<u32>().is_ok())
+        };
+        let text = version();
+        assert!(text.starts_with("culd "));
+        assert_eq!(text.split_whitespace().filter(|word| is_number(word)).count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,212 @@
+//! One row for each option.
+
+use Origin::{Culd, Hidden, Later, Nvlink};
+use Takes::{Bool, Choice, List, Nothing, Number, Target, Text};
+
+/// The options by what they are about.
+#[allow(missing_docs, reason = "TABLE says what each option does")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[rustfmt::skip]
+pub enum Id {
+    FastCompile, Xnvvm, Xptxas, Arch, CpuArch, Debug, StackProtector, DisableInfos,
+    DisableWarnings, Dlto, DumpCallgraph, DumpCallgraphMangled, EmitPtx, ExtraWarnings,
+    HostScript, Help, IgnoreHostInfo, KeepSystemLibraries, KernelsUsed, Library, LibraryPath,
+    Lto, Machine, MaxRegisters, NvvmPath, OptionsFile, Output, PreserveRelocs, RegisterFile,
+    Relocatable, ReportArch, SplitCompile, SplitCompileExtended, SuppressArchWarning,
+    SuppressDebugInfo, SuppressStackSizeWarning, Time, Uidx, UseHostInfo, VariablesUsed,
+    Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
+    AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
+    HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, NoNotes,
+    PtxasPath, Strict, Threads, Trace,
+}
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// One value of any form; its name in the help.
+    Text(&'static str),
+    /// Values separated by commas; repeated options add up.
+    List(&'static str),
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// The name of a target.
+    Target,
+    /// A number: decimal, hexadecimal with 0x, octal with 0.
+    Number(&'static str),
+    /// `true` or `false`.
+    Bool,
+}
+
+/// Where an option comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// In `nvlink --help` of 13.0.
+    Nvlink,
+    /// In `nvlink --help` of 13.5, not of 13.0.
+    Later,
+    /// Accepted by nvlink 13.0, in no help.
+    Hidden,
+    /// culd's own.
+    Culd,
+}
+
+/// One option.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Which one.
+    pub id: Id,
+    /// Name after two dashes.
+    pub long: &'static str,
+    /// Name after one dash; empty where there is none.
+    pub short: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// Who has it.
+    pub origin: Origin,
+    /// What it does.
+    pub help: &'static str,
+}
+
+const fn row(
+    id: Id,
+    long: &'static str,
+    short: &'static str,
+    takes: Takes,
+    origin: Origin,
+    help: &'static str,
+) -> Row {
+    Row { id, long, short, takes, origin, help }
+}
+
+const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", "RISCV64", "X86", "X86_64", "unknown"];
+const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
+
+/// All options, by origin and name.
+#[rustfmt::skip]
+pub const TABLE: &[Row] = &[
+    row(Id::FastCompile, "Ofast-compile", "Ofc", Text("0|min|mid|max"), Nvlink, "Trade code quality for compilation speed; only with LTO"),
+    row(Id::Xnvvm, "Xnvvm", "Xnvvm", List("options"), Nvlink, "Options for nvvm; only with LTO"),
+    row(Id::Xptxas, "Xptxas", "Xptxas", List("options"), Nvlink, "Options for ptxas; only with LTO"),
+    row(Id::Arch, "arch", "arch", Target, Nvlink, "Link for this architecture. 'compute_*' checks the inputs and links nothing"),
+    row(Id::CpuArch, "cpu-arch", "cpu-arch", Choice(CPU_ARCHS), Nvlink, "The host's architecture; recorded and of no other effect"),
+    row(Id::Debug, "debug", "g", Nothing, Nvlink, "Keep dead functions and the symbols of shared variables"),
+    row(Id::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of compiled code; only with LTO"),
+    row(Id::DisableInfos, "disable-infos", "disable-infos", Nothing, Nvlink, "Print no infos, and no warnings about stack sizes, architectures and compatibility"),
+    row(Id::DisableWarnings, "disable-warnings", "w", Nothing, Nvlink, "Print no warnings about ignored inputs; those of the link itself stay, as in nvlink"),
+    row(Id::Dlto, "dlto", "dlto", Nothing, Nvlink, "Do link-time optimization; another name of --link-time-opt"),
+    row(Id::DumpCallgraph, "dump-callgraph", "dump-callgraph", Nothing, Nvlink, "Print the call graph"),
+    row(Id::DumpCallgraphMangled, "dump-callgraph-no-demangle", "dump-callgraph-no-demangle", Nothing, Nvlink, "Print the call graph with mangled names"),
+    row(Id::EmitPtx, "emit-ptx", "emit-ptx", Nothing, Nvlink, "Write PTX; only with LTO"),
+    row(Id::ExtraWarnings, "extra-warnings", "extrawarn", Nothing, Nvlink, "Recorded; there are no further warnings in a cubin link"),
+    row(Id::HostScript, "gen-host-linker-script", "ghls", Choice(SCRIPTS), Nvlink, "Write a linker script for the host: what is to be added to one (lcs-aug), or a whole one (lcs-abs)"),
+    row(Id::Help, "help", "h", Nothing, Nvlink, "Print this help"),
+    row(Id::IgnoreHostInfo, "ignore-host-info", "ignore-host-info", Nothing, Nvlink, "Keep kernels that no host code refers to"),
+    row(Id::KeepSystemLibraries, "keep-system-libraries", "keep-system-libraries", Nothing, Nvlink, "Keep libcudadevrt even where nothing needs it"),
+    row(Id::KernelsUsed, "kernels-used", "kernels-used", List("kernel"), Nvlink, "Remove kernels other than these. A name is used if it contains the text; '*' stands for anything"),
+    row(Id::Library, "library", "l", List("name"), Nvlink, "Link libNAME.a of the library paths"),
+    row(Id::LibraryPath, "library-path", "L", List("folder"), Nvlink, "Look for libraries here"),
+    row(Id::Lto, "link-time-opt", "lto", Nothing, Nvlink, "Do link-time optimization; without LTO objects it changes nothing"),
+    row(Id::Machine, "machine", "m", Number("64"), Nvlink, "Address size in bits; only 64 exists"),
+    row(Id::MaxRegisters, "maxrregcount", "maxrregcount", Number("amount"), Nvlink, "Register limit of compiled code; only with LTO"),
+    row(Id::NvvmPath, "nvvmpath", "nvvmpath", Text("folder"), Nvlink, "Where libnvvm is; only with LTO"),
+    row(Id::OptionsFile, "options-file", "optf", List("file"), Nvlink, "Take further words of the command line from this file"),
+    row(Id::Output, "output-file", "o", Text("file"), Nvlink, "Write the linked cubin to this file"),
+    row(Id::PreserveRelocs, "preserve-relocs", "preserve-relocs", Nothing, Nvlink, "Keep a record of every relocation that is applied"),
+    row(Id::RegisterFile, "register-link-binaries", "", Text("file"), Nvlink, "Write the registration macros of the linked objects to this file"),
+    row(Id::Relocatable, "relocatable-link", "r", Nothing, Nvlink, "Make one relocatable cubin of several"),
+    row(Id::ReportArch, "report-arch", "report-arch", Nothing, Nvlink, "Append the target to every message"),
+    row(Id::SplitCompile, "split-compile", "split-compile", Number("amount"), Nvlink, "Threads of nvvm; only with LTO"),
+    row(Id::SplitCompileExtended, "split-compile-extended", "split-compile-extended", Number("amount"), Nvlink, "Threads of the compiler; only with LTO"),
+    row(Id::SuppressArchWarning, "suppress-arch-warning", "suppress-arch-warning", Nothing, Nvlink, "Do not warn about inputs without code for the target"),
+    row(Id::SuppressDebugInfo, "suppress-debug-info", "suppress-debug-info", Nothing, Nvlink, "Recorded; only with -g"),
+    row(Id::SuppressStackSizeWarning, "suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, Nvlink, "Do not warn about entries of unknown stack size"),
+    row(Id::Time, "time", "time", Text("file"), Nvlink, "Append the times of compilations to this CSV file; '-' is standard output"),
+    row(Id::Uidx, "uidx-file", "uidx", Text("file"), Nvlink, "A uidx file"),
+    row(Id::UseHostInfo, "use-host-info", "use-host-info", Nothing, Nvlink, "Remove kernels that no host code refers to; the default"),
+    row(Id::VariablesUsed, "variables-used", "variables-used", List("variable"), Nvlink, "Names of used variables; without -kernels-used no kernel is used"),
+    row(Id::Verbose, "verbose", "v", Nothing, Nvlink, "Print sizes, registers and stack of every entry"),
+    row(Id::Version, "version", "V", Nothing, Nvlink, "Print the version"),
+    row(Id::WarningsAreErrors, "warning-as-error", "Werror", Nothing, Nvlink, "Make all warnings into errors"),
+    row(Id::ToolsPatch, "link-as-tools-patch", "astoolspatch", Nothing, Later, "Accepted for nvlink 13.5's command lines; not supported"),
+    row(Id::NvvmLatest, "nvvm-latest", "nvvm-latest", Nothing, Later, "Which nvvm is used; only with LTO"),
+    row(Id::Verbose2, "verbose2", "v2", Nothing, Later, "As --verbose"),
+    row(Id::AllowUndefinedGlobals, "allow-undefined-globals", "allow-undefined-globals", Nothing, Hidden, "Leave undefined variables undefined"),
+    row(Id::CudaApiVersion, "cuda-api-version", "cuda-api-version", Text("version"), Hidden, "The version of the CUDA API"),
+    row(Id::NoSharedReservation, "disable-smem-reservation", "disable-smem-reservation", Bool, Hidden, "Keep no shared memory for the system"),
+    row(Id::ExtendedShared, "enable-extended-smem", "enable-extended-smem", Bool, Hidden, "Allow more static shared memory"),
+    row(Id::ForceRela, "force-rela", "force-rela", Nothing, Hidden, "Use relocations with addends"),
+    row(Id::HostCompiler, "host-ccbin", "host-ccbin", Text("file"), Hidden, "The host compiler; asked for its linker script by -ghls=lcs-abs"),
+    row(Id::NvHost, "nv-host", "nv-host", Text("file"), Hidden, "A host file"),
+    row(Id::ReserveNull, "reserve-null-pointer", "reserve-null-pointer", Nothing, Hidden, "Keep address 0 unused"),
+    row(Id::Shared, "shared", "shared", Nothing, Hidden, "Passed by nvcc -shared; changes nothing"),
+    row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants"),
+    row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note"),
+    row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
+    row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
+    row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs; else one beside nvcc in PATH"),
+    row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
+    row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads; 0 takes one per core"),
+    row(Id::Trace, "trace", "trace", Nothing, Culd, "Print the phases of the link and their times"),
+];
+
+impl Row {
+    /// The row of `id`.
+    pub fn of(id: Id) -> &'static Row {
+        &TABLE[id as usize]
+    }
+
+    /// The row of an option as typed, dashes included: long names follow two dashes, short ones one.
+    pub fn typed(typed: &str) -> Option<&'static Row> {
+        let name = typed.strip_prefix('-')?;
+        TABLE.iter().find(|row| match name.strip_prefix('-') {
+            Some(long) => row.long == long,
+            None => row.short == name && !name.is_empty(),
+        })
+    }
+
+    /// The value that is meant where none follows; most options must have one.
+    pub fn default_value(&self) -> Option<&'static str> {
+        match self.id {
+            Id::FastCompile => Some("max"),
+            Id::HostScript => Some("lcs-abs"),
+            _ => None,
+        }
+    }
+
+    /// What the help calls the value; empty for a flag.
+    pub fn value_name(&self) -> String {
+        match self.takes {
+            Nothing => String::new(),
+            Text(name) | Number(name) => format!("<{name}>"),
+            List(name) => format!("<{name}>,..."),
+            Choice(names) => format!("<{}>", names.join("|")),
+            Target => "<name>".to_owned(),
+            Bool => "<true|false>".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_where_their_ids_say_and_names_are_unique() {
+        for (place, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.id as usize, place, "{}", row.long);
+            let same = |other: &&Row| {
+                other.long == row.long || (!row.short.is_empty() && other.short == row.short)
+            };
+            assert_eq!(TABLE.iter().filter(same).count(), 1, "{}", row.long);
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_name_inside_an_origin() {
+        for pair in TABLE.windows(2) {
+            assert!(pair[0].origin != pair[1].origin || pair[0].long < pair[1].long);
+        }
+    }
+}
