@@ -6,10 +6,14 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Deref;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Files below this many bytes are read: mapping costs more than it saves.
 const MAP_FROM: u64 = 1 << 20;
+
+/// What a new file gets; the system masks it.
+const NEW_FILE_MODE: u32 = 0o666;
 
 /// The bytes of an input.
 pub(crate) enum Bytes {
@@ -51,40 +55,32 @@ fn map(file: &File) -> io::Result<memmap2::Mmap> {
 /// Replaces the file at `path` by `bytes`, whole or not at all.
 pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
     let target = Path::new(path);
-    if is_special(target) {
-        // A device or pipe cannot be replaced.
-        return File::options().write(true).open(target)?.write_all(bytes);
-    }
     // Through a link, the file it names is replaced.
     let real = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-    if real.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
+    // A rename would replace what nobody may write to; opening it does not change it.
+    let mode = match File::options().write(true).open(&real) {
+        Ok(mut old) => {
+            let meta = old.metadata()?;
+            if !meta.is_file() {
+                // A device or pipe cannot be replaced.
+                return old.write_all(bytes);
+            }
+            meta.permissions().mode() & 0o7777
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => NEW_FILE_MODE,
+        Err(error) => return Err(error),
+    };
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     folder.metadata()?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".culd-").permissions(permissions(&real));
-    let mut temporary = builder.tempfile_in(folder).map_err(|error| plain(&error))?;
-    temporary.write_all(bytes).map_err(|error| plain(&error))?;
+    // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(mode);
+    let mut temporary =
+        tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| options.open(path))?;
+    temporary.write_all(bytes)?;
     temporary.persist(&real).map_err(|error| error.error)?;
     Ok(())
-}
-
-/// The error without the temporary file's path, which tempfile adds and is nobody's business.
-fn plain(error: &io::Error) -> io::Error {
-    io::Error::from(error.kind())
-}
-
-fn is_special(path: &Path) -> bool {
-    path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
-}
-
-/// Those of the file that is replaced, else what a new file gets; the system masks them.
-fn permissions(path: &Path) -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    let new = || std::fs::Permissions::from_mode(0o666);
-    path.metadata().map(|meta| meta.permissions()).unwrap_or_else(|_| new())
 }
 
 #[cfg(test)]
@@ -93,7 +89,6 @@ mod tests {
 
     #[test]
     fn an_output_is_replaced_whole_and_keeps_its_mode() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         std::fs::write(&path, b"old").unwrap();

@@ -7,12 +7,14 @@
 mod files;
 mod options;
 mod run;
+mod shadow;
 
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
 pub use crate::run::{Line, NOTE, Outcome, command, link_options, run};
+pub use crate::shadow::install_shadow;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -94,10 +94,17 @@ impl Lines {
     }
 }
 
+impl Outcome {
+    /// One fatal line.
+    pub(crate) fn fatal(text: impl ToString) -> Self {
+        let line = Line { severity: Severity::Fatal, text: text.to_string(), notes: Vec::new() };
+        Outcome { status: 1, lines: vec![line] }
+    }
+}
+
 impl From<UsageError> for Outcome {
     fn from(error: UsageError) -> Self {
-        let line = Line { severity: Severity::Fatal, text: error.to_string(), notes: Vec::new() };
-        Outcome { status: 1, lines: vec![line] }
+        Outcome::fatal(error)
     }
 }
 

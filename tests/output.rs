@@ -1,0 +1,162 @@
+//! Outputs that cannot be written: one fatal line with the file and the reason, status 1, what was there is untouched.
+//!
+//! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed: the same link
+//! succeeds elsewhere, so that it is the place that is told.
+
+use culd_testkit::case;
+use culd_testkit::oracle::process::{self, Status};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+const CASE: &str = "headers-and-order/every-section-90";
+const OLD: &str = "the old output";
+
+/// A user who may do nothing.
+const NOBODY: u32 = 65534;
+
+/// A folder with the inputs of the case and a copy of culd, both for everybody to read.
+fn world() -> tempfile::TempDir {
+    let world = tempfile::tempdir().expect("a folder");
+    set_mode(world.path(), 0o755);
+    for (name, bytes) in case::named(CASE).and_then(|case| case.inputs()).expect("inputs") {
+        fs::write(world.path().join(name), bytes).expect("written");
+    }
+    fs::copy(CULD, world.path().join("culd")).expect("copied");
+    world
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+}
+
+/// The link in `world` with this output, as a command to be changed.
+fn link(world: &Path, output: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("exec ./culd -arch=sm_90 a.cubin b.cubin -o {output}");
+    command.args(["-c", &script]).current_dir(world);
+    command
+}
+
+/// Runs a link; exit status and standard error.
+fn run(command: &mut Command) -> (i32, String) {
+    let run = process::run(command, Duration::from_secs(120)).expect("sh starts");
+    let Status::Exit(status) = run.status else { panic!("{}: {}", run.status, run.stderr_text()) };
+    (status, run.stderr_text())
+}
+
+#[track_caller]
+fn refused(command: &mut Command, output: &str, reason: &str) {
+    let (status, stderr) = run(command);
+    assert_eq!(status, 1, "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("culd fatal   : Could not "), "{stderr}");
+    assert!(stderr.contains(&format!("output file '{output}'")), "{stderr}");
+    assert!(stderr.contains(reason), "{stderr}");
+}
+
+/// All names below a folder.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).expect("listed") {
+        let path = entry.expect("an entry").path();
+        names.push(path.display().to_string());
+        if path.is_dir() && !path.is_symlink() {
+            names.extend(self::names(&path));
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn the_link_itself_succeeds() {
+    let world = world();
+    assert_eq!(run(&mut link(world.path(), "out.cubin")), (0, String::new()));
+    assert!(world.path().join("out.cubin").is_file());
+}
+
+#[test]
+fn places_where_no_file_can_be() {
+    let world = world();
+    fs::create_dir(world.path().join("folder")).expect("made");
+    fs::write(world.path().join("file"), OLD).expect("written");
+    let before = names(world.path());
+    for (output, reason) in [
+        ("folder", "Is a directory"),
+        ("./folder/", "Is a directory"),
+        (".", "Is a directory"),
+        ("no/such/folder/out", "No such file or directory"),
+        ("file/out", "Not a directory"),
+        // Not even root may make files here.
+        ("/proc/culd.cubin", ""),
+    ] {
+        refused(&mut link(world.path(), output), output, reason);
+        assert_eq!(names(world.path()), before, "{output}");
+    }
+    assert_eq!(fs::read_to_string(world.path().join("file")).expect("read"), OLD);
+}
+
+#[test]
+fn a_full_device() {
+    refused(&mut link(world().path(), "/dev/full"), "/dev/full", "No space left on device");
+}
+
+/// A limit of one block for files stands for a disk with one free block; the signal that comes with it is ignored, as it
+/// does not come with a full disk.
+#[test]
+fn a_full_disk_keeps_the_old_output() {
+    let world = world();
+    let output = world.path().join("out.cubin");
+    for old in [None, Some(OLD)] {
+        if let Some(old) = old {
+            fs::write(&output, old).expect("written");
+        }
+        let before = names(world.path());
+        let mut command = link(world.path(), "out.cubin");
+        let script =
+            "trap '' XFSZ; ulimit -f 1; exec ./culd -arch=sm_90 a.cubin b.cubin -o out.cubin";
+        let mut limited = Command::new("sh");
+        limited.args(["-c", script]).current_dir(world.path());
+        refused(&mut limited, "out.cubin", "File too large");
+        assert_eq!(names(world.path()), before);
+        assert_eq!(fs::read_to_string(&output).ok().as_deref(), old);
+        // Without the limit it works, so it was the limit.
+        assert_eq!(run(&mut command), (0, String::new()));
+        fs::remove_file(&output).expect("removed");
+    }
+}
+
+#[test]
+fn a_place_without_permission_keeps_the_old_output() {
+    let world = world();
+    let folder = world.path().join("locked");
+    fs::create_dir(&folder).expect("made");
+    fs::write(folder.join("out.cubin"), OLD).expect("written");
+    let own = world.path().join("own");
+    fs::create_dir(&own).expect("made");
+    fs::write(own.join("out.cubin"), OLD).expect("written");
+    symlink("../own/out.cubin", folder.join("link.cubin")).expect("made");
+    // A folder in which nothing can be made, and a file that cannot be written in one where it could be replaced.
+    set_mode(&folder, 0o555);
+    set_mode(&own, 0o777);
+    set_mode(&own.join("out.cubin"), 0o444);
+    let before = names(world.path());
+    for output in ["locked/out.cubin", "locked/new.cubin", "own/out.cubin", "locked/link.cubin"] {
+        let mut command = link(world.path(), output);
+        if world.path().metadata().expect("its own").uid() == 0 {
+            // Root may write anywhere.
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        refused(&mut command, output, "Permission denied (os error 13)");
+        assert_eq!(names(world.path()), before, "{output}");
+    }
+    for file in [folder.join("out.cubin"), own.join("out.cubin")] {
+        assert_eq!(fs::read_to_string(file).expect("read"), OLD);
+    }
+    set_mode(&folder, 0o755);
+}
