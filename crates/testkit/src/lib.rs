@@ -5,5 +5,6 @@ pub mod case;
 pub mod compare;
 pub mod generate;
 pub mod oracle;
+pub mod pack;
 pub mod reduce;
 pub mod scale;

@@ -1,0 +1,59 @@
+//! The two compressions of a payload.
+//!
+//! In: bytes. Out: bytes. Guaranteed: decompression makes exactly the size that was asked for or fails, and takes no
+//! more memory than that size and the decoder's state.
+
+use crate::error::Error;
+
+/// The most bytes that one byte of an LZ4 block can stand for: a length byte of 255.
+const LZ4_RATIO: usize = 255;
+
+/// Decompresses an LZ4 block of `size` bytes.
+pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
+    if size / LZ4_RATIO > block.len() {
+        return Err(format!("{} bytes of LZ4 cannot be {size:#x} bytes", block.len()));
+    }
+    let mut data = reserve(size)?;
+    data.resize(size, 0);
+    match lz4_flex::block::decompress_into(block, &mut data) {
+        Ok(made) if made == size => Ok(data),
+        Ok(made) => Err(wrong_size(made as u64, size)),
+        Err(error) => Err(format!("broken LZ4 block: {error}")),
+    }
+}
+
+/// Decompresses zstd frames of `size` bytes together.
+pub(crate) fn from_zstd(frame: &[u8], size: usize) -> Result<Vec<u8>, String> {
+    if let Some(made) = zstd::decompressed_size(frame).filter(|&made| made > size as u64) {
+        return Err(wrong_size(made, size));
+    }
+    // The capacity of the vector bounds what is written.
+    let mut data = reserve(size)?;
+    let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+    match decoder.decompress_to_buffer(frame, &mut data) {
+        Ok(made) if made == size => Ok(data),
+        Ok(made) => Err(wrong_size(made as u64, size)),
+        Err(error) => Err(format!("broken zstd frame: {error}")),
+    }
+}
+
+fn reserve(size: usize) -> Result<Vec<u8>, String> {
+    let mut data = Vec::new();
+    data.try_reserve_exact(size).map_err(|_| format!("no memory for {size:#x} bytes"))?;
+    Ok(data)
+}
+
+fn wrong_size(made: u64, declared: usize) -> String {
+    format!("{made:#x} bytes when decompressed, but {declared:#x} are declared")
+}
+
+/// Makes an LZ4 block.
+pub(crate) fn to_lz4(data: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress(data)
+}
+
+/// Makes a zstd frame with the size of its contents.
+pub(crate) fn to_zstd(data: &[u8]) -> Result<Vec<u8>, Error> {
+    zstd::bulk::compress(data, zstd::DEFAULT_COMPRESSION_LEVEL)
+        .map_err(|error| Error::new(0, format!("zstd: {error}")))
+}

@@ -1,0 +1,254 @@
+//! Fat binaries made of images.
+//!
+//! In: [`Image`] values, made of files or of read entries. Out: the bytes of one container. Guaranteed: what was read
+//! and is not damaged is written with the same bytes; an uncompressed image of a file is written as `fatbinary` 13.0
+//! writes it.
+
+use crate::compress;
+use crate::container::{Entry, Kind, Variant};
+use crate::error::Error;
+use crate::header::{
+    ALIGN, CONTAINER_HEADER, ContainerHeader, ENTRY_HEADER, ENTRY_VERSION, EntryHeader, MAGIC, flag,
+};
+use crate::host;
+use crate::read;
+
+/// From this SM number on an entry repeats its cubin's `.nv.compat`.
+const COMPAT_SINCE: u32 = 100;
+
+/// What an image is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The SM number.
+    pub sm: u32,
+    /// The letter behind it.
+    pub variant: Variant,
+}
+
+impl Target {
+    /// `sm_<sm>`.
+    pub fn sm(sm: u32) -> Self {
+        Target { sm, variant: Variant::Plain }
+    }
+
+    /// `sm_<sm>a`.
+    pub fn accelerated(sm: u32) -> Self {
+        Target { sm, variant: Variant::Accelerated }
+    }
+
+    /// `sm_<sm>f`.
+    pub fn family(sm: u32) -> Self {
+        Target { sm, variant: Variant::Family }
+    }
+}
+
+/// How an image is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// As an LZ4 block, `fatbinary -compress-mode speed`.
+    Lz4,
+    /// As a zstd frame, the other modes.
+    Zstd,
+}
+
+/// An entry to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Sizes and offsets are not looked at: they follow from the parts below.
+    header: EntryHeader,
+    ident: Vec<u8>,
+    options: Option<Vec<u8>>,
+    /// Without padding.
+    payload: Vec<u8>,
+}
+
+impl Image {
+    /// An image of any kind, with a version (major, minor) and no options.
+    pub fn new(kind: Kind, version: (u16, u16), target: Target, data: impl Into<Vec<u8>>) -> Self {
+        let variant = match target.variant {
+            Variant::Plain => 0,
+            Variant::Family => flag::FAMILY,
+            Variant::Accelerated => flag::ACCELERATED,
+        };
+        let header = EntryHeader {
+            kind: kind.into(),
+            version: ENTRY_VERSION,
+            major: version.0,
+            minor: version.1,
+            sm: target.sm,
+            flags: flag::BITS_64 | flag::LINUX | variant,
+            ..EntryHeader::default()
+        };
+        Image { header, ident: Vec::new(), options: None, payload: data.into() }
+    }
+
+    /// A cubin. From sm_100 on its `.nv.compat` becomes the option record.
+    ///
+    /// # Errors
+    /// Not an ELF file.
+    pub fn cubin(data: impl Into<Vec<u8>>, target: Target) -> Result<Self, Error> {
+        let data = data.into();
+        let ident: [u8; 16] = read::array(&data, 0).unwrap_or_default();
+        let [0x7f, b'E', b'L', b'F', _, _, major, _, minor, ..] = ident else {
+            return Err(Error::new(0, "not an ELF file"));
+        };
+        let compat = match target.sm {
+            COMPAT_SINCE.. => host::elf_section(&data, b".nv.compat")?.map(<[u8]>::to_vec),
+            _ => None,
+        };
+        let mut image = Image::new(Kind::Elf, (major.into(), minor.into()), target, data);
+        if compat.is_some() {
+            image.header.flags |= flag::COMPAT;
+            image.options = compat;
+        }
+        Ok(image)
+    }
+
+    /// PTX, with empty options.
+    ///
+    /// # Errors
+    /// No `.version` of the form `9.0`.
+    pub fn ptx(text: &str, target: Target) -> Result<Self, Error> {
+        let version = ptx_version(text).ok_or_else(|| Error::new(0, "PTX without a .version"))?;
+        let mut data = text.as_bytes().to_vec();
+        data.push(0);
+        Ok(Image { options: Some(Vec::new()), ..Image::new(Kind::Ptx, version, target, data) })
+    }
+
+    /// A file of LTO-IR, with empty options.
+    ///
+    /// # Errors
+    /// A file too short for a header.
+    pub fn lto_ir(data: impl Into<Vec<u8>>, target: Target) -> Result<Self, Error> {
+        let data = data.into();
+        let [major, minor] = read::array(&data, 4)
+            .ok_or_else(|| Error::new(0, "too short for the header of LTO-IR"))?;
+        let image = Image::new(Kind::LtoIr, (major.into(), minor.into()), target, data);
+        Ok(Image { options: Some(Vec::new()), ..image })
+    }
+
+    /// With an identifier, `fatbinary -ident`.
+    #[must_use]
+    pub fn ident(self, ident: impl Into<Vec<u8>>) -> Self {
+        Image { ident: ident.into(), ..self }
+    }
+
+    /// With options, `fatbinary -cmdline` for PTX.
+    #[must_use]
+    pub fn options(self, options: impl Into<Vec<u8>>) -> Self {
+        Image { options: Some(options.into()), ..self }
+    }
+
+    /// With further bits of [`flag`].
+    #[must_use]
+    pub fn flags(mut self, flags: u64) -> Self {
+        self.header.flags |= flags;
+        self
+    }
+
+    /// Compresses what is not compressed yet.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn compressed(mut self, compression: Compression) -> Result<Self, Error> {
+        if self.header.flags & (flag::LZ4 | flag::ZSTD) != 0 {
+            return Ok(self);
+        }
+        let (bit, payload) = match compression {
+            Compression::Lz4 => (flag::LZ4, compress::to_lz4(&self.payload)),
+            Compression::Zstd => (flag::ZSTD, compress::to_zstd(&self.payload)?),
+        };
+        self.header.flags |= bit;
+        self.header.uncompressed_size = self.payload.len() as u64;
+        self.payload = payload;
+        Ok(self)
+    }
+
+    /// The header with the sizes and offsets that follow from the parts; `None` when one does not fit its field.
+    fn laid_out(&self) -> Option<EntryHeader> {
+        let mut header = self.header;
+        let mut head = ENTRY_HEADER;
+        (header.ident_offset, header.ident_size) = (0, u32::try_from(self.ident.len()).ok()?);
+        if !self.ident.is_empty() {
+            header.ident_offset = u32::try_from(head).ok()?;
+            head += terminated(self.ident.len());
+        }
+        header.options_offset = 0;
+        if let Some(options) = &self.options {
+            header.options_offset = u32::try_from(head).ok()?;
+            head += 8 + terminated(options.len());
+        }
+        header.header_size = u32::try_from(head).ok()?;
+        header.payload_size = self.payload.len().next_multiple_of(ALIGN) as u64;
+        if header.flags & (flag::LZ4 | flag::ZSTD) != 0 {
+            header.compressed_size = u32::try_from(self.payload.len()).ok()?;
+        }
+        Some(header)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Option<()> {
+        let header = self.laid_out()?;
+        header.write(out);
+        if !self.ident.is_empty() {
+            out.extend_from_slice(&self.ident);
+            out.resize(out.len() + terminated(self.ident.len()) - self.ident.len(), 0);
+        }
+        if let Some(options) = &self.options {
+            out.extend_from_slice(&(header.options_offset + 8).to_le_bytes());
+            out.extend_from_slice(&u32::try_from(options.len()).ok()?.to_le_bytes());
+            out.extend_from_slice(options);
+            out.resize(out.len() + terminated(options.len()) - options.len(), 0);
+        }
+        out.extend_from_slice(&self.payload);
+        out.resize(out.len().next_multiple_of(ALIGN), 0);
+        Some(())
+    }
+}
+
+impl From<&Entry<'_>> for Image {
+    /// The same entry, its payload as it is stored.
+    fn from(entry: &Entry<'_>) -> Self {
+        Image {
+            header: *entry.header(),
+            ident: entry.ident().to_vec(),
+            options: entry.options().map(<[u8]>::to_vec),
+            payload: entry.stored().to_vec(),
+        }
+    }
+}
+
+/// The container of `images`.
+///
+/// # Errors
+/// A part that is larger than its 32-bit size field allows.
+pub fn write(images: &[Image]) -> Result<Vec<u8>, Error> {
+    let header = ContainerHeader {
+        magic: MAGIC,
+        version: 1,
+        header_size: CONTAINER_HEADER as u16,
+        body_size: 0,
+    };
+    let mut out = Vec::new();
+    header.write(&mut out);
+    for image in images {
+        let at = out.len();
+        image.write(&mut out).ok_or_else(|| Error::new(at, "a part of the entry is too large"))?;
+    }
+    let body_size = (out.len() - CONTAINER_HEADER) as u64;
+    let mut first = Vec::new();
+    ContainerHeader { body_size, ..header }.write(&mut first);
+    out.splice(..CONTAINER_HEADER, first);
+    Ok(out)
+}
+
+/// Space of a string and at least one NUL.
+fn terminated(len: usize) -> usize {
+    (len + 1).next_multiple_of(ALIGN)
+}
+
+/// Major and minor number of the first `.version`.
+fn ptx_version(text: &str) -> Option<(u16, u16)> {
+    let (_, rest) = text.split_once(".version")?;
+    let (major, minor) = rest.split_whitespace().next()?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
