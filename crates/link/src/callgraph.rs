@@ -208,7 +208,14 @@ impl CallGraph {
         }
     }
 
-    fn vertex_node(&self, vertex: u32) -> Option<NodeId> {
+    /// Who can call whom: vertices below the number of nodes are functions, the others prototypes
+    /// through which functions are called.
+    pub(crate) fn reach(&self) -> (&Adjacency, &Components) {
+        (&self.reach, &self.components)
+    }
+
+    /// The function that a vertex of [`CallGraph::reach`] is.
+    pub(crate) fn vertex_node(&self, vertex: u32) -> Option<NodeId> {
         ((vertex as usize) < self.nodes.len()).then(|| NodeId::from_index(vertex as usize))
     }
 }

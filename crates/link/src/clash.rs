@@ -10,11 +10,12 @@ use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
 
 use crate::LinkOptions;
-use crate::diag::{Diagnostics, Failed, Message};
+use crate::diag::{Diagnostics, Failed, Message, Note};
+use crate::explain;
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
 use crate::objects::{Object, Objects, Role, is_system_call};
-use crate::symbols::{Symbols, defined_role, space};
+use crate::symbols::{Site, Symbols, defined_role, space};
 
 /// How firmly a name is defined so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +39,11 @@ struct Known {
     size: u64,
     /// The file that messages name; textures and surfaces have none.
     file: Option<ObjectId>,
+    /// The symbol that says how large it is, or that defines it.
+    site: Site,
     /// Size of `.nv.constant0.<entry>`, for weak entries.
     parameter_bank: u64,
-    prototype: Option<NameId>,
+    prototype: Option<(NameId, ObjectId)>,
 }
 
 /// The state of all names, file by file.
@@ -59,7 +62,7 @@ struct Check<'a, 'd> {
     names: &'a mut Names<'d>,
     object: &'a Object<'d>,
     id: ObjectId,
-    lines: Vec<Message>,
+    lines: Vec<(Message, Vec<Note>)>,
 }
 
 impl Clashes {
@@ -95,7 +98,7 @@ impl<'d> Check<'_, 'd> {
     fn tell(&mut self, diags: &mut Diagnostics) -> bool {
         let lines = std::mem::take(&mut self.lines);
         let any = !lines.is_empty();
-        lines.into_iter().for_each(|line| diags.error(line));
+        lines.into_iter().for_each(|(line, notes)| diags.error(line, notes));
         any
     }
 
@@ -124,11 +127,12 @@ impl<'d> Check<'_, 'd> {
     fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
         let Some(id) = self.symbols.of(self.id, index) else { return };
         match self.clashes.known[id].take() {
-            None => self.clashes.known[id] = Some(self.first_sight(symbol)),
+            None => self.clashes.known[id] = Some(self.first_sight(index, symbol)),
             Some(mut known) => {
-                self.compare(id, &known, symbol);
+                let site = Site { object: self.id, index };
+                self.compare(id, &known, site, symbol);
                 self.note_bank(id, &known, symbol);
-                self.update(&mut known, symbol);
+                self.update(&mut known, site, symbol);
                 self.clashes.known[id] = Some(known);
             }
         }
@@ -147,7 +151,7 @@ impl<'d> Check<'_, 'd> {
         defined_role(self.object, symbol) == Some(Role::GlobalInit)
     }
 
-    fn first_sight(&self, symbol: &Symbol<'d>) -> Known {
+    fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known {
         let nameless = [stt::CUDA_TEXTURE, stt::CUDA_SAMPLER, stt::CUDA_SURFACE];
         let named = !nameless.contains(&symbol.kind());
         Known {
@@ -159,13 +163,14 @@ impl<'d> Check<'_, 'd> {
             managed: symbol.other & sto::MANAGED != 0,
             size: symbol.size,
             file: named.then_some(self.id),
+            site: Site { object: self.id, index },
             parameter_bank: self.parameter_bank(symbol).map_or(0, |(_, size)| size),
             prototype: None,
         }
     }
 
     /// Prints a line for everything in which `symbol` contradicts what is known.
-    fn compare(&mut self, id: SymbolId, known: &Known, symbol: &Symbol<'d>) {
+    fn compare(&mut self, id: SymbolId, known: &Known, site: Site, symbol: &Symbol<'d>) {
         // Most names agree: texts are made for lines only.
         let (names, all, objects, object) =
             (&*self.names, &self.symbols.all, self.objects, self.object);
@@ -173,13 +178,14 @@ impl<'d> Check<'_, 'd> {
         let file = || object.name.to_owned();
         let first = || known.file.map_or("<input>".to_owned(), |file| objects.file(file));
         let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
+        let both = || [known.site, site].map(|site| explain::definition(objects, site)).to_vec();
         if symbol.is_function() && symbol.is_entry() != known.entry {
-            self.lines.push(Message::NotGlobalEverywhere { symbol: name() });
+            self.lines.push((Message::NotGlobalEverywhere { symbol: name() }, both()));
         }
         let place = || (name(), file(), first());
         if space(symbol) != known.space {
             let (symbol, file, first) = place();
-            self.lines.push(Message::SpaceMismatch { symbol, file, first });
+            self.lines.push((Message::SpaceMismatch { symbol, file, first }, both()));
         }
         // A shared array without size counts as a definition where the spaces differ.
         let unsized_shared = known.standing == Standing::Undefined
@@ -189,7 +195,7 @@ impl<'d> Check<'_, 'd> {
         if !symbol.is_function() {
             if (symbol.other & sto::MANAGED != 0) != known.managed {
                 let (symbol, file, first) = place();
-                self.lines.push(Message::ManagedMismatch { symbol, file, first });
+                self.lines.push((Message::ManagedMismatch { symbol, file, first }, both()));
             }
             let own_rule = match (standing, known.standing) {
                 (Standing::Common, Standing::Common) => true,
@@ -204,16 +210,16 @@ impl<'d> Check<'_, 'd> {
             };
             if !own_rule && sizes_differ {
                 let (symbol, file, first) = place();
-                self.lines.push(Message::SizeMismatch { symbol, file, first });
+                self.lines.push((Message::SizeMismatch { symbol, file, first }, both()));
             }
         }
         if standing == Standing::Common && known.initialised && symbol.size > known.size {
             let (symbol, file) = (name(), file());
-            self.lines.push(Message::CommonTooLarge { symbol, file });
+            self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
         }
         if known.standing == Standing::Common && initialised && known.size > symbol.size {
             let (symbol, file) = (name(), first());
-            self.lines.push(Message::CommonTooLarge { symbol, file });
+            self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
         }
         let second = match standing {
             Standing::Strong => true,
@@ -222,11 +228,13 @@ impl<'d> Check<'_, 'd> {
         };
         if second && (known.standing == Standing::Strong || unsized_shared) {
             let (symbol, file, first) = place();
-            self.lines.push(Message::MultipleDefinition { symbol, file, first });
+            let mut notes = both();
+            notes.extend(explain::same_bytes(objects, site, known.site));
+            self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
         }
     }
 
-    fn update(&self, known: &mut Known, symbol: &Symbol<'d>) {
+    fn update(&self, known: &mut Known, site: Site, symbol: &Symbol<'d>) {
         let standing = self.standing(symbol);
         let initialised = self.initialised(symbol);
         let file = Some(self.id);
@@ -242,7 +250,7 @@ impl<'d> Check<'_, 'd> {
             }
             (Standing::Common, Standing::Common) => {
                 if symbol.size > known.size {
-                    (known.size, known.file) = (symbol.size, file);
+                    (known.size, known.file, known.site) = (symbol.size, file, site);
                 }
                 return;
             }
@@ -264,6 +272,7 @@ impl<'d> Check<'_, 'd> {
             _ => return,
         }
         known.standing = standing;
+        known.site = site;
         known.initialised = initialised;
         known.entry |= symbol.is_entry();
         if let Some((_, size)) = self.parameter_bank(symbol) {
@@ -302,7 +311,7 @@ impl<'d> Check<'_, 'd> {
         for (bank, id) in clashes {
             if section.is_none_or(|section| section == bank) {
                 let symbol = self.names.text(self.symbols.all[id].name);
-                self.lines.push(Message::WeakParameterBank { symbol });
+                self.lines.push((Message::WeakParameterBank { symbol }, Vec::new()));
             } else {
                 self.clashes.bank_clashes.push((bank, id));
             }
@@ -311,18 +320,19 @@ impl<'d> Check<'_, 'd> {
 
     /// A prototype record must agree with what is remembered; an address-taken record overwrites.
     fn prototypes(&mut self) {
+        let id = self.id;
         for edge in &self.object.edges {
             if let Edge::AddressTaken { function, prototype } = *edge {
                 let prototype = self.names.intern(self.object.prototype(prototype));
                 if let Some(known) = self.known_function(function) {
-                    known.prototype = Some(prototype);
+                    known.prototype = Some((prototype, id));
                 }
             }
         }
         for &(function, prototype) in &self.object.prototypes {
             let prototype = self.names.intern(self.object.prototype(prototype));
             let Some(known) = self.known_function(function) else { continue };
-            let before = *known.prototype.get_or_insert(prototype);
+            let (before, by) = *known.prototype.get_or_insert((prototype, id));
             let first = known.file;
             let symbol = self.object.symbol(function).name;
             // What follows a bar tells which registers a system call keeps: files may disagree.
@@ -332,11 +342,19 @@ impl<'d> Check<'_, 'd> {
                 is_system_call(symbol) && head(a) == head(b)
             };
             if before != prototype && !same(self.names.get(before), self.names.get(prototype)) {
-                self.lines.push(Message::PrototypeMismatch {
+                let file = self.object.name.to_owned();
+                let says = |file: String, prototype| Note::Prototype {
+                    file,
+                    prototype: self.names.text(prototype),
+                };
+                let notes =
+                    vec![says(self.objects.file(by), before), says(file.clone(), prototype)];
+                let message = Message::PrototypeMismatch {
                     symbol: String::from_utf8_lossy(symbol).into_owned(),
-                    file: self.object.name.to_owned(),
+                    file,
                     first: first.map_or("<input>".to_owned(), |file| self.objects.file(file)),
-                });
+                };
+                self.lines.push((message, notes));
             }
         }
     }

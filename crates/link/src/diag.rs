@@ -10,8 +10,9 @@ mod note;
 use culd_cubin::Malformed;
 use thiserror::Error;
 
+pub(crate) use self::demangle::declared_name;
 pub use self::demangle::demangle;
-pub use self::note::Note;
+pub use self::note::{Likeness, Note, Step};
 use crate::LinkOptions;
 
 /// How bad it is, and what the exit status becomes.
@@ -183,18 +184,19 @@ impl Diagnostics {
         self.warning == Severity::Error
     }
 
-    pub(crate) fn error(&mut self, message: Message) {
-        self.explained_error(message, Vec::new());
-    }
-
-    /// An error with notes below it.
-    pub(crate) fn explained_error(&mut self, message: Message, notes: Vec<Note>) {
+    /// Records an error with notes below it.
+    pub(crate) fn error(&mut self, message: Message, notes: Vec<Note>) {
         self.lines.push(message.at(Severity::Error, notes));
     }
 
     /// Records a line that ends the link.
     pub(crate) fn fatal(&mut self, message: Message) -> Failed {
-        self.lines.push(message.at(Severity::Fatal, Vec::new()));
+        self.explained_fatal(message, Vec::new())
+    }
+
+    /// A line that ends the link, with notes below it.
+    pub(crate) fn explained_fatal(&mut self, message: Message, notes: Vec<Note>) -> Failed {
+        self.lines.push(message.at(Severity::Fatal, notes));
         Failed
     }
 

@@ -10,11 +10,13 @@ use culd_cubin::elf::{stb, stt};
 use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
-use crate::diag::{Diagnostics, Message};
+use crate::diag::{Diagnostics, Message, Note};
 use crate::draft::{Kind, OutSection, OutSymbol};
-use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
+use crate::explain::{self, Paths};
+use crate::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::Merged;
 use crate::objects::{Objects, is_reserved_shared, is_unified_table, may_stay_undefined};
+use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
 
 /// The most bytes of a constant bank.
@@ -23,12 +25,16 @@ pub(crate) const BANK_LIMIT: u64 = 0x10000;
 /// MAXREG_COUNT of an entry without a limit.
 const NO_REGISTER_LIMIT: u32 = 0xff;
 
+/// Lines about registers that have notes: each of these costs a walk over the program.
+const EXPLAINED: usize = 50;
+
 /// The finished program, to be checked.
 pub(crate) struct Program<'a, 'd> {
     pub(crate) objects: &'a Objects<'d>,
     pub(crate) symbols: &'a Symbols,
     pub(crate) graph: &'a CallGraph,
     pub(crate) merged: &'a Merged<'d>,
+    pub(crate) shared: &'a SharedLayout,
     pub(crate) attributes: &'a Attributes<'d>,
     pub(crate) options: &'a LinkOptions,
 }
@@ -55,31 +61,58 @@ impl Program<'_, '_> {
     /// One line for every entry that can reach recursion. nvlink repeats it for every call that does
     /// (docs/DIFFERENCES.md, stack-warning-once).
     fn stack_sizes(&self, diags: &mut Diagnostics) {
-        for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
+        if self.attributes.entries.iter().all(|facts| facts.stack.is_some()) {
+            return;
+        }
+        let notes = self.paths().recursion();
+        let entries = self.graph.entries().iter().zip(&self.attributes.entries);
+        for ((&entry, facts), notes) in entries.zip(notes) {
             if facts.stack.is_none() {
                 let entry = self.function_name(entry);
-                diags.warning(Message::StackSizeUnknown { entry });
+                diags.explained_warning(Message::StackSizeUnknown { entry }, notes);
             }
         }
     }
 
+    fn paths(&self) -> Paths<'_, impl Fn(NodeId) -> String> {
+        let name = |node| {
+            let symbol = &self.merged.draft.symbols[self.merged.function(self.graph, node)];
+            explain::shown(self.merged.draft.names.get(symbol.name))
+        };
+        Paths { graph: self.graph, name }
+    }
+
     fn limits(&self, diags: &mut Diagnostics) {
-        for (_, section) in self.merged.draft.sections.iter() {
+        let draft = &self.merged.draft;
+        for (id, section) in draft.sections.iter() {
             match section.kind {
                 Kind::Constant(bank) if section.size > BANK_LIMIT => {
-                    diags.error(self.bank_message(section, bank));
+                    let message = self.bank_message(section, bank);
+                    diags.error(message, explain::constants(draft, id));
                 }
                 Kind::Shared if !section.dropped => {
                     let size = section.size - self.options.target.reserved_shared;
                     let limit = self.options.target.shared_limit;
                     if size > limit {
                         let entry = self.owner_name(section.owner);
-                        diags.error(Message::SharedTooLarge { entry, size, limit });
+                        let message = Message::SharedTooLarge { entry, size, limit };
+                        diags.error(message, self.shared_variables(section.owner));
                     }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// What fills the shared memory of the entry whose code is `code`.
+    fn shared_variables(&self, code: Option<SectionId>) -> Vec<Note> {
+        let entries = self.graph.entries().iter();
+        let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(self.graph, entry) == code;
+        let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
+        let groups = &self.merged.shared.groups;
+        let size =
+            |group: u32| self.shared.uses(number, group).then(|| groups[group as usize].size);
+        explain::shared(&self.merged.draft, size)
     }
 
     fn bank_message(&self, section: &OutSection<'_>, bank: u8) -> Message {
@@ -99,14 +132,20 @@ impl Program<'_, '_> {
     }
 
     fn undefined(&self, diags: &mut Diagnostics) {
-        for &id in &self.merged.draft.globals {
-            let symbol = &self.merged.draft.symbols[id];
-            if !self.must_be_defined(symbol) {
-                continue;
-            }
-            let first = symbol.program.map(|program| self.symbols.all[program].first.object);
-            let file = first.map_or(String::new(), |object| self.objects.file(object));
-            diags.error(Message::Undefined { symbol: self.name(id), file });
+        let draft = &self.merged.draft;
+        let symbols = draft.globals.iter().map(|&id| &draft.symbols[id]);
+        let missing = symbols.filter(|symbol| self.must_be_defined(symbol));
+        let missing: Vec<SymbolId> = missing.filter_map(|symbol| symbol.program).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let notes =
+            explain::undefined(self.objects, self.symbols, self.graph, &draft.names, &missing);
+        for (id, notes) in missing.into_iter().zip(notes) {
+            let info = &self.symbols.all[id];
+            let symbol = draft.names.text(info.name);
+            let file = self.objects.file(info.first.object);
+            diags.error(Message::Undefined { symbol, file }, notes);
         }
     }
 
@@ -153,6 +192,7 @@ impl Program<'_, '_> {
         let mut functions: Vec<NodeId> =
             self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
         functions.sort_by_key(|&node| self.merged.code(self.graph, node));
+        let mut told = 0;
         for function in functions {
             let registers = self.attributes.registers[function];
             for &(place, limit) in exceeded.iter().rev() {
@@ -162,9 +202,13 @@ impl Program<'_, '_> {
                 }
                 current[place] = registers;
                 if registers > limit {
+                    let path = (told < EXPLAINED)
+                        .then(|| self.paths().call_path(entries[place], function));
+                    told += 1;
                     let entry = self.function_name(entries[place]);
                     let function = self.function_name(function);
-                    diags.error(Message::TooManyRegisters { entry, limit, function, registers });
+                    let message = Message::TooManyRegisters { entry, limit, function, registers };
+                    diags.error(message, path.into_iter().collect());
                 }
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! Everything here is linear in vertices and edges; call chains may be of any depth.
 
+use hashbrown::HashMap;
+
 /// Adjacency lists in one array; the order of a list is the order of insertion.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Adjacency {
@@ -52,6 +54,50 @@ pub(crate) struct Components {
     cyclic: Vec<bool>,
 }
 
+/// A breadth-first search that enters every vertex once, however often it is started.
+pub(crate) struct Search<'g> {
+    graph: &'g Adjacency,
+    /// Where each vertex was come from; a start comes from itself.
+    parents: HashMap<u32, u32>,
+}
+
+impl<'g> Search<'g> {
+    pub(crate) fn new(graph: &'g Adjacency) -> Self {
+        Search { graph, parents: HashMap::new() }
+    }
+
+    /// What can be reached from `start` and was not met before, nearest first, `start` itself
+    /// included; only vertices that `enter` lets in.
+    pub(crate) fn from(&mut self, start: u32, enter: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut met = Vec::new();
+        if self.parents.try_insert(start, start).is_ok() {
+            met.push(start);
+        }
+        let mut at = 0;
+        while let Some(&vertex) = met.get(at) {
+            at += 1;
+            for &next in self.graph.of(vertex) {
+                if enter(next) && self.parents.try_insert(next, vertex).is_ok() {
+                    met.push(next);
+                }
+            }
+        }
+        met
+    }
+
+    /// The way from the start of its walk to `vertex`; empty when no walk met it.
+    pub(crate) fn path(&self, vertex: u32) -> Vec<u32> {
+        let mut path = Vec::new();
+        let mut next = self.parents.get(&vertex).map(|_| vertex);
+        while let Some(vertex) = next {
+            path.push(vertex);
+            next = self.parents.get(&vertex).copied().filter(|&parent| parent != vertex);
+        }
+        path.reverse();
+        path
+    }
+}
+
 const UNSEEN: u32 = u32::MAX;
 
 /// State of Tarjan's algorithm, kept on the heap: call chains may be 100,000 deep.
@@ -91,6 +137,16 @@ impl Components {
             }
         }
         tarjan.found
+    }
+
+    /// The component of `vertex`, if it is a cycle.
+    pub(crate) fn cycle(&self, vertex: u32) -> Option<u32> {
+        Some(self.of[vertex as usize]).filter(|&component| self.cyclic[component as usize])
+    }
+
+    /// For every vertex a cycle that it can reach.
+    pub(crate) fn some_cycle(&self, graph: &Adjacency) -> Vec<Option<u32>> {
+        self.fold(graph, |vertex| self.cycle(vertex), |a, b| (*a).max(*b))
     }
 
     /// For every vertex the join of `own` over itself and all it can reach.
@@ -220,6 +276,18 @@ mod tests {
         assert_eq!(max, [8, 8, 8, 8, 16, 32]);
         let longest = components.longest(&graph, |v| weight[v as usize]);
         assert_eq!(longest, [None, None, None, Some(8), Some(24), None]);
+    }
+
+    #[test]
+    fn a_search_finds_shortest_ways_and_enters_nothing_twice() {
+        // 0 -> 1 -> 2 -> 3, 0 -> 3, 4 -> 2
+        let graph = Adjacency::new(5, &[(0, 1), (1, 2), (2, 3), (0, 3), (4, 2)]);
+        let mut search = Search::new(&graph);
+        assert_eq!(search.from(0, |vertex| vertex != 2), [0, 1, 3]);
+        assert_eq!(search.path(3), [0, 3]);
+        assert_eq!(search.path(2), []);
+        assert_eq!(search.from(4, |_| true), [4, 2]);
+        assert_eq!(search.path(2), [4, 2]);
     }
 
     #[test]

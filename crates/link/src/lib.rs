@@ -17,6 +17,7 @@ mod constants;
 mod content;
 mod diag;
 mod draft;
+mod explain;
 mod finish;
 mod graph;
 mod id;
@@ -37,7 +38,7 @@ mod synth;
 mod textures;
 mod void;
 
-pub use crate::diag::{Diagnostic, Message, Note, Severity, demangle};
+pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
 pub use crate::report::{EntryReport, Report};
 pub use crate::session::Session;
@@ -135,6 +136,7 @@ fn run(
         symbols: &symbols,
         graph: &graph,
         merged: &merged,
+        shared: &shared,
         attributes: &attributes,
         options,
     };

@@ -15,7 +15,7 @@ use culd_cubin::{
     SymbolSection,
 };
 
-use crate::diag::{Diagnostics, Failed, Message};
+use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::id::{IdVec, ObjectId};
 use crate::{Input, LinkOptions, Session};
 
@@ -207,7 +207,9 @@ fn check_target(
     let made_by = object.cuinfo.toolkit;
     if !options.target.takes(object.cubin.header.sm()) {
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
-        return Err(diags.fatal(Message::ArchMismatch { file, target }));
+        let note = Note::MadeFor { file: file.clone(), sm: object.cubin.header.sm() };
+        let message = Message::ArchMismatch { file, target };
+        return Err(diags.explained_fatal(message, vec![note]));
     }
     // nvlink 13.0 refuses these; the format has not changed in a way that needs it.
     if made_by > own {

@@ -36,9 +36,16 @@ pub(crate) struct SharedLayout {
     pool_end: u64,
     /// Bytes that each entry needs, by place in [`CallGraph::entries`].
     pub(crate) sizes: Vec<u64>,
+    /// Entries that use each variable, ascending.
+    users: Vec<Vec<EntryNumber>>,
 }
 
 impl SharedLayout {
+    /// True when entry `number` uses shared variable `index`.
+    pub(crate) fn uses(&self, number: EntryNumber, index: u32) -> bool {
+        self.users[index as usize].binary_search(&number).is_ok()
+    }
+
     /// The address of shared variable `index` as the code of `function` sees it; -1 for what no
     /// entry uses.
     pub(crate) fn address(&self, index: u32, function: Option<NodeId>) -> u64 {
@@ -93,6 +100,7 @@ pub(crate) fn lay_out(
             extern_values: None,
             pool_end: 0,
             sizes: vec![0; graph.entries().len()],
+            users: Vec::new(),
         },
     };
     builder.find_users(objects, symbols);
@@ -106,12 +114,13 @@ pub(crate) fn lay_out(
     }
     let aligns = builder.entry_aligns();
     let shape = Shape::of(variables.any_extern, &builder);
-    let Builder { layout, users, named, .. } = builder;
+    let Builder { mut layout, users, named, .. } = builder;
     apply(merged, graph, &layout, &aligns, shape, options);
     if options.debug {
         place_symbols(merged, graph, &layout, (&users, &named), options);
     }
     merged.shared = variables;
+    layout.users = users;
     layout
 }
 

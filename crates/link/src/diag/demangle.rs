@@ -26,14 +26,33 @@ impl DemangleWrite for Bounded {
     }
 }
 
-/// The C++ name that `name` stands for; `None` when it is not mangled or too long to be told.
+/// The C++ declaration that `name` stands for; `None` when it is not mangled or too long to be
+/// told.
 pub fn demangle(name: &str) -> Option<String> {
+    told(name, DemangleOptions::new())
+}
+
+/// What `name` declares, without parameters and template arguments: `ns::f`.
+pub(crate) fn declared_name(name: &str) -> Option<String> {
+    let text = told(name, DemangleOptions::new().no_params().no_return_type())?;
+    let mut depth = 0usize;
+    let outside = text.chars().filter(|&letter| {
+        depth += usize::from(letter == '<');
+        let keep = depth == 0;
+        depth -= usize::from(letter == '>' && depth > 0);
+        keep
+    });
+    // The angle brackets of operators are no arguments.
+    Some(if text.contains("operator") { text } else { outside.collect() })
+}
+
+fn told(name: &str, options: DemangleOptions) -> Option<String> {
     if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
         return None;
     }
     let symbol = Symbol::new(name).ok()?;
     let mut text = Bounded(String::new());
-    symbol.structured_demangle(&mut text, &DemangleOptions::new()).ok()?;
+    symbol.structured_demangle(&mut text, &options).ok()?;
     Some(text.0)
 }
 
@@ -48,6 +67,19 @@ mod tests {
         for plain in ["foo", "_Z", "_Zgarbage", "_Z3fo", ""] {
             assert_eq!(demangle(plain), None, "{plain}");
         }
+    }
+
+    #[test]
+    fn declared_names_have_no_arguments() {
+        for (mangled, name) in [
+            ("_Z3fooiPKf", "foo"),
+            ("_ZN2ns1vE", "ns::v"),
+            ("_ZN2ns1CIiE1fIfEEvT_", "ns::C::f"),
+            ("_ZlsR1aRKS_", "operator<<"),
+        ] {
+            assert_eq!(declared_name(mangled).as_deref(), Some(name));
+        }
+        assert_eq!(declared_name("foo"), None);
     }
 
     #[test]

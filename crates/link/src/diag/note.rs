@@ -1,25 +1,144 @@
 //! What culd adds below a line, as values, and how it is worded.
 //!
 //! nvlink's lines say what is wrong; these say where and why. A note is one line of text without
-//! prefix; whoever prints it sets it apart from lines that tools search for. No text begins like
-//! one of those.
+//! prefix; whoever prints it sets it apart from lines that tools search for. Names are as they
+//! were given, or as they are in the source where they are mangled (`name`, `place`).
+
+use std::fmt;
 
 use thiserror::Error;
 
 use super::demangle;
 
-/// One line of explanation. Names are as in the source where they can be told.
+/// One line of explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Note {
     #[error("'{symbol}' is '{name}'")]
     SourceName { symbol: String, name: String },
+    #[error("'{file}' was made for sm_{sm}")]
+    MadeFor { file: String, sm: u32 },
+
+    // Where a name is defined or declared.
+    #[error("{standing} in '{file}', section '{section}', {size:#x} bytes")]
+    Defined { standing: &'static str, file: String, section: String, size: u64 },
+    #[error("declared in '{file}'{}", bytes(*size))]
+    Declared { file: String, size: u64 },
+    #[error("'{file}' and '{first}' are the same object")]
+    SameObject { file: String, first: String },
+    #[error("both have the same bytes: what a header defines wants 'inline' or 'static'")]
+    SameBytes,
+    #[error("'{file}' says '{prototype}'")]
+    Prototype { file: String, prototype: String },
+
+    // Who needs a name, and who has one like it.
+    #[error("referenced by {file}:({place}+{offset:#x}){}", if *dead { ", which no kernel reaches" } else { "" })]
+    ReferencedBy { file: String, place: String, offset: u64, dead: bool },
+    #[error("and by {count} more places")]
+    MoreReferences { count: usize },
+    #[error("declared in '{file}'; nothing refers to it")]
+    Unreferenced { file: String },
+    #[error("'{file}' defines it for itself only: static, or in a namespace without name")]
+    LocalElsewhere { file: String },
+    #[error("'{file}' defines '{name}': {likeness}")]
+    Similar { name: String, file: String, likeness: Likeness },
+
+    // Calls.
+    #[error("recursion: {}{}", chain(cycle), reached(path))]
+    Recursion { cycle: Vec<Step>, path: Vec<Step> },
+    #[error("and {count} more cycles")]
+    MoreRecursion { count: usize },
+    #[error("reaches recursion that is shown for '{entry}'")]
+    KnownRecursion { entry: String },
+    #[error("called by: {}", chain(path))]
+    CallPath { path: Vec<Step> },
+
+    // Limits.
+    #[error("'{name}' takes {size:#x} bytes")]
+    Large { name: String, size: u64 },
+    #[error("and {count} smaller variables {size:#x} bytes")]
+    Smaller { count: usize, size: u64 },
+}
+
+/// In what way a defined name is like an undefined one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
+#[allow(missing_docs, reason = "the texts say what the variants are")]
+pub enum Likeness {
+    #[error("other parameters")]
+    Parameters,
+    #[error("only one side is extern \"C\"")]
+    Linkage,
+    #[error("another scope")]
+    Scope,
+    #[error("a similar name")]
+    Spelling,
+}
+
+/// A function on a call path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// It may be called there through a pointer.
+    pub indirect: bool,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.indirect { write!(f, "(*{})", self.name) } else { f.write_str(&self.name) }
+    }
 }
 
 impl Note {
     /// What a mangled name of the message stands for.
     pub(super) fn source_name(mangled: &str) -> Option<Note> {
         demangle(mangled).map(|name| Note::SourceName { symbol: mangled.to_owned(), name })
+    }
+}
+
+/// Longer paths are shown by their ends.
+const LONGEST_PATH: usize = 12;
+
+fn chain(path: &[Step]) -> String {
+    let join = |steps: &[Step]| steps.iter().map(Step::to_string).collect::<Vec<_>>().join(" -> ");
+    if path.len() <= LONGEST_PATH {
+        return join(path);
+    }
+    let (head, rest) = path.split_at(LONGEST_PATH / 2);
+    let (left_out, tail) = rest.split_at(rest.len() - LONGEST_PATH / 2);
+    format!("{} -> ({} more) -> {}", join(head), left_out.len(), join(tail))
+}
+
+fn reached(path: &[Step]) -> String {
+    if path.len() < 2 { String::new() } else { format!(", reached by {}", chain(path)) }
+}
+
+fn bytes(size: u64) -> String {
+    if size == 0 { String::new() } else { format!(" with {size:#x} bytes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(length: usize) -> Vec<Step> {
+        (0..length).map(|n| Step { name: format!("f{n}"), indirect: n == 1 }).collect()
+    }
+
+    #[test]
+    fn long_paths_are_shown_by_their_ends() {
+        assert_eq!(chain(&path(3)), "f0 -> (*f1) -> f2");
+        let long = chain(&path(40));
+        assert!(long.contains("f5 -> (28 more) -> f34"), "{long}");
+        assert!(long.starts_with("f0 -> ") && long.ends_with(" -> f39"));
+        let all = Note::CallPath { path: path(LONGEST_PATH) }.to_string();
+        assert!(!all.contains("more"), "{all}");
+    }
+
+    #[test]
+    fn a_cycle_of_the_entry_itself_is_reached_by_nobody() {
+        let note = Note::Recursion { cycle: path(2), path: path(1) };
+        assert_eq!(note.to_string(), "recursion: f0 -> (*f1)");
     }
 }

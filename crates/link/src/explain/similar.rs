@@ -1,0 +1,201 @@
+//! What an undefined name may be meant to be: a name that some file defines and that differs in
+//! what programs get wrong most often.
+//!
+//! In: undefined names and all definitions of the program. Out: notes. Guaranteed: bounded work
+//! and few notes for each name.
+
+use culd_cubin::elf::stb;
+use hashbrown::HashMap;
+
+use super::shown;
+use crate::diag::{Likeness, Note, declared_name};
+use crate::id::SymbolId;
+use crate::names::Names;
+use crate::objects::{Objects, is_internal};
+use crate::symbols::Symbols;
+
+/// Similar names that are told.
+const SHOWN: usize = 3;
+
+/// Pairs of names that are compared letter by letter at most; large programs do without.
+const MOST_COMPARED: usize = 1 << 20;
+
+/// Longer names are not compared letter by letter.
+const LONGEST: usize = 128;
+
+/// A function or variable of the program.
+struct Entity {
+    /// As in the symbol table.
+    name: String,
+    function: bool,
+    mangled: bool,
+    /// Without parameters, with its scope: `ns::f`.
+    scoped: String,
+}
+
+/// An entity that some file defines.
+struct Candidate<'d> {
+    entity: Entity,
+    file: &'d str,
+    /// No other file can see it.
+    local: bool,
+}
+
+impl Entity {
+    fn new(name: &[u8], function: bool) -> Self {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let declared = declared_name(&name);
+        let mangled = declared.is_some();
+        Entity { function, mangled, scoped: declared.unwrap_or_else(|| name.clone()), name }
+    }
+
+    /// The name without its scope.
+    fn plain(&self) -> &str {
+        let plain = self.scoped.rsplit("::").next().filter(|_| self.mangled);
+        plain.unwrap_or(&self.scoped)
+    }
+
+    /// In what way two entities of one plain name differ.
+    fn likeness(&self, other: &Entity) -> Likeness {
+        match (self.mangled, other.mangled) {
+            (true, true) if self.scoped == other.scoped => Likeness::Parameters,
+            (true, true) => Likeness::Scope,
+            _ => Likeness::Linkage,
+        }
+    }
+
+    /// How many letters differ, if few enough do for a slip of the pen.
+    fn distance(&self, other: &Entity) -> Option<usize> {
+        let longest = self.scoped.len().max(other.scoped.len());
+        let most = (longest / 6).max(1);
+        let comparable = longest <= LONGEST && longest > 2;
+        if !comparable || self.scoped.len().abs_diff(other.scoped.len()) > most {
+            return None;
+        }
+        Some(strsim::osa_distance(&self.scoped, &other.scoped)).filter(|&distance| distance <= most)
+    }
+}
+
+/// Notes for each of the undefined symbols in `missing`.
+pub(super) fn notes(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    names: &Names<'_>,
+    missing: &[SymbolId],
+) -> Vec<Vec<Note>> {
+    let candidates = candidates(objects, symbols);
+    let mut by_plain: HashMap<&str, Vec<&Candidate<'_>>> = HashMap::new();
+    for candidate in &candidates {
+        by_plain.entry(candidate.entity.plain()).or_default().push(candidate);
+    }
+    let spell = missing.len().saturating_mul(candidates.len()) <= MOST_COMPARED;
+    let of = |&id: &SymbolId| {
+        let info = &symbols.all[id];
+        let first = objects[info.first.object].symbol(info.first.index);
+        let wanted = Entity::new(names.get(info.name), first.is_function());
+        let namesakes = by_plain.get(wanted.plain()).map_or(&[][..], Vec::as_slice);
+        let mut notes = like(&wanted, namesakes);
+        if notes.is_empty() && spell {
+            notes = misspelt(&wanted, &candidates);
+        }
+        notes.truncate(SHOWN);
+        notes
+    };
+    missing.iter().map(of).collect()
+}
+
+fn candidates<'d>(objects: &Objects<'d>, symbols: &Symbols) -> Vec<Candidate<'d>> {
+    let candidate = |info: &crate::symbols::SymbolInfo| {
+        let site = info.definition?;
+        let object = &objects[site.object];
+        let symbol = object.symbol(site.index);
+        let entity = Entity::new(symbol.name, symbol.is_function());
+        let local = symbol.binding() == stb::LOCAL;
+        (!is_internal(symbol)).then_some(Candidate { entity, file: object.name, local })
+    };
+    symbols.all.values().filter_map(candidate).collect()
+}
+
+/// Those of one plain name, the likest first.
+fn like(wanted: &Entity, namesakes: &[&Candidate<'_>]) -> Vec<Note> {
+    let (mut local, mut found) = (Vec::new(), Vec::new());
+    for candidate in namesakes {
+        let entity = &candidate.entity;
+        if candidate.local && entity.name == wanted.name {
+            local.push(Note::LocalElsewhere { file: candidate.file.to_owned() });
+        } else if !candidate.local && entity.function == wanted.function {
+            found.push((wanted.likeness(entity), similar(candidate, wanted.likeness(entity))));
+        }
+    }
+    found.sort_by_key(|&(likeness, _)| likeness);
+    local.extend(found.into_iter().map(|(_, note)| note));
+    local
+}
+
+/// Those whose name differs in a few letters, the likest first.
+fn misspelt(wanted: &Entity, candidates: &[Candidate<'_>]) -> Vec<Note> {
+    let near = |candidate: &&Candidate<'_>| {
+        let comparable = !candidate.local && candidate.entity.function == wanted.function;
+        comparable.then(|| wanted.distance(&candidate.entity)).flatten()
+    };
+    let mut found: Vec<(usize, &Candidate<'_>)> =
+        candidates.iter().filter_map(|candidate| Some((near(&candidate)?, candidate))).collect();
+    found.sort_by_key(|&(distance, _)| distance);
+    found.into_iter().map(|(_, candidate)| similar(candidate, Likeness::Spelling)).collect()
+}
+
+fn similar(candidate: &Candidate<'_>, likeness: Likeness) -> Note {
+    let name = shown(candidate.entity.name.as_bytes());
+    Note::Similar { name, file: candidate.file.to_owned(), likeness }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str, local: bool) -> Candidate<'static> {
+        Candidate { entity: Entity::new(name.as_bytes(), true), file: "b.o", local }
+    }
+
+    fn texts(wanted: &str, defined: &[(&str, bool)]) -> Vec<String> {
+        let wanted = Entity::new(wanted.as_bytes(), true);
+        let all: Vec<_> = defined.iter().map(|&(name, local)| candidate(name, local)).collect();
+        let namesakes: Vec<_> = all.iter().filter(|c| c.entity.plain() == wanted.plain()).collect();
+        let found = like(&wanted, &namesakes);
+        let found = if found.is_empty() { misspelt(&wanted, &all) } else { found };
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_usual_mistakes_are_told_apart() {
+        let cases = [
+            ("_Z3fooi", "_Z3fooj", "'b.o' defines 'foo(unsigned int)': other parameters"),
+            ("_Z3fooi", "foo", "'b.o' defines 'foo': only one side is extern \"C\""),
+            ("foo", "_Z3fooi", "'b.o' defines 'foo(int)': only one side is extern \"C\""),
+            ("_Z3fooi", "_ZN2ns3fooEi", "'b.o' defines 'ns::foo(int)': another scope"),
+            (
+                "_Z3fooIfEvT_",
+                "_Z3fooIiEvT_",
+                "'b.o' defines 'void foo<int>(int)': other parameters",
+            ),
+            ("reduce_sum", "reduce_sun", "'b.o' defines 'reduce_sun': a similar name"),
+        ];
+        for (wanted, defined, text) in cases {
+            assert_eq!(texts(wanted, &[(defined, false)]), [text], "{wanted}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_files_are_told_apart() {
+        let only = "'b.o' defines it for itself only: static, or in a namespace without name";
+        assert_eq!(texts("_Z3fooi", &[("_Z3fooi", true)]), [only]);
+        assert_eq!(texts("_Z3fooi", &[("_Z3fooj", true)]), [""; 0]);
+        assert_eq!(texts("alpha", &[("omega", false), ("beta", false)]), [""; 0]);
+    }
+
+    #[test]
+    fn the_likest_come_first() {
+        let found = texts("_Z3fooi", &[("_ZN2ns3fooEi", false), ("_Z3fooj", false)]);
+        assert!(found[0].ends_with("other parameters") && found[1].ends_with("another scope"));
+    }
+}
