@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod files;
+pub mod hints;
 mod options;
 mod run;
 mod shadow;
