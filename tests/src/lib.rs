@@ -79,7 +79,7 @@ pub fn link(
 pub fn lines(outcome: &Outcome) -> Vec<String> {
     let line = |diagnostic: &culd_link::Diagnostic| {
         let (severity, text) = (diagnostic.severity, diagnostic.message.to_string());
-        let line = culd_driver::Line { severity, text, notes: Vec::new() };
+        let line = culd_driver::Line::new(severity, text);
         line.show("").trim_start().to_owned()
     };
     outcome.diagnostics.iter().map(line).collect()

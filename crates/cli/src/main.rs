@@ -4,22 +4,32 @@
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Id, Outcome, Request, command, install_shadow, parse};
+use culd_driver::{Id, Outcome, Request, command, parse, subcommand};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     let program = args.next().unwrap_or_default();
-    let program = program.rsplit('/').next().unwrap_or("culd").to_owned();
+    let program = program_name(&program).to_owned();
     let args = args.collect::<Vec<_>>();
-    let (text, outcome) = match args.split_first() {
-        // nvlink knows no such word: there it is the name of a file.
-        Some((word, rest)) if word == "install-shadow" && program != "nvlink" => shadow(rest),
-        _ => link(&args),
+    // nvlink knows no commands: under its name they are names of files.
+    let command = match program.as_str() {
+        "nvlink" => None,
+        _ => {
+            subcommand(&args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()))
+        }
     };
+    let (text, outcome) = command.unwrap_or_else(|| link(&args));
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
     print(&program, &outcome);
     ExitCode::from(outcome.status)
+}
+
+/// What messages begin with: the last part of the name that the program was started by, without
+/// what follows its last dot, as in nvlink.
+fn program_name(started_by: &str) -> &str {
+    let name = started_by.rsplit('/').next().unwrap_or(started_by);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 fn link(args: &[String]) -> (String, Outcome) {
@@ -30,12 +40,6 @@ fn link(args: &[String]) -> (String, Outcome) {
         trace();
     }
     command(parsed)
-}
-
-/// Makes a shadow toolkit with this very program in it.
-fn shadow(args: &[String]) -> (String, Outcome) {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    install_shadow(args, &program)
 }
 
 fn print(program: &str, outcome: &Outcome) {

@@ -9,6 +9,17 @@ pub enum Flavour {
     Mercury,
 }
 
+/// What stands behind the number in the name of an architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// Nothing: code for this number and compatible later ones.
+    Plain,
+    /// `f`: for the family of this number.
+    Family,
+    /// `a`: for exactly this number.
+    Accelerated,
+}
+
 /// One architecture that `-arch` can name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arch {
@@ -16,8 +27,8 @@ pub struct Arch {
     pub name: &'static str,
     /// The SM number in `e_flags`.
     pub sm: u32,
-    /// True for the `a` variants, whose code runs on this very number only.
-    pub accelerated: bool,
+    /// The letter behind the number.
+    pub variant: Variant,
     /// Other SM numbers whose objects may be linked for this target.
     pub accepts: &'static [u32],
     /// Which kind of linked file it takes.
@@ -34,11 +45,12 @@ pub struct Arch {
 }
 
 use Flavour::{Classic, Mercury};
+use Variant::{Accelerated, Family, Plain};
 
 const fn row(
     name: &'static str,
     sm: u32,
-    accelerated: bool,
+    variant: Variant,
     accepts: &'static [u32],
     flavour: Flavour,
 ) -> Arch {
@@ -46,11 +58,11 @@ const fn row(
     Arch {
         name,
         sm,
-        accelerated,
+        variant,
         accepts,
         flavour,
         reserved_shared: if since_90 { 0x400 } else { 0 },
-        shared_limit: if accelerated { 0x38c00 } else { 0xc000 },
+        shared_limit: if matches!(variant, Accelerated) { 0x38c00 } else { 0xc000 },
         has_compat: since_90,
         registers_in_text_info: !since_90,
     }
@@ -59,30 +71,30 @@ const fn row(
 /// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md).
 #[rustfmt::skip]
 pub const ARCHS: &[Arch] = &[
-    //   name       SM   'a'    objects of    flavour
-    row("sm_75",    75, false, &[],          Classic),
-    row("sm_80",    80, false, &[],          Classic),
-    row("sm_86",    86, false, &[80],        Classic),
-    row("sm_87",    87, false, &[],          Classic),
-    row("sm_88",    88, false, &[],          Classic),
-    row("sm_89",    89, false, &[80, 86],    Classic),
-    row("sm_90",    90, false, &[],          Classic),
-    row("sm_90a",   90, true,  &[],          Classic),
-    row("sm_100",  100, false, &[],          Mercury),
-    row("sm_100a", 100, true,  &[],          Mercury),
-    row("sm_100f", 100, false, &[],          Mercury),
-    row("sm_103",  103, false, &[100],       Mercury),
-    row("sm_103a", 103, true,  &[100],       Mercury),
-    row("sm_103f", 103, false, &[100],       Mercury),
-    row("sm_110",  110, false, &[],          Mercury),
-    row("sm_110a", 110, true,  &[],          Mercury),
-    row("sm_110f", 110, false, &[],          Mercury),
-    row("sm_120",  120, false, &[],          Mercury),
-    row("sm_120a", 120, true,  &[],          Mercury),
-    row("sm_120f", 120, false, &[],          Mercury),
-    row("sm_121",  121, false, &[120],       Mercury),
-    row("sm_121a", 121, true,  &[120],       Mercury),
-    row("sm_121f", 121, false, &[120],       Mercury),
+    //   name       SM   variant      objects of    flavour
+    row("sm_75",    75, Plain,       &[],          Classic),
+    row("sm_80",    80, Plain,       &[],          Classic),
+    row("sm_86",    86, Plain,       &[80],        Classic),
+    row("sm_87",    87, Plain,       &[],          Classic),
+    row("sm_88",    88, Plain,       &[],          Classic),
+    row("sm_89",    89, Plain,       &[80, 86],    Classic),
+    row("sm_90",    90, Plain,       &[],          Classic),
+    row("sm_90a",   90, Accelerated, &[],          Classic),
+    row("sm_100",  100, Plain,       &[],          Mercury),
+    row("sm_100a", 100, Accelerated, &[],          Mercury),
+    row("sm_100f", 100, Family,      &[],          Mercury),
+    row("sm_103",  103, Plain,       &[100],       Mercury),
+    row("sm_103a", 103, Accelerated, &[100],       Mercury),
+    row("sm_103f", 103, Family,      &[100],       Mercury),
+    row("sm_110",  110, Plain,       &[],          Mercury),
+    row("sm_110a", 110, Accelerated, &[],          Mercury),
+    row("sm_110f", 110, Family,      &[],          Mercury),
+    row("sm_120",  120, Plain,       &[],          Mercury),
+    row("sm_120a", 120, Accelerated, &[],          Mercury),
+    row("sm_120f", 120, Family,      &[],          Mercury),
+    row("sm_121",  121, Plain,       &[120],       Mercury),
+    row("sm_121a", 121, Accelerated, &[120],       Mercury),
+    row("sm_121f", 121, Family,      &[120],       Mercury),
 ];
 
 impl Arch {
@@ -107,7 +119,8 @@ mod tests {
             assert!(ARCHS[i + 1..].iter().all(|other| other.name != arch.name));
             let digits: String = arch.name.chars().filter(char::is_ascii_digit).collect();
             assert_eq!(digits.parse(), Ok(arch.sm));
-            assert_eq!(arch.accelerated, arch.name.ends_with('a'));
+            assert_eq!(arch.variant == Accelerated, arch.name.ends_with('a'));
+            assert_eq!(arch.variant == Family, arch.name.ends_with('f'));
         }
     }
 

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Deref;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Files below this many bytes are read: mapping costs more than it saves.
@@ -32,16 +32,25 @@ impl Deref for Bytes {
     }
 }
 
+/// What tells a file from all others, whatever its names: device and inode.
+pub(crate) type Identity = (u64, u64);
+
 /// The bytes of the file at `path`.
 pub(crate) fn read(path: &str) -> io::Result<Bytes> {
+    read_with_identity(path).map(|(bytes, _)| bytes)
+}
+
+/// The bytes of the file at `path`, and which file it is.
+pub(crate) fn read_with_identity(path: &str) -> io::Result<(Bytes, Identity)> {
     let mut file = File::open(path)?;
     let meta = file.metadata()?;
+    let identity = (meta.dev(), meta.ino());
     if meta.is_file() && meta.len() >= MAP_FROM {
-        return map(&file).map(Bytes::Mapped);
+        return Ok((Bytes::Mapped(map(&file)?), identity));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
     file.read_to_end(&mut bytes)?;
-    Ok(Bytes::Read(bytes))
+    Ok((Bytes::Read(bytes), identity))
 }
 
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]

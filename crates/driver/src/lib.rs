@@ -6,16 +6,23 @@
 
 mod files;
 pub mod hints;
+mod host_script;
+mod input;
+mod lines;
 mod options;
+mod register;
 mod run;
 mod shadow;
+mod subcommand;
+mod timing;
 
+pub use crate::lines::{Line, NOTE, Outcome};
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
-pub use crate::run::{Line, NOTE, Outcome, command, link_options, run};
-pub use crate::shadow::install_shadow;
+pub use crate::run::{command, link_options, run};
+pub use crate::subcommand::subcommand;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

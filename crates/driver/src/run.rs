@@ -1,171 +1,198 @@
-//! One link from options to output file.
+//! One run from options to files.
 
-use culd_cubin::arch::Arch;
+use std::io;
+
+use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
-use culd_link::{Diagnostic, Input, LinkOptions, Session, Severity, link};
+use culd_link::{Diagnostic, Input, LinkOptions, Message, Session, Severity};
 use thiserror::Error;
 
-use crate::files::{self, Bytes};
-use crate::options::{Id, Options, Parsed, Request, UsageError, not_yet};
-
-/// One line for the user, ready to print.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// How bad it is.
-    pub severity: Severity,
-    /// What it says.
-    pub text: String,
-    /// Lines below it that explain it.
-    pub notes: Vec<String>,
-}
-
-/// What a note begins with: as in lld and mold, and nothing that tools search for.
-pub const NOTE: &str = "  >>> ";
-
-impl Line {
-    /// The line as the program `program` prints it, with nvlink's padding; without notes.
-    pub fn show(&self, program: &str) -> String {
-        let severity = match self.severity {
-            Severity::Info => "info   ",
-            Severity::Warning => "warning",
-            Severity::Error => "error  ",
-            Severity::Fatal => "fatal  ",
-        };
-        format!("{program} {severity} : {}", self.text)
-    }
-
-    /// The notes as they are printed.
-    pub fn show_notes(&self) -> impl Iterator<Item = String> {
-        self.notes.iter().map(|note| format!("{NOTE}{note}"))
-    }
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// 0, 1 after a fatal line, 255 after errors.
-    pub status: u8,
-    /// What to print to standard error.
-    pub lines: Vec<Line>,
-}
+use crate::input::{self, Gathered, Store};
+use crate::lines::{Line, Lines, Outcome};
+use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
+use crate::timing::Timing;
+use crate::{files, hints, host_script, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
-enum FileError {
-    #[error("Could not open input file '{0}'")]
-    Open(String),
-    #[error("Could not open output file '{path}': {error}")]
-    Output { path: String, error: std::io::Error },
+pub(crate) enum FileError {
+    #[error("Could not open output file '{0}'")]
+    Output(String),
+    #[error("Internal error: writing file")]
+    Writing,
+    #[error("Cannot open file '{0}'")]
+    Time(String),
     #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
     Redefined(&'static str),
-    #[error("Input file '{0}' is empty and was ignored")]
-    Empty(String),
 }
 
-/// The lines of a run.
-struct Lines {
-    lines: Vec<Line>,
-    suffix: String,
-    /// What a warning is.
-    warning: Severity,
-}
-
-impl Lines {
-    fn push(&mut self, severity: Severity, text: impl ToString) {
-        self.push_explained(severity, text, Vec::new());
-    }
-
-    fn push_explained(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
-        let text = format!("{}{}", text.to_string(), self.suffix);
-        self.lines.push(Line { severity, text, notes });
-    }
-
-    fn worst(&self) -> Option<Severity> {
-        self.lines.iter().map(|line| line.severity).max()
-    }
-
-    fn end(self) -> Outcome {
-        let status = match self.worst() {
-            Some(Severity::Fatal) => 1,
-            Some(Severity::Error) => 255,
-            _ => 0,
-        };
-        Outcome { status, lines: self.lines }
-    }
-}
-
-impl Outcome {
-    /// One fatal line.
-    pub(crate) fn fatal(text: impl ToString) -> Self {
-        let line = Line { severity: Severity::Fatal, text: text.to_string(), notes: Vec::new() };
-        Outcome { status: 1, lines: vec![line] }
-    }
-}
-
-impl From<UsageError> for Outcome {
-    fn from(error: UsageError) -> Self {
-        Outcome::fatal(error)
-    }
-}
-
-/// What a whole command line comes to: text for standard output, or a link.
-pub fn command(parsed: Parsed) -> (String, Outcome) {
-    let redefined = parsed.redefined.into_iter().map(|name| Line {
-        severity: Severity::Warning,
-        text: FileError::Redefined(name).to_string(),
-        notes: Vec::new(),
-    });
-    let lines: Vec<Line> = redefined.collect();
-    let (text, mut outcome) = match parsed.request {
-        Ok(Request::Print(text)) => (text, Outcome { status: 0, lines: Vec::new() }),
-        Ok(Request::HostScript(_)) => {
-            (String::new(), UsageError::NotSupported("gen-host-linker-script").into())
+impl FileError {
+    /// The line about an output that could not be written.
+    pub(crate) fn output(path: &str, error: &io::Error) -> Line {
+        // nvlink tells a full disk otherwise, and no path.
+        let full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        match full {
+            true => Line::new(Severity::Fatal, FileError::Writing)
+                .with_notes(vec![format!("'{path}': {error}")]),
+            false => Line::new(Severity::Fatal, FileError::Output(path.to_owned()))
+                .with_notes(vec![error.to_string()]),
         }
-        Ok(Request::Link(options)) => (String::new(), run(&options)),
+    }
+}
+
+/// What a whole command line comes to: text for standard output, and how it ended.
+pub fn command(parsed: Parsed) -> (String, Outcome) {
+    let redefined = parsed.redefined.into_iter();
+    let redefined: Vec<Line> =
+        redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
+    let (text, mut outcome) = match parsed.request {
+        Ok(Request::Print(text)) => (text, Outcome::success()),
+        Ok(Request::HostScript(options)) => host_script::make(&options),
+        Ok(Request::Link(options)) => run(&options),
         Err(error) => (String::new(), error.into()),
     };
-    outcome.lines.splice(0..0, lines);
+    outcome.lines.splice(0..0, redefined);
     (text, outcome)
 }
 
-/// Links as `options` say and writes the output.
-pub fn run(options: &Options) -> Outcome {
-    let Some(target) = options.target else { return UsageError::NoArch.into() };
-    let Some(output) = options.output() else { return UsageError::NoOutput.into() };
+/// Links as `options` say and writes the outputs; returns what is for standard output.
+pub fn run(options: &Options) -> (String, Outcome) {
+    let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     if let Err(error) = not_yet(options) {
-        return error.into();
+        return (String::new(), error.into());
     }
-    let arch = target.arch();
-    let suffix = match options.flag(Id::ReportArch) {
-        true => format!(" (target: {})", target.name()),
-        false => String::new(),
+    let mut lines = Lines::new(options, &target.name());
+    let mut timing = None;
+    if let Some(path) = options.text(Id::Time) {
+        match Timing::open(path, &target.name()) {
+            Ok(opened) => timing = Some(opened),
+            Err(error) => {
+                let line = Line::new(Severity::Fatal, FileError::Time(path.to_owned()));
+                lines.push(line.with_notes(vec![error.to_string()]));
+                return (String::new(), lines.end());
+            }
+        }
+    }
+    Run { options, target, timing: timing.as_mut() }.run(&mut lines);
+    let table = timing.map_or(Ok(String::new()), Timing::finish);
+    // Like nvlink, culd does not let a table of times spoil a link.
+    (table.unwrap_or_default(), lines.end())
+}
+
+/// A link that is being made.
+struct Run<'o> {
+    options: &'o Options,
+    target: Target,
+    timing: Option<&'o mut Timing>,
+}
+
+impl Run<'_> {
+    fn run(mut self, lines: &mut Lines) {
+        let options = self.options;
+        let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
+        let threads = threads.unwrap_or(0);
+        let session = Session::with_threads(threads);
+        let store = Store::new();
+        let (gathered, said, gathering) = input::gather(options, self.target, &store, threads);
+        self.phase("inputs", &gathered);
+        let inputs: Vec<Input<'_>> = gathered
+            .inputs
+            .iter()
+            .map(|input| Input { name: &input.name, bytes: input.bytes })
+            .collect();
+        let link_options = link_options(options, self.target.arch());
+        if gathering.is_err() {
+            return self.end_early(said, &session, &inputs, &link_options, lines);
+        }
+        lines.extend(said);
+        lines.extend(input::no_lto(options));
+        // Undefined references do not keep nvlink from writing the register file; this does.
+        let registers = !lines.failed();
+        if let Target::Virtual(_) = self.target {
+            return self.write_register_file(&gathered, registers, lines);
+        }
+        let outcome = culd_link::link(&session, &inputs, &link_options);
+        self.phase("link", &Gathered::default());
+        lines.extend(explained(outcome.diagnostics, &gathered));
+        if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
+            lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
+        }
+        if lines.fatal() {
+            return;
+        }
+        if let (Some(image), Some(path), false) = (outcome.image, options.output(), lines.failed())
+        {
+            if let Err(error) = files::write(path, &image) {
+                lines.push(FileError::output(path, &error));
+                return;
+            }
+            self.phase("write", &Gathered::default());
+        }
+        self.write_register_file(&gathered, registers, lines);
+    }
+
+    /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
+    fn end_early(
+        &self,
+        mut said: Vec<Line>,
+        session: &Session,
+        inputs: &[Input<'_>],
+        link_options: &LinkOptions,
+        lines: &mut Lines,
+    ) {
+        if self.target.arch().flavour == Flavour::Classic {
+            let earlier = culd_link::check(session, inputs, link_options);
+            if earlier.iter().any(|line| line.severity == Severity::Fatal) {
+                said.retain(|line| line.severity < Some(Severity::Error));
+                said.extend(earlier.into_iter().map(line));
+            }
+        }
+        lines.extend(said);
+    }
+
+    /// A phase has ended; `gathered` tells what was compiled in it.
+    fn phase(&mut self, name: &str, gathered: &Gathered<'_>) {
+        let output = self.options.output().unwrap_or_default();
+        if let Some(timing) = &mut self.timing {
+            timing.compilations(&gathered.times);
+            timing.phase(name, output);
+        }
+    }
+
+    fn write_register_file(&self, gathered: &Gathered<'_>, wanted: bool, lines: &mut Lines) {
+        let Some(path) = self.options.text(Id::RegisterFile).filter(|_| wanted) else { return };
+        let modules: Vec<_> = gathered.modules.iter().filter(|module| !module.system).collect();
+        if let Err(error) = files::write(path, &register::text(&modules)) {
+            lines.push(FileError::output(path, &error));
+        }
+    }
+}
+
+/// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
+fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
+    let name = |diagnostic: &Diagnostic| match &diagnostic.message {
+        Message::Undefined { symbol, .. } => Some(symbol.clone()),
+        _ => None,
     };
-    let warning = match options.flag(Id::WarningsAreErrors) {
-        true => Severity::Error,
-        false => Severity::Warning,
+    let names: Vec<Option<String>> = diagnostics.iter().map(name).collect();
+    let undefined: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+    let hints = hints::undefined(&undefined, &gathered.elsewhere, &gathered.missing_libraries);
+    let mut hints = hints.into_iter();
+    let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
+        let mut line = line(diagnostic);
+        if name.is_some() {
+            line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
+        }
+        line
     };
-    let mut lines = Lines { lines: Vec::new(), suffix, warning };
-    let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
-    let session = Session::with_threads(threads.unwrap_or(0));
-    let Some(files) = read_inputs(options, &mut lines) else { return lines.end() };
-    let inputs: Vec<Input<'_>> = files.iter().map(|(name, bytes)| Input { name, bytes }).collect();
-    let link_options = link_options(options, arch);
-    let outcome = link(&session, &inputs, &link_options);
-    for Diagnostic { severity, message, notes } in outcome.diagnostics {
-        let notes = if options.flag(Id::NoNotes) { Vec::new() } else { notes };
-        lines.push_explained(severity, message, notes.iter().map(ToString::to_string).collect());
-    }
-    if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
-        report.lines().into_iter().for_each(|line| lines.push(Severity::Info, line));
-    }
-    let clean = lines.worst() < Some(Severity::Error);
-    if let Some(image) = outcome.image.filter(|_| clean)
-        && let Err(error) = files::write(output, &image)
-    {
-        let path = output.to_owned();
-        lines.push(Severity::Fatal, FileError::Output { path, error });
-    }
-    lines.end()
+    diagnostics.into_iter().zip(names).map(explain).collect()
+}
+
+/// A diagnostic of the linker as a line.
+fn line(diagnostic: Diagnostic) -> Line {
+    let Diagnostic { severity, message, notes } = diagnostic;
+    Line::new(severity, message).with_notes(notes.iter().map(ToString::to_string).collect())
 }
 
 /// The library's options for a link to `arch` as `options` say.
@@ -183,22 +210,4 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options
-}
-
-/// All inputs, or `None` after a fatal line.
-fn read_inputs<'o>(options: &'o Options, lines: &mut Lines) -> Option<Vec<(&'o str, Bytes)>> {
-    let mut files = Vec::with_capacity(options.inputs.len());
-    for path in &options.inputs {
-        match files::read(path) {
-            Ok(bytes) if bytes.is_empty() => {
-                lines.push(lines.warning, FileError::Empty(path.clone()));
-            }
-            Ok(bytes) => files.push((path.as_str(), bytes)),
-            Err(_) => {
-                lines.push(Severity::Fatal, FileError::Open(path.clone()));
-                return None;
-            }
-        }
-    }
-    Some(files)
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::run::Outcome;
+use crate::lines::Outcome;
 
 const HELP: &str = "\
 usage: culd install-shadow DIR [--cuda TOOLKIT] [--copy]
@@ -60,9 +60,9 @@ struct Request {
 
 /// Does what `arguments`, the words after `install-shadow`, say; `program` is the path of culd. The text is for
 /// standard output. After an error nothing has changed.
-pub fn install_shadow(arguments: &[String], program: &Path) -> (String, Outcome) {
+pub(crate) fn install_shadow(arguments: &[String], program: &Path) -> (String, Outcome) {
     match install(arguments, program) {
-        Ok(text) => (text, Outcome { status: 0, lines: Vec::new() }),
+        Ok(text) => (text, Outcome::success()),
         Err(error) => (String::new(), Outcome::fatal(error)),
     }
 }

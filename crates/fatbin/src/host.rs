@@ -43,6 +43,8 @@ pub struct HostObject<'a> {
     pub has_segment: bool,
     /// Sections `__nv_relfatbin`: fat binaries to be linked.
     pub fatbins: Vec<Section<'a>>,
+    /// Sections `.nv_fatbin`: whole programs, compiled without `-rdc=true`, which are not linked.
+    pub whole_programs: Vec<Section<'a>>,
     /// Module ids, of `__nv_module_id`, without the NUL that ends each. One, unless `ld -r` merged objects.
     pub module_ids: Vec<&'a [u8]>,
     /// Lists of names, in file order; a name ends with NUL, and a list without names is a single NUL.
@@ -51,6 +53,7 @@ pub struct HostObject<'a> {
 
 const SEGMENT: &[u8] = b".nvFatBinSegment";
 const FATBIN: &[u8] = b"__nv_relfatbin";
+const WHOLE_PROGRAM: &[u8] = b".nv_fatbin";
 const MODULE_ID: &[u8] = b"__nv_module_id";
 
 const REFERENCES: &[(&[u8], Reference)] = &[
@@ -96,6 +99,7 @@ impl<'a> HostObject<'a> {
         match name {
             SEGMENT => self.has_segment = true,
             FATBIN => self.fatbins.push(contents()?),
+            WHOLE_PROGRAM => self.whole_programs.push(contents()?),
             MODULE_ID => {
                 let ids = contents()?.data.split(|&byte| byte == 0);
                 self.module_ids.extend(ids.filter(|id| !id.is_empty()));

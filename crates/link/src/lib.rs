@@ -84,6 +84,14 @@ pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> O
     Outcome { image, diagnostics: diags.into_lines(), report }
 }
 
+/// Checks `inputs` as [`link`] does before it merges the first: what is wrong with one of them.
+pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Vec<Diagnostic> {
+    let mut diags = Diagnostics::new(options);
+    // Why it failed is in the lines.
+    let _ = Objects::parse(session, inputs, options, &mut diags);
+    diags.into_lines()
+}
+
 fn run(
     session: &Session,
     inputs: &[Input<'_>],

@@ -2,6 +2,7 @@
 //!
 //! In: the inputs' notes and attributes. Out: section contents. Rules: docs/LINKING.md, notes.
 
+use culd_cubin::arch::Variant;
 use culd_cubin::attr::{Record, format};
 use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
@@ -108,7 +109,7 @@ pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
         first = false;
     }
     let mut out = Vec::new();
-    let accelerated = u16::from(options.target.accelerated);
+    let accelerated = u16::from(options.target.variant == Variant::Accelerated);
     let mut write = |code, format, value| {
         Record { format, code, value, payload: &[] }.write(&mut out);
     };

@@ -23,11 +23,8 @@ const NOT_YET: &[Id] = &[
     Id::DumpCallgraph,
     Id::DumpCallgraphMangled,
     Id::KernelsUsed,
-    Id::Library,
     Id::PreserveRelocs,
-    Id::RegisterFile,
     Id::Relocatable,
-    Id::Time,
     Id::VariablesUsed,
 ];
 
@@ -59,9 +56,6 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
 pub(crate) fn not_yet(options: &Options) -> Result<(), UsageError> {
     match NOT_YET.iter().find(|id| options.text(**id).is_some()) {
         Some(&id) => Err(UsageError::NotYet(Row::of(id).long)),
-        None if matches!(options.target, Some(Target::Virtual(_))) => {
-            Err(UsageError::NotYet("arch=compute_*"))
-        }
         None => Ok(()),
     }
 }

@@ -2,21 +2,13 @@
 
 use std::fmt::Write;
 
+use crate::subcommand::COMMANDS;
+
 use super::table::{Origin, Row, TABLE, Takes};
 
 /// The first lines of help and manual page.
 const WHAT: &str = "Links NVIDIA device code: relocatable cubins, alone or in fat binaries, host objects and archives, \
      and PTX. Takes the place of nvlink.";
-
-/// Commands that are no link.
-const COMMANDS: &[(&str, &str)] = &[
-    (
-        "install-shadow <folder> --cuda <toolkit>",
-        "Make a folder that stands for the toolkit, with culd as its nvlink",
-    ),
-    ("man", "Print the manual page"),
-    ("completions <bash|zsh|fish>", "Print completions for a shell"),
-];
 
 /// Titles of the groups of options.
 const GROUPS: &[(Origin, &str)] = &[

@@ -1,0 +1,62 @@
+//! `-gen-host-linker-script`: a linker script that keeps device code of host objects together.
+
+use std::process::{Command, Stdio};
+
+use crate::files;
+use crate::lines::Outcome;
+use crate::options::{Id, Options};
+use crate::run::FileError;
+
+/// What a host linker script needs for device code. nvlink's text, blanks included.
+const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) }\n\
+                        \t__nv_relfatbin : { *(__nv_relfatbin) } \n\
+                        \t.nv_fatbin : { *(.nv_fatbin) }\n}\n";
+
+/// Writes the script to the output file; without one the text is for standard output.
+pub(crate) fn make(options: &Options) -> (String, Outcome) {
+    let mut text = String::new();
+    if options.text(Id::HostScript) == Some("lcs-abs") {
+        let compiler = options.text(Id::HostCompiler).unwrap_or("gcc");
+        if let Some(script) = default_script(compiler) {
+            text = format!("{script}\n\n");
+        }
+    }
+    text.push_str(SECTIONS);
+    let Some(path) = options.output() else { return (text, Outcome::success()) };
+    match files::write(path, text.as_bytes()) {
+        Ok(()) => (String::new(), Outcome::success()),
+        Err(error) => (String::new(), Outcome::fatal_line(FileError::output(path, &error))),
+    }
+}
+
+/// The script that the host's linker uses by itself: what `compiler -Wl,--verbose` prints between
+/// two lines of `=`. Nothing where the compiler cannot be asked, as in nvlink.
+fn default_script(compiler: &str) -> Option<String> {
+    let output = Command::new(compiler)
+        .arg("-Wl,--verbose")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    between_rules(&String::from_utf8_lossy(&output.stdout))
+}
+
+fn between_rules(text: &str) -> Option<String> {
+    let is_rule = |line: &&str| line.len() >= 10 && line.chars().all(|char| char == '=');
+    let mut lines = text.lines().skip_while(|line| !is_rule(line)).skip(1);
+    let script: Vec<&str> = lines.by_ref().take_while(|line| !is_rule(line)).collect();
+    (!script.is_empty()).then(|| script.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_stands_between_two_rules() {
+        let rule = "==================================================";
+        let text = format!("GNU ld\n{rule}\nENTRY(_start)\nSECTIONS {{}}\n{rule}\nmode elf\n");
+        assert_eq!(between_rules(&text).as_deref(), Some("ENTRY(_start)\nSECTIONS {}"));
+        assert_eq!(between_rules("ld: unknown option"), None);
+    }
+}

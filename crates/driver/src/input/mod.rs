@@ -1,0 +1,247 @@
+//! From the files of a command line to cubins.
+//!
+//! In: [`Options`]. Out: [`Gathered`]: named cubin bytes in link order, the modules for the
+//! register file, the names that host code refers to; and lines for the user. Guaranteed: what a
+//! file offers and is not linked is told, unless it is no device code at all; nothing is compiled
+//! or unpacked that is not linked; lines come in the order of the inputs whatever ran at the same
+//! time. The rules are nvlink's (docs/rules/inputs.md) except where docs/DIFFERENCES.md says so.
+//!
+//! [`walk`] looks at files, [`select`] chooses images, [`ready`] unpacks and compiles them.
+
+mod library;
+mod ptx;
+mod ready;
+mod select;
+mod walk;
+
+use culd_cubin::arch::Arch;
+use culd_link::Severity;
+use thiserror::Error;
+use typed_arena::Arena;
+
+use crate::files::Bytes;
+use crate::hints::Elsewhere;
+use crate::input::ready::Piece;
+use crate::lines::Line;
+use crate::options::{Options, Target};
+
+pub(crate) use crate::input::ready::{Ready, no_lto};
+
+/// Holds the bytes of everything that was read or made, so that the rest can borrow them.
+pub(crate) type Store = Arena<Bytes>;
+
+/// Bytes of images that may be unpacked for one link: a small file can declare any size.
+pub(crate) const MAX_UNPACKED: u64 = 8 << 30;
+
+/// What the inputs come to.
+#[derive(Default)]
+pub(crate) struct Gathered<'a> {
+    /// Cubins in link order.
+    pub(crate) inputs: Vec<Ready<'a>>,
+    /// For the register file, in order.
+    pub(crate) modules: Vec<Module<'a>>,
+    /// Kernels that host code refers to; `None` when some input does not tell.
+    pub(crate) references: Option<References<'a>>,
+    /// Device code that is not linked, to explain undefined references.
+    pub(crate) elsewhere: Vec<Elsewhere<'a>>,
+    /// Names of `-l` for which there is no archive.
+    pub(crate) missing_libraries: Vec<String>,
+    /// How many fat binaries have nothing for the target.
+    pub(crate) without_code: usize,
+    /// Compilations.
+    pub(crate) times: Vec<Time>,
+}
+
+/// Something that registers itself with the CUDA runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Module<'a> {
+    /// As the compiler of the host code calls it, or made of a path.
+    pub(crate) id: std::borrow::Cow<'a, [u8]>,
+    /// Counts only if one of these inputs of a system library is linked.
+    pub(crate) system: bool,
+}
+
+/// Patterns of kernels that host code refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct References<'a> {
+    /// For kernels with external linkage.
+    pub(crate) external: Vec<&'a [u8]>,
+    /// For kernels with internal linkage.
+    pub(crate) internal: Vec<&'a [u8]>,
+}
+
+/// One row of the time table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Time {
+    /// The text is a file of its own.
+    pub(crate) whole_file: bool,
+    /// The name of the input in messages.
+    pub(crate) file: String,
+    pub(crate) milliseconds: f64,
+}
+
+/// What an input is when it is not linked. Texts are culd's own.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum Ignored {
+    #[error("Input file '{0}' is empty and was ignored")]
+    Empty(String),
+    #[error("Input file '{0}' was ignored: it is a linked cubin, which cannot be linked again")]
+    Linked(String),
+    #[error(
+        "Input file '{0}' was ignored: it is no object, archive, cubin, fat binary or PTX text"
+    )]
+    Unknown(String),
+    #[error("Input file '{0}' was ignored: LTO-IR is linked with -lto only")]
+    LtoIr(String),
+    #[error("Input file '{0}' was ignored: it is LLVM bitcode, which has to be compiled first")]
+    Bitcode(String),
+    #[error("Library '{name}' was ignored: there is no lib{name}.a in the library paths")]
+    Library { name: String },
+    #[error(
+        "Library '{file}' has no code for '{arch}' in {count} of its members, which were ignored"
+    )]
+    Members { file: String, arch: String, count: usize },
+}
+
+/// Messages about inputs. Texts are nvlink's where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum InputError {
+    #[error("Could not open input file '{0}'")]
+    Open(String),
+    #[error("cubin not an elf?")]
+    NotElf,
+    #[error("cubin not a device elf?")]
+    NotDeviceElf,
+    #[error("fatbin wrong format?")]
+    NotFatbin,
+    #[error("should only see nvvm files when -lto")]
+    Nvvm,
+    #[error("should never see bc files")]
+    Bitcode,
+    #[error("Binary format for key='0', ident='' is not recognized")]
+    UnknownFormat,
+    #[error("Could not find fatbin in '{0}'")]
+    NoFatbin(String),
+    #[error("unexpected archive format")]
+    NotArchive,
+    #[error("Skipping incompatible '{path}' when searching for -l{name}")]
+    Incompatible { path: String, name: String },
+    #[error("SM Arch ('{arch}') not found in '{file}'")]
+    ArchNotFound { arch: String, file: String },
+    #[error("LTO objects found, use -dlto")]
+    LtoFound,
+    #[error("Uncompress failed")]
+    Uncompress,
+    #[error("Input file '{0}' size does not match target '-m64'")]
+    NotCubin(String),
+    #[error("elfLink internal error")]
+    Internal,
+    #[error("elfLink fatbinary error")]
+    Fatbinary,
+    #[error("requested LTO but '{0}' not built for LTO so doing partial LTO")]
+    PartialLto(String),
+    #[error("Ignoring -dlto option because no LTO objects found")]
+    NoLto,
+    #[error("merge_elf failed")]
+    MergeFailed,
+    #[error("LTO-IR in '{0}' cannot be linked: culd has no compiler for it")]
+    LtoUnsupported(String),
+    #[error("PTX in '{file}' cannot be compiled: {error}")]
+    Compiler { file: String, error: String },
+}
+
+/// Something in the order of the inputs.
+enum Event<'a> {
+    Line(Line),
+    Piece(Piece<'a>),
+}
+
+impl Event<'_> {
+    fn line(self) -> Option<Line> {
+        match self {
+            Event::Line(line) => Some(line),
+            Event::Piece(_) => None,
+        }
+    }
+}
+
+/// The inputs cannot be gathered; why is in the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// What a walk over the inputs collects.
+struct Gather<'a, 'o> {
+    options: &'o Options,
+    arch: &'static Arch,
+    /// The target as messages name it.
+    target: String,
+    store: &'a Store,
+    events: Vec<Event<'a>>,
+    /// Some event is an error: nvlink stops at the next container it opens.
+    failed: bool,
+    found: Gathered<'a>,
+    /// Archives seen, by device and inode.
+    seen: Vec<(u64, u64)>,
+}
+
+/// Reads all inputs. `lines` takes what there is to say; with [`Stopped`] the last one is fatal.
+pub(crate) fn gather<'a>(
+    options: &Options,
+    target: Target,
+    store: &'a Store,
+    threads: usize,
+) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
+    let mut gather = Gather {
+        options,
+        arch: target.arch(),
+        target: target.name(),
+        store,
+        events: Vec::new(),
+        failed: false,
+        found: Gathered { references: Some(References::default()), ..Gathered::default() },
+        seen: Vec::new(),
+    };
+    let walked = gather.walk();
+    let Gather { events, mut found, .. } = gather;
+    let mut lines = Vec::new();
+    let ready = match target {
+        Target::Real(arch) => {
+            ready::ready(options, arch, events, &mut found, &mut lines, store, threads)
+        }
+        // Nothing is made of the inputs.
+        _ => {
+            lines.extend(events.into_iter().filter_map(Event::line));
+            Ok(())
+        }
+    };
+    (found, lines, ready.and(walked))
+}
+
+impl<'a> Gather<'a, '_> {
+    fn say(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
+        self.failed |= severity >= Severity::Error;
+        self.events.push(Event::Line(Line::new(severity, text).with_notes(notes)));
+    }
+
+    fn fatal(&mut self, error: InputError, notes: Vec<String>) -> Stopped {
+        self.say(Severity::Fatal, error, notes);
+        Stopped
+    }
+
+    /// A warning of nvlink's, which `-Werror` makes an error.
+    fn warning(&mut self, error: InputError, notes: Vec<String>) {
+        let severity = crate::lines::warning_severity(self.options);
+        self.say(severity, error, notes);
+    }
+
+    /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md, ignored-inputs).
+    fn ignored(&mut self, ignored: Ignored, notes: Vec<String>) {
+        use crate::options::Id;
+        let severity = match () {
+            () if self.options.flag(Id::Strict) => Severity::Error,
+            () if self.options.flag(Id::DisableWarnings) => return,
+            () => Severity::Warning,
+        };
+        self.say(severity, ignored, notes);
+    }
+}

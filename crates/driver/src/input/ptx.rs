@@ -1,0 +1,234 @@
+//! PTX compiled by the user's ptxas.
+//!
+//! In: PTX texts and the options they came with. Out: cubins, and what ptxas said, as nvlink words
+//! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
+//! the same time.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::{env, fs, io, thread};
+
+use thiserror::Error;
+
+use crate::options::{Id, Options};
+
+/// What nvlink calls the text when it compiles.
+const INPUT_NAME: &str = "application ptx input";
+
+/// What nvlink calls the cubin; the tool note of code for a debugger has it.
+const OUTPUT_NAME: &str = "elf.o";
+
+/// One text to compile.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    /// Up to its first NUL.
+    pub(crate) text: &'a [u8],
+    /// The option record of its entry.
+    pub(crate) options: String,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) cubin: Result<Vec<u8>, CompileError>,
+    /// Lines of ptxas.
+    pub(crate) lines: Vec<String>,
+    /// Milliseconds.
+    pub(crate) time: f64,
+}
+
+/// Why there is no cubin.
+#[derive(Debug, Error)]
+pub(crate) enum CompileError {
+    #[error(
+        "no ptxas: there is none beside this program, in PATH, beside an nvcc in PATH or in \
+         CUDA_HOME; --ptxas-path names one"
+    )]
+    NotFound,
+    #[error("cannot run '{}': {error}", path.display())]
+    CannotRun { path: PathBuf, error: io::Error },
+    #[error("cannot write a temporary file: {0}")]
+    Temporary(io::Error),
+    /// ptxas has said why.
+    #[error("ptxas failed")]
+    Refused,
+}
+
+/// A ptxas and what it is always told.
+pub(crate) struct Compiler {
+    path: Option<PathBuf>,
+    arguments: Vec<String>,
+}
+
+impl Compiler {
+    /// The compiler for a link with `options` to the target `arch`.
+    pub(crate) fn new(options: &Options, arch: &str) -> Self {
+        let named = options.text(Id::PtxasPath).map(PathBuf::from);
+        let mut arguments = vec![format!("-arch={arch}"), "-m64".to_owned()];
+        if let Some(count) = options.number(Id::MaxRegisters) {
+            arguments.push(format!("--maxrregcount={count}"));
+        }
+        if options.flag(Id::Debug) {
+            arguments.push("-g".to_owned());
+        }
+        arguments.extend_from_slice(options.list(Id::Xptxas));
+        Compiler { path: named.or_else(find), arguments }
+    }
+
+    /// Compiles all `jobs`, at most `threads` at once.
+    pub(crate) fn compile(&self, jobs: &[Job<'_>], threads: usize) -> Vec<Compiled> {
+        let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
+        let done: Mutex<Vec<Option<Compiled>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+        let next = || queue.lock().ok()?.pop_front();
+        let work = || {
+            while let Some(place) = next() {
+                let compiled = self.compile_one(&jobs[place]);
+                if let Ok(mut done) = done.lock() {
+                    done[place] = Some(compiled);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(jobs.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        done.into_iter().map(|compiled| compiled.expect("every job was taken")).collect()
+    }
+
+    fn compile_one(&self, job: &Job<'_>) -> Compiled {
+        let start = std::time::Instant::now();
+        let mut lines = Vec::new();
+        let cubin = self.run(job, &mut lines);
+        Compiled { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
+    }
+
+    fn run(&self, job: &Job<'_>, lines: &mut Vec<String>) -> Result<Vec<u8>, CompileError> {
+        let path = self.path.as_ref().ok_or(CompileError::NotFound)?;
+        let folder = tempfile::Builder::new().prefix("culd-ptx-").tempdir();
+        let folder = folder.map_err(CompileError::Temporary)?;
+        fs::write(folder.path().join("ptx"), job.text).map_err(CompileError::Temporary)?;
+        let mut command = Command::new(path);
+        command.args(harmless(&job.options)).args(&self.arguments);
+        command.args(["-c", "ptx", "-o", OUTPUT_NAME]);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.output();
+        let output =
+            output.map_err(|error| CompileError::CannotRun { path: path.clone(), error })?;
+        for text in [&output.stdout, &output.stderr] {
+            lines.extend(as_nvlink_says(&String::from_utf8_lossy(text)));
+        }
+        if !output.status.success() {
+            return Err(CompileError::Refused);
+        }
+        fs::read(folder.path().join(OUTPUT_NAME)).map_err(CompileError::Temporary)
+    }
+}
+
+/// Lines of ptxas in the words that its counterpart in nvlink has for the same.
+fn as_nvlink_says(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let after_fatal = lines.last().is_some_and(|last| last.contains("; fatal   :"));
+        if !(after_fatal && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
+            let place = format!("ptxas {INPUT_NAME}, line");
+            lines.push(line.replacen("ptxas ptx, line", &place, 1));
+        }
+    }
+    lines
+}
+
+/// The words of an option record, except those that name files: a fat binary must not choose what
+/// is written or read.
+fn harmless(record: &str) -> Vec<&str> {
+    const FILES: &[&str] = &["-o", "--output-file", "-optf", "--options-file"];
+    let mut words = Vec::new();
+    let mut all = record.split_whitespace();
+    while let Some(word) = all.next() {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        if FILES.contains(&name) {
+            if name == word {
+                all.next();
+            }
+        } else if word.starts_with('-')
+            || words.last().is_some_and(|last: &&str| last.starts_with('-'))
+        {
+            // A word without a dash is a value; a second one in a row would be an input file.
+            words.push(word);
+        }
+    }
+    words
+}
+
+/// ptxas beside this program, in PATH, beside an nvcc in PATH, or in the toolkit that the
+/// environment names.
+fn find() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let nvccs =
+        env::split_paths(&path).map(|folder| folder.join("nvcc")).filter(|nvcc| nvcc.is_file());
+    let own = env::args_os().next().map(PathBuf::from).filter(|own| own.components().count() > 1);
+    let folders = own
+        .and_then(|own| Some(own.parent()?.to_owned()))
+        .into_iter()
+        .chain(env::split_paths(&path))
+        .chain(nvccs.filter_map(|nvcc| Some(nvcc.canonicalize().ok()?.parent()?.to_owned())))
+        .chain(
+            ["CUDA_HOME", "CUDA_PATH"]
+                .into_iter()
+                .filter_map(|variable| Some(Path::new(&env::var_os(variable)?).join("bin"))),
+        );
+    folders.map(|folder| folder.join("ptxas")).find(|ptxas| ptxas.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_cannot_name_files() {
+        assert_eq!(harmless("--compile-only  -g -O 3"), ["--compile-only", "-g", "-O", "3"]);
+        assert_eq!(harmless("-o /etc/passwd -v"), ["-v"]);
+        assert_eq!(
+            harmless("--output-file=x -optf y --options-file=z -v in.ptx"),
+            ["-v", "in.ptx"]
+        );
+        assert_eq!(harmless("-v a b"), ["-v", "a"]);
+    }
+
+    fn fake(folder: &Path, script: &str) -> Compiler {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.join("ptxas");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Compiler { path: Some(path), arguments: vec!["-arch=sm_90".to_owned()] }
+    }
+
+    #[test]
+    fn results_come_in_order_with_the_words_of_the_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = fake(
+            folder.path(),
+            "grep -q bad ptx && { echo 'ptxas ptx, line 3; error   : no' >&2; exit 255; }\n\
+             echo \"$@\" | cat - ptx > elf.o",
+        );
+        let job = |text: &'static str| Job { text: text.as_bytes(), options: "-g".to_owned() };
+        let done = compiler.compile(&[job("one"), job("bad"), job("two")], 3);
+        let cubin = |place: usize| String::from_utf8(done[place].cubin.as_ref().unwrap().clone());
+        assert_eq!(cubin(0).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\none");
+        assert_eq!(cubin(2).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\ntwo");
+        assert!(matches!(done[1].cubin, Err(CompileError::Refused)));
+        assert_eq!(done[1].lines, ["ptxas application ptx input, line 3; error   : no"]);
+    }
+
+    #[test]
+    fn without_a_compiler_the_error_says_where_one_was_looked_for() {
+        let compiler = Compiler { path: None, arguments: Vec::new() };
+        let done = compiler.compile(&[Job { text: b"x", options: String::new() }], 1);
+        let error = done[0].cubin.as_ref().unwrap_err().to_string();
+        assert!(error.contains("--ptxas-path"), "{error}");
+    }
+}

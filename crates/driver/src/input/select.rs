@@ -1,0 +1,118 @@
+//! Which image of a fat binary is linked.
+//!
+//! In: what the images are for. Out: the one nvlink 13.0.88 would take, or none. Guaranteed: pure.
+//! The rules are those of docs/rules/inputs.md, section 3.
+
+use culd_cubin::arch::{Arch, Variant};
+
+/// What an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A cubin.
+    Elf,
+    /// PTX text.
+    Ptx,
+    /// LTO-IR.
+    Lto,
+}
+
+/// What an image is and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) form: Form,
+    /// SM number.
+    pub(crate) sm: u32,
+    pub(crate) variant: Variant,
+}
+
+impl Offer {
+    /// True when the image can become code for `target`.
+    pub(crate) fn suits(&self, target: &Arch) -> bool {
+        match (self.form, self.variant) {
+            (Form::Elf, Variant::Accelerated) => self.sm == target.sm,
+            (Form::Elf, _) => target.takes(self.sm),
+            (Form::Lto, Variant::Plain) | (Form::Ptx, Variant::Plain) => self.sm <= target.sm,
+            (_, Variant::Family) => target.takes(self.sm),
+            (_, Variant::Accelerated) => {
+                self.sm == target.sm && target.variant == Variant::Accelerated
+            }
+        }
+    }
+
+    /// The better image has the larger rank: a higher number; then a cubin before PTX; then the
+    /// more special variant, even when the target is plain.
+    fn rank(&self) -> (u32, bool, Variant) {
+        (self.sm, self.form == Form::Elf, self.variant)
+    }
+}
+
+/// The place of the image to link for `target` among `offers`. LTO-IR is never taken.
+pub(crate) fn choose(target: &Arch, offers: &[Offer]) -> Option<usize> {
+    let mut best: Option<(usize, &Offer)> = None;
+    for (place, offer) in offers.iter().enumerate() {
+        if offer.form == Form::Lto || !offer.suits(target) {
+            continue;
+        }
+        let better = best.is_none_or(|(_, best)| {
+            // Of equal ones the first is taken, except PTX for just this number.
+            let last_wins =
+                offer.form == Form::Ptx && offer.variant == Variant::Plain && offer.sm == target.sm;
+            offer.rank() > best.rank() || (last_wins && offer.rank() == best.rank())
+        });
+        if better {
+            best = Some((place, offer));
+        }
+    }
+    best.map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `e90a`, `p80`, `l90`: form, number, variant.
+    fn offer(text: &str) -> Offer {
+        let form = match &text[..1] {
+            "e" => Form::Elf,
+            "p" => Form::Ptx,
+            _ => Form::Lto,
+        };
+        let number = text[1..].trim_end_matches(['a', 'f']);
+        let variant = match &text[1 + number.len()..] {
+            "a" => Variant::Accelerated,
+            "f" => Variant::Family,
+            _ => Variant::Plain,
+        };
+        Offer { form, sm: number.parse().unwrap(), variant }
+    }
+
+    #[test]
+    fn images_are_chosen_as_nvlink_does() {
+        let cases = [
+            ("sm_86", "e80 p86", Some(1)),
+            ("sm_86", "p86 e86", Some(1)),
+            ("sm_86", "e87 e89 e90 e75", None),
+            ("sm_89", "e80 e86 p75", Some(1)),
+            ("sm_90", "e90 e90a", Some(1)),
+            ("sm_90a", "e90 p90a", Some(0)),
+            ("sm_90", "p90a", None),
+            ("sm_90a", "p90a p90", Some(0)),
+            ("sm_100", "e100 e100f e100a", Some(2)),
+            ("sm_103", "e100a", None),
+            ("sm_103", "e100a e100f", Some(1)),
+            ("sm_103", "p100f", Some(0)),
+            ("sm_110", "p100f", None),
+            ("sm_90", "e90 e90", Some(0)),
+            ("sm_90", "p90 p90", Some(1)),
+            ("sm_90", "p80 p80", Some(0)),
+            ("sm_90a", "p90a p90a", Some(0)),
+            ("sm_90", "l90", None),
+            ("sm_90", "", None),
+        ];
+        for (target, images, expected) in cases {
+            let target_arch = Arch::by_name(target).unwrap();
+            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            assert_eq!(choose(target_arch, &offers), expected, "{target}: {images}");
+        }
+    }
+}

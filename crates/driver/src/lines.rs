@@ -1,0 +1,148 @@
+//! What is printed to standard error, and the exit status.
+
+use culd_link::Severity;
+
+use crate::options::{Id, Options, UsageError};
+
+/// What a note begins with: as in lld and mold, and nothing that tools search for.
+pub const NOTE: &str = "  >>> ";
+
+/// One line for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How bad it is; `None` for a line of another program, which is printed as it is.
+    pub severity: Option<Severity>,
+    /// What it says.
+    pub text: String,
+    /// Lines below it that explain it.
+    pub notes: Vec<String>,
+}
+
+impl Line {
+    /// A line without notes.
+    pub fn new(severity: Severity, text: impl ToString) -> Self {
+        Line { severity: Some(severity), text: text.to_string(), notes: Vec::new() }
+    }
+
+    /// The same line with notes below it.
+    #[must_use]
+    pub fn with_notes(self, notes: Vec<String>) -> Self {
+        Line { notes, ..self }
+    }
+
+    /// A line that another program printed.
+    pub(crate) fn of_tool(text: String) -> Self {
+        Line { severity: None, text, notes: Vec::new() }
+    }
+
+    /// The line as the program `program` prints it, with nvlink's padding; without notes.
+    pub fn show(&self, program: &str) -> String {
+        let severity = match self.severity {
+            None => return self.text.clone(),
+            Some(Severity::Info) => "info   ",
+            Some(Severity::Warning) => "warning",
+            Some(Severity::Error) => "error  ",
+            Some(Severity::Fatal) => "fatal  ",
+        };
+        format!("{program} {severity} : {}", self.text)
+    }
+
+    /// The notes as they are printed.
+    pub fn show_notes(&self) -> impl Iterator<Item = String> {
+        self.notes.iter().map(|note| format!("{NOTE}{note}"))
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// 0, 1 after a fatal line, 255 after errors.
+    pub status: u8,
+    /// What to print to standard error.
+    pub lines: Vec<Line>,
+}
+
+impl Outcome {
+    /// Nothing to say.
+    pub(crate) fn success() -> Self {
+        Outcome { status: 0, lines: Vec::new() }
+    }
+
+    /// One fatal line.
+    pub(crate) fn fatal(text: impl ToString) -> Self {
+        Outcome::fatal_line(Line::new(Severity::Fatal, text))
+    }
+
+    /// One line, which is fatal.
+    pub(crate) fn fatal_line(line: Line) -> Self {
+        Outcome { status: 1, lines: vec![line] }
+    }
+}
+
+impl From<UsageError> for Outcome {
+    fn from(error: UsageError) -> Self {
+        Outcome::fatal(error)
+    }
+}
+
+/// What a warning of nvlink's is.
+pub(crate) fn warning_severity(options: &Options) -> Severity {
+    match options.flag(Id::WarningsAreErrors) {
+        true => Severity::Error,
+        false => Severity::Warning,
+    }
+}
+
+/// The lines of a link in the making.
+pub(crate) struct Lines {
+    lines: Vec<Line>,
+    /// ` (target: sm_90)` with `-report-arch`.
+    suffix: String,
+    notes: bool,
+}
+
+impl Lines {
+    /// No lines yet, of a link for the target called `target`.
+    pub(crate) fn new(options: &Options, target: &str) -> Self {
+        let suffix = match options.flag(Id::ReportArch) {
+            true => format!(" (target: {target})"),
+            false => String::new(),
+        };
+        Lines { lines: Vec::new(), suffix, notes: !options.flag(Id::NoNotes) }
+    }
+
+    pub(crate) fn push(&mut self, mut line: Line) {
+        line.text.push_str(&self.suffix);
+        if !self.notes {
+            line.notes.clear();
+        }
+        self.lines.push(line);
+    }
+
+    pub(crate) fn extend(&mut self, lines: impl IntoIterator<Item = Line>) {
+        lines.into_iter().for_each(|line| self.push(line));
+    }
+
+    /// True when there is an error.
+    pub(crate) fn failed(&self) -> bool {
+        self.worst() >= Some(Severity::Error)
+    }
+
+    /// True when a line ended the link.
+    pub(crate) fn fatal(&self) -> bool {
+        self.worst() == Some(Severity::Fatal)
+    }
+
+    fn worst(&self) -> Option<Severity> {
+        self.lines.iter().filter_map(|line| line.severity).max()
+    }
+
+    pub(crate) fn end(self) -> Outcome {
+        let status = match self.worst() {
+            Some(Severity::Fatal) => 1,
+            Some(Severity::Error) => 255,
+            _ => 0,
+        };
+        Outcome { status, lines: self.lines }
+    }
+}

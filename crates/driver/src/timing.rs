@@ -1,0 +1,107 @@
+//! The table of `-time`: what ran for how long, in comma-separated values.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use crate::input::Time;
+
+/// The titles, as nvlink writes them.
+const TITLES: &str = "source file name , phase name , phase input files , phase output file , \
+                      arch , tool, metric , unit\n";
+
+/// Where the table goes.
+enum To {
+    StandardOutput,
+    File(File),
+}
+
+/// A table of times that is being collected.
+pub(crate) struct Timing {
+    to: To,
+    text: String,
+    target: String,
+    last: Instant,
+}
+
+impl Timing {
+    /// Opens the table at `path`; `-` is standard output. Titles are written at once, into an
+    /// empty file only.
+    pub(crate) fn open(path: &str, target: &str) -> io::Result<Self> {
+        let mut text = String::new();
+        let to = if path == "-" {
+            text.push_str(TITLES);
+            To::StandardOutput
+        } else {
+            let mut file = File::options().append(true).create(true).open(path)?;
+            if file.metadata()?.len() == 0 {
+                file.write_all(TITLES.as_bytes())?;
+            }
+            To::File(file)
+        };
+        Ok(Timing { to, text, target: target.to_owned(), last: Instant::now() })
+    }
+
+    /// Adds the compilations of PTX, as nvlink does. They are no part of the next phase.
+    pub(crate) fn compilations(&mut self, times: &[Time]) {
+        for time in times {
+            let file = &time.file;
+            let (source, made) =
+                if time.whole_file { (file.as_str(), "") } else { ("ptx", "cubin") };
+            self.row(&[source, "ptxas", file, made], "nvlink", time.milliseconds);
+        }
+    }
+
+    /// Adds what has passed since the last phase as one of culd's own.
+    pub(crate) fn phase(&mut self, name: &str, output: &str) {
+        let now = Instant::now();
+        let milliseconds = now.duration_since(self.last).as_secs_f64() * 1e3;
+        self.last = now;
+        self.row(&[output, name, "", output], "culd", milliseconds);
+    }
+
+    fn row(&mut self, files: &[&str; 4], tool: &str, milliseconds: f64) {
+        let [source, phase, input, output] = files;
+        let target = &self.target;
+        self.text.push_str(&format!(
+            "{source} , {phase} , {input} , {output} , {target} , {tool} , {milliseconds:.4} , ms\n"
+        ));
+    }
+
+    /// Writes the rows; returns what is for standard output.
+    pub(crate) fn finish(self) -> io::Result<String> {
+        match self.to {
+            To::StandardOutput => Ok(self.text),
+            To::File(mut file) => file.write_all(self.text.as_bytes()).map(|()| String::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_appended_and_titles_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("times.csv");
+        let path = path.to_str().unwrap();
+        for _ in 0..2 {
+            let mut timing = Timing::open(path, "sm_90").unwrap();
+            timing.compilations(&[
+                Time { whole_file: true, file: "a.ptx".to_owned(), milliseconds: 1.5 },
+                Time { whole_file: false, file: "x.a:b.o".to_owned(), milliseconds: 2.0 },
+            ]);
+            assert_eq!(timing.finish().unwrap(), "");
+        }
+        let rows = "a.ptx , ptxas , a.ptx ,  , sm_90 , nvlink , 1.5000 , ms\n\
+                    ptx , ptxas , x.a:b.o , cubin , sm_90 , nvlink , 2.0000 , ms\n";
+        assert_eq!(std::fs::read_to_string(path).unwrap(), format!("{TITLES}{rows}{rows}"));
+    }
+
+    #[test]
+    fn a_dash_is_standard_output() {
+        let text = Timing::open("-", "sm_90").unwrap().finish().unwrap();
+        assert_eq!(text, TITLES);
+    }
+}
