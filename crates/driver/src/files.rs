@@ -12,6 +12,9 @@ use std::path::Path;
 /// Files below this many bytes are read: mapping costs more than it saves.
 const MAP_FROM: u64 = 1 << 20;
 
+/// The most bytes that are read from what has no size of its own.
+const MAX_PIPE: u64 = 1 << 30;
+
 /// What a new file gets; the system masks it.
 const NEW_FILE_MODE: u32 = 0o666;
 
@@ -49,7 +52,11 @@ pub(crate) fn read_with_identity(path: &str) -> io::Result<(Bytes, Identity)> {
         return Ok((Bytes::Mapped(map(&file)?), identity));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
-    file.read_to_end(&mut bytes)?;
+    // A pipe or device may have no end.
+    (&mut file).take(MAX_PIPE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_PIPE {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     Ok((Bytes::Read(bytes), identity))
 }
 

@@ -70,10 +70,10 @@ impl Gather<'_, '_> {
             let bytes = &**self.store.alloc(bytes);
             return self.archive(&path, bytes);
         }
-        self.found.missing_libraries.push(name.to_owned());
         // A shared library takes no part in a device link.
         if !shared && !HOST_LIBRARIES.contains(&name) {
-            self.ignored(Ignored::Library { name: name.to_owned() }, Vec::new());
+            self.found.missing_libraries.push(name.to_owned());
+            self.ignored(Ignored::Library { name: name.to_owned() });
         }
         Ok(())
     }

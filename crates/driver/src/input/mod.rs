@@ -23,7 +23,7 @@ use crate::files::Bytes;
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::Line;
-use crate::options::{Options, Target};
+use crate::options::{Id, Options, Target};
 
 pub(crate) use crate::input::ready::{Ready, no_lto};
 
@@ -218,8 +218,13 @@ pub(crate) fn gather<'a>(
 }
 
 impl<'a> Gather<'a, '_> {
+    /// A line of nvlink's.
     fn say(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
         self.failed |= severity >= Severity::Error;
+        self.line(severity, text, notes);
+    }
+
+    fn line(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
         self.events.push(Event::Line(Line::new(severity, text).with_notes(notes)));
     }
 
@@ -235,13 +240,18 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md, ignored-inputs).
-    fn ignored(&mut self, ignored: Ignored, notes: Vec<String>) {
-        use crate::options::Id;
-        let severity = match () {
-            () if self.options.flag(Id::Strict) => Severity::Error,
-            () if self.options.flag(Id::DisableWarnings) => return,
-            () => Severity::Warning,
-        };
-        self.say(severity, ignored, notes);
+    fn ignored(&mut self, ignored: Ignored) {
+        if let Some(severity) = ignored_severity(self.options) {
+            self.line(severity, ignored, Vec::new());
+        }
+    }
+}
+
+/// What it is when an input is not linked; `None` when nobody wants to know.
+fn ignored_severity(options: &Options) -> Option<Severity> {
+    match (options.flag(Id::Strict), options.flag(Id::DisableWarnings)) {
+        (true, _) => Some(Severity::Error),
+        (false, true) => None,
+        (false, false) => Some(Severity::Warning),
     }
 }

@@ -9,7 +9,9 @@ use culd_fatbin::{Format, sniff};
 use culd_link::Severity;
 
 use super::ptx::{CompileError, Compiled, Compiler, Job};
-use super::{Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time};
+use super::{
+    Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
+};
 use crate::files::Bytes;
 use crate::lines::{Line, warning_severity};
 use crate::options::{Id, Options};
@@ -161,11 +163,7 @@ impl<'a> Finish<'a, '_, '_> {
         let Piece { name, system, .. } = piece;
         match sniff(bytes) {
             Format::ExecutableCubin => {
-                if !self.options.flag(Id::DisableWarnings) || self.options.flag(Id::Strict) {
-                    let severity = match self.options.flag(Id::Strict) {
-                        true => Severity::Error,
-                        false => Severity::Warning,
-                    };
+                if let Some(severity) = ignored_severity(self.options) {
                     self.say(severity, Ignored::Linked(name), Vec::new());
                 }
                 Ok(())

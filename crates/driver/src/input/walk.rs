@@ -49,7 +49,7 @@ impl<'a> Gather<'a, '_> {
             self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
         })?;
         if bytes.is_empty() {
-            self.ignored(Ignored::Empty(path.to_owned()), Vec::new());
+            self.ignored(Ignored::Empty(path.to_owned()));
             return Ok(());
         }
         let bytes = &**self.store.alloc(bytes);
@@ -137,7 +137,7 @@ impl<'a> Gather<'a, '_> {
                 Ok(())
             }
             Format::ExecutableCubin => {
-                self.ignored(Ignored::Linked(source.name), Vec::new());
+                self.ignored(Ignored::Linked(source.name));
                 Ok(())
             }
             Format::Fatbin => {
@@ -164,7 +164,7 @@ impl<'a> Gather<'a, '_> {
     }
 
     fn content_ignored(&mut self, ignored: Ignored) -> Result<(), Stopped> {
-        self.ignored(ignored, Vec::new());
+        self.ignored(ignored);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'a> Gather<'a, '_> {
             };
             let source = Source { name, member: true, system };
             if bytes.is_empty() {
-                self.ignored(Ignored::Empty(source.name), Vec::new());
+                self.ignored(Ignored::Empty(source.name));
             } else {
                 let before = self.found.without_code;
                 self.content(source, bytes)?;
@@ -217,7 +217,7 @@ impl<'a> Gather<'a, '_> {
             self.options.flag(Id::SuppressArchWarning) || self.options.flag(Id::DisableInfos);
         if count != 0 && !quiet {
             let (file, arch) = (path.to_owned(), self.target.clone());
-            self.ignored(Ignored::Members { file, arch, count }, Vec::new());
+            self.ignored(Ignored::Members { file, arch, count });
         }
     }
 
