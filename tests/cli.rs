@@ -4,70 +4,47 @@
 //! exactly the files it names. The command is the one built here; `UNDER_TEST=nvlink` runs the real nvlink instead,
 //! with the runs that say `nvlink = true`, so that what they expect is known to be true.
 
-use anyhow::{Context, Result, ensure};
-use culd_testkit::case;
+use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::case::{self, Case};
 use culd_testkit::compare;
 use culd_testkit::oracle::Oracle;
-use culd_tests::{command, root};
+use culd_testkit::recipe::Recipes;
+use culd_tests::transcript::{Expected, Run, Transcript, matches, words};
+use culd_tests::{Finished, finish, root};
 use libtest_mimic::{Arguments, Failed, Trial};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use tempfile::TempDir;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
-/// A file of transcripts.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Transcript {
-    run: Vec<Run>,
-}
-
-/// One run of the command.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Run {
-    /// Name of the test.
-    name: String,
-    /// Words after the program's name, separated by blanks.
-    args: String,
-    /// The case of testdata/cases whose inputs are in the folder.
-    case: Option<String>,
-    /// Further files in the folder, with their text.
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-    /// Exit status.
-    status: i32,
-    /// Lines on standard error; `PROGRAM` stands for the name of the program. nvlink may repeat a warning about a stack.
-    #[serde(default)]
-    stderr: Vec<String>,
-    /// The lines include culd's notes; otherwise these are not compared.
-    #[serde(default)]
-    notes: bool,
-    /// Lines on standard output.
-    #[serde(default)]
-    stdout: Vec<String>,
-    /// Only some lines of standard output are given.
-    #[serde(default)]
-    more_stdout: bool,
-    /// Files that the run leaves and that were not there before.
-    #[serde(default)]
-    creates: Vec<String>,
-    /// The file that must hold what the case expects.
-    output: Option<String>,
-    /// nvlink does the same.
-    #[serde(default)]
-    nvlink: bool,
-}
+/// Recipes for all transcripts.
+const RECIPES: &str = "recipes.toml";
 
 /// The command under test.
 #[derive(Clone, Debug)]
 struct Program {
     path: PathBuf,
     name: &'static str,
+    /// Folder of the CUDA tools, if they are there.
+    tools: Option<PathBuf>,
 }
+
+/// A finished run.
+struct Done {
+    dir: TempDir,
+    finished: Finished,
+    before: Snapshot,
+    after: Snapshot,
+}
+
+/// Names of everything in a folder, and the contents of files.
+type Snapshot = BTreeMap<String, Option<Vec<u8>>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -81,47 +58,93 @@ fn main() -> ExitCode {
 }
 
 fn program() -> Result<Program> {
+    let target = Path::new(CULD).ancestors().nth(2).context("no target folder")?;
+    let existing = std::env::var_os("CULD_ORACLE");
+    let folder = target.join("oracle");
     match std::env::var("UNDER_TEST").as_deref() {
-        Err(_) | Ok("culd") => Ok(Program { path: CULD.into(), name: "culd" }),
-        Ok("nvlink" | "oracle") => {
-            let target = Path::new(CULD).ancestors().nth(2).context("no target folder")?;
-            let existing = std::env::var_os("CULD_ORACLE");
-            let oracle = Oracle::locate(&target.join("oracle"), existing.as_deref())?;
-            Ok(Program { path: oracle.tool("nvlink"), name: "nvlink" })
+        Err(_) | Ok("culd") => {
+            let oracle = Oracle::installed(&folder, existing.as_deref())?;
+            Ok(Program { path: CULD.into(), name: "culd", tools: oracle.map(|o| o.tool("")) })
         }
-        Ok(other) => anyhow::bail!("UNDER_TEST={other}: culd or nvlink"),
+        Ok("nvlink" | "oracle") => {
+            let oracle = Oracle::locate(&folder, existing.as_deref())?;
+            let tools = Some(oracle.tool(""));
+            Ok(Program { path: oracle.tool("nvlink"), name: "nvlink", tools })
+        }
+        Ok(other) => bail!("UNDER_TEST={other}: culd or nvlink"),
     }
 }
 
 fn trials() -> Result<Vec<Trial>> {
     let program = program()?;
     ensure!(case::NOTE == culd_driver::NOTE, "notes begin otherwise than transcripts expect");
+    let differences = fs::read_to_string(root().join("docs/DIFFERENCES.md"))?;
+    let recipes: Recipes =
+        toml::from_str(&fs::read_to_string(root().join("testdata/cli").join(RECIPES))?)?;
     let mut trials = Vec::new();
     let mut files: Vec<PathBuf> = fs::read_dir(root().join("testdata/cli"))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let toml = |path: &Path| path.extension().is_some_and(|extension| extension == "toml");
+    files.retain(|path| toml(path) && !path.ends_with(RECIPES));
     files.sort();
     for path in files {
         let text = fs::read_to_string(&path)?;
-        let transcript: Transcript =
-            toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let transcript = Arc::new(Transcript::read(&path, &text, &recipes, &differences)?);
         let topic = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        for run in transcript.run {
+        for at in 0..transcript.run.len() {
+            let (program, transcript) = (program.clone(), transcript.clone());
+            let run = &transcript.run[at];
+            let no_tools = run.ptxas && program.tools.is_none();
+            let skipped = no_tools || (program.name == "nvlink" && !run.nvlink);
             let name = format!("{topic}/{}", run.name);
-            let program = program.clone();
-            let skipped = program.name == "nvlink" && !run.nvlink;
-            let check = move || check(&program, &run).map_err(|e| Failed::from(format!("{e:#}")));
+            let check = move || {
+                let done = check(&program, &transcript, &transcript.run[at]);
+                done.map_err(|error| Failed::from(format!("{error:#}")))
+            };
             trials.push(Trial::test(name, check).with_ignored_flag(skipped));
         }
     }
     Ok(trials)
 }
 
-fn check(program: &Program, run: &Run) -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    let case = run.case.as_deref().map(case::named).transpose()?;
-    if let Some(case) = &case {
+fn check(program: &Program, transcript: &Transcript, run: &Run) -> Result<()> {
+    let done = perform(program, transcript, run)?;
+    let expected = run.expected(program.name == "culd");
+    let came = came(program, run, &done, &expected)?;
+    let wanted = shown(program, run, &done, expected)?;
+    ensure!(
+        same_lines(&wanted.stderr, &came.stderr)
+            && (run.more_stdout || same_lines(&wanted.stdout, &came.stdout))
+            && (wanted.status, &wanted.creates, &wanted.writes)
+                == (came.status, &came.creates, &came.writes),
+        "expected\n{}\nbut\n{}",
+        toml::to_string_pretty(&wanted)?,
+        toml::to_string_pretty(&came)?
+    );
+    for line in wanted.stdout.iter().filter(|_| run.more_stdout) {
+        ensure!(came.stdout.contains(line), "no line {line:?} in {:#?}", came.stdout);
+    }
+    let may_change =
+        |name: &String| run.output.as_ref() == Some(name) || wanted.writes.contains_key(name);
+    for (name, bytes) in &done.before {
+        ensure!(done.after.get(name) == Some(bytes) || may_change(name), "{name} has changed");
+    }
+    for (name, mode) in &run.modes {
+        let mode = u32::from_str_radix(mode, 8).context("a mode")?;
+        let is = fs::metadata(done.dir.path().join(name))?.permissions().mode() & 0o777;
+        ensure!(is == mode, "mode {is:o} of {name}");
+    }
+    let Some(output) = &run.output else { return Ok(()) };
+    let differs = compare::cubins(&reference(program, transcript, run)?, &bytes(&done, output)?);
+    ensure!(differs.is_none(), "{output}: {}", differs.unwrap_or_default());
+    Ok(())
+}
+
+/// Makes the files of a run and runs it.
+fn perform(program: &Program, transcript: &Transcript, run: &Run) -> Result<Done> {
+    let dir = tempfile::Builder::new().prefix("run").tempdir()?;
+    if let Some(case) = opened(run.case.as_deref())? {
         for (name, bytes) in case.inputs()? {
             fs::write(dir.path().join(name), bytes)?;
         }
@@ -129,55 +152,125 @@ fn check(program: &Program, run: &Run) -> Result<()> {
     for (name, text) in &run.files {
         fs::write(dir.path().join(name), text)?;
     }
-    let before = list(dir.path())?;
-    let arguments: Vec<String> = run.args.split_whitespace().map(str::to_owned).collect();
-    let done = command(&program.path, program.name, &arguments, dir.path())?;
+    let recipes = run.make.or(&transcript.make);
+    for name in run.make.names().chain(run.names(&transcript.make)) {
+        recipes.make(name, dir.path())?;
+    }
+    for line in &run.before {
+        let words: Vec<String> = words(line).collect();
+        let first = finish(&mut command(program, run, &words, dir.path()))?;
+        ensure!(first.status == 0, "{line}: status {}\n{}", first.status, first.stderr);
+    }
+    let before = snapshot(dir.path())?;
+    let finished = finish(&mut command(program, run, &run.arguments(), dir.path()))?;
+    let after = snapshot(dir.path())?;
+    Ok(Done { dir, finished, before, after })
+}
 
-    let mut stderr: Vec<String> = done.stderr.lines().map(str::to_owned).collect();
-    let mut expected: Vec<String> =
-        run.stderr.iter().map(|line| line.replace("PROGRAM", program.name)).collect();
+fn command(program: &Program, run: &Run, arguments: &[String], dir: &Path) -> Command {
+    let mut command = match &run.umask {
+        None => Command::new(&program.path),
+        Some(umask) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]).arg(&program.path);
+            shell
+        }
+    };
+    if run.umask.is_none() {
+        command.arg0(run.called.as_deref().unwrap_or(program.name));
+    }
+    command.args(arguments).envs(&run.env).current_dir(dir.join(&run.dir));
+    if let Some(tools) = program.tools.as_ref().filter(|_| run.ptxas) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", tools.display()));
+    }
+    command
+}
+
+/// What came of a run, as it would be written in a transcript.
+fn came(program: &Program, run: &Run, done: &Done, expected: &Expected) -> Result<Expected> {
+    let mut stderr: Vec<String> = done.finished.stderr.lines().map(str::to_owned).collect();
     if program.name == "nvlink" {
         stderr = case::told_once(stderr);
     }
-    if program.name == "nvlink" || !run.notes {
-        for lines in [&mut stderr, &mut expected] {
-            lines.retain(|line| !line.starts_with(case::NOTE));
-        }
+    if !tells_notes(program, run) {
+        stderr.retain(|line| !line.starts_with(case::NOTE));
     }
-    ensure!(stderr == expected, "standard error {stderr:#?}\ninstead of {expected:#?}");
-    let stdout: Vec<&str> = done.stdout.lines().collect();
-    if run.more_stdout {
-        for line in &run.stdout {
-            ensure!(stdout.contains(&line.as_str()), "no line {line:?} in {stdout:#?}");
-        }
-    } else {
-        ensure!(stdout == run.stdout, "standard output {stdout:#?}");
+    let created = done.after.keys().filter(|name| !done.before.contains_key(*name));
+    let mut writes = BTreeMap::new();
+    for name in expected.writes.keys() {
+        writes.insert(name.clone(), String::from_utf8_lossy(&bytes(done, name)?).into_owned());
     }
-    ensure!(done.status == run.status, "exit status {}", done.status);
-
-    let mut created = list(dir.path())?;
-    created.retain(|name| !before.contains(name));
-    ensure!(created == run.creates, "it left {created:?}");
-    for (name, text) in &run.files {
-        if run.output.as_ref() != Some(name) {
-            ensure!(fs::read_to_string(dir.path().join(name))? == *text, "{name} has changed");
-        }
-    }
-    if let Some(output) = &run.output {
-        let case = case.context("an output is compared with a case")?;
-        let expected = case.expected_output()?.context("the case has no output")?;
-        let what = compare::cubins(&expected, &fs::read(dir.path().join(output))?);
-        ensure!(what.is_none(), "{output}: {}", what.unwrap_or_default());
-    }
-    Ok(())
+    Ok(Expected {
+        status: done.finished.status,
+        stderr,
+        stdout: done.finished.stdout.lines().map(str::to_owned).collect(),
+        creates: created.filter(|name| run.output.as_ref() != Some(name)).cloned().collect(),
+        writes,
+    })
 }
 
-/// Names of the files in a folder, sorted.
-fn list(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
+/// What is expected, with names and places filled in.
+fn shown(program: &Program, run: &Run, done: &Done, mut expected: Expected) -> Result<Expected> {
+    let called = run.called.as_deref().unwrap_or(program.name);
+    let called = called.rsplit('/').next().unwrap_or_default();
+    let place = done.dir.path().canonicalize()?.join(&run.dir);
+    let place: String = place.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let fill = |text: &String| text.replace("PROGRAM", called).replace("PLACE", &place);
+    expected.stderr = expected.stderr.iter().map(fill).collect();
+    expected.stdout = expected.stdout.iter().map(fill).collect();
+    expected.writes =
+        expected.writes.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
+    expected.creates.retain(|name| run.output.as_ref() != Some(name));
+    if !tells_notes(program, run) {
+        expected.stderr.retain(|line| !line.starts_with(case::NOTE));
     }
-    names.sort();
-    Ok(names)
+    Ok(expected)
+}
+
+fn tells_notes(program: &Program, run: &Run) -> bool {
+    run.notes && program.name == "culd"
+}
+
+fn same_lines(expected: &[String], came: &[String]) -> bool {
+    expected.len() == came.len() && expected.iter().zip(came).all(|(e, c)| matches(e, c))
+}
+
+/// The bytes that the output of a run must have, tool note aside.
+fn reference(program: &Program, transcript: &Transcript, run: &Run) -> Result<Vec<u8>> {
+    if let Some(name) = &run.same_output_as {
+        let other = transcript.run.iter().find(|other| other.name == *name);
+        let other = other.with_context(|| format!("no run {name}"))?;
+        let output = other.output.as_ref().with_context(|| format!("{name} has no output"))?;
+        return bytes(&perform(program, transcript, other)?, output);
+    }
+    let case = opened(run.like.as_deref().or(run.case.as_deref()))?;
+    let case = case.context("an output is compared with a case or another run")?;
+    case.expected_output()?.context("the case has no output")
+}
+
+fn opened(name: Option<&str>) -> Result<Option<Case>> {
+    name.map(case::named).transpose()
+}
+
+fn bytes(done: &Done, name: &str) -> Result<Vec<u8>> {
+    fs::read(done.dir.path().join(name)).with_context(|| format!("no file {name}"))
+}
+
+fn snapshot(dir: &Path) -> Result<Snapshot> {
+    let mut found = Snapshot::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(dir.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            let name = path.to_string_lossy().into_owned();
+            let kind = entry.file_type()?;
+            found.insert(name, kind.is_file().then(|| fs::read(dir.join(&path))).transpose()?);
+            if kind.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(found)
 }

@@ -5,6 +5,7 @@
 mod citations;
 pub mod elf;
 pub mod tidy;
+pub mod transcript;
 
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;
@@ -35,11 +36,19 @@ pub struct Finished {
 /// Runs the command `program`, which calls itself `name`, in the folder `dir`.
 ///
 /// # Errors
-/// When it cannot be started, is ended by a signal or does not end.
+/// As [`finish`].
 pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> Result<Finished> {
     let mut command = Command::new(program);
-    command.arg0(name).args(arguments).current_dir(dir).env_remove("LD_LIBRARY_PATH");
-    let run: Run = process::run(&mut command, LIMIT).context("cannot start the linker")?;
+    finish(command.arg0(name).args(arguments).current_dir(dir))
+}
+
+/// Runs a linker to its end.
+///
+/// # Errors
+/// When it cannot be started, is ended by a signal or does not end.
+pub fn finish(command: &mut Command) -> Result<Finished> {
+    command.env_remove("LD_LIBRARY_PATH");
+    let run: Run = process::run(command, LIMIT).context("cannot start the linker")?;
     let stderr = run.stderr_text();
     let Status::Exit(status) = run.status else { bail!("{}: {stderr}", run.status) };
     Ok(Finished { status, stdout: String::from_utf8_lossy(&run.stdout).into_owned(), stderr })

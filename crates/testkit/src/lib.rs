@@ -6,5 +6,6 @@ pub mod compare;
 pub mod generate;
 pub mod oracle;
 pub mod pack;
+pub mod recipe;
 pub mod reduce;
 pub mod scale;

@@ -58,6 +58,15 @@ impl Oracle {
         Self::open(dir)
     }
 
+    /// As [`Self::locate`], but nothing is installed: `None` when the tools are missing.
+    ///
+    /// # Errors
+    /// When `existing` or `dir` is an installation without tools.
+    pub fn installed(dir: &Path, existing: Option<&OsStr>) -> Result<Option<Self>> {
+        let there = existing.is_some() || dir.join(READY).exists();
+        there.then(|| Self::locate(dir, existing)).transpose()
+    }
+
     fn open(dir: &Path) -> Result<Self> {
         let toolkit = toolkit(dir)?;
         let toolkit = fs::canonicalize(&toolkit)?;

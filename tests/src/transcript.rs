@@ -1,0 +1,194 @@
+//! Transcripts: command lines, the files they find, and what comes of them (testdata/cli).
+//!
+//! In: the text of a `*.toml`. Out: [`Transcript`]. Guaranteed: unknown keys and deliberate differences without an entry
+//! in docs/DIFFERENCES.md are errors. The keys are explained in testdata/cli/README.md.
+
+use anyhow::{Context, Result, ensure};
+use culd_testkit::recipe::Recipes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A file of transcripts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transcript {
+    /// Files that a run has when it names them.
+    #[serde(default)]
+    pub make: Recipes,
+    /// The runs.
+    pub run: Vec<Run>,
+}
+
+/// One run of the command.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Name of the test.
+    pub name: String,
+    /// Words after the program's name, separated by blanks.
+    #[serde(default)]
+    args: String,
+    /// Words after those of `args`, as they are.
+    #[serde(default)]
+    words: Vec<String>,
+    /// Runs of the same program that come first, as `args`; each must succeed.
+    #[serde(default)]
+    pub before: Vec<String>,
+    /// The name that the program is started by.
+    pub called: Option<String>,
+    /// Environment variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Bits that new files do not get.
+    pub umask: Option<String>,
+    /// Permissions of files, in octal.
+    #[serde(default)]
+    pub modes: BTreeMap<String, String>,
+    /// Working folder inside the folder of the run.
+    #[serde(default)]
+    pub dir: String,
+    /// The case of testdata/cases whose inputs are in the folder.
+    pub case: Option<String>,
+    /// Further files in the folder, with their text.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Further files in the folder, and how they are made.
+    #[serde(default)]
+    pub make: Recipes,
+    /// Files of the transcript's `make` that the command line does not name.
+    #[serde(default)]
+    pub with: Vec<String>,
+    /// The command needs `ptxas`, which nvlink has built in.
+    #[serde(default)]
+    pub ptxas: bool,
+    /// The case whose output is expected, when it is not `case`.
+    pub like: Option<String>,
+    /// The run of this transcript with the same output.
+    pub same_output_as: Option<String>,
+    /// nvlink does the same.
+    #[serde(default)]
+    pub nvlink: bool,
+    /// What is expected of culd instead, where it differs on purpose.
+    pub culd: Option<Difference>,
+    /// Exit status.
+    #[serde(default)]
+    status: i32,
+    /// Lines on standard error.
+    #[serde(default)]
+    stderr: Vec<String>,
+    /// The lines include culd's notes; otherwise these are not compared.
+    #[serde(default)]
+    pub notes: bool,
+    /// Lines on standard output.
+    #[serde(default)]
+    stdout: Vec<String>,
+    /// Only some lines of standard output are given.
+    #[serde(default)]
+    pub more_stdout: bool,
+    /// Files that the run leaves and that were not there before.
+    #[serde(default)]
+    creates: Vec<String>,
+    /// Files that hold this text afterwards.
+    #[serde(default)]
+    writes: BTreeMap<String, String>,
+    /// The file that holds the output of the case or the other run.
+    pub output: Option<String>,
+}
+
+/// A deliberate difference.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Its key in docs/DIFFERENCES.md.
+    because: String,
+    status: Option<i32>,
+    stderr: Option<Vec<String>>,
+    stdout: Option<Vec<String>>,
+    creates: Option<Vec<String>>,
+    writes: Option<BTreeMap<String, String>>,
+}
+
+/// What comes of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Expected {
+    /// Exit status.
+    pub status: i32,
+    /// Lines on standard error.
+    pub stderr: Vec<String>,
+    /// Lines on standard output.
+    pub stdout: Vec<String>,
+    /// New files.
+    pub creates: Vec<String>,
+    /// Text of files.
+    pub writes: BTreeMap<String, String>,
+}
+
+impl Transcript {
+    /// Reads a transcript whose runs also have the files of `recipes`.
+    ///
+    /// # Errors
+    /// When it is none, or gives a reason for a difference that `differences` (docs/DIFFERENCES.md) does not have.
+    pub fn read(path: &Path, text: &str, recipes: &Recipes, differences: &str) -> Result<Self> {
+        let mut transcript: Transcript =
+            toml::from_str(text).with_context(|| path.display().to_string())?;
+        transcript.make = transcript.make.or(recipes);
+        for run in &transcript.run {
+            if let Some(Difference { because, .. }) = &run.culd {
+                let heading = format!("### {because}");
+                let known = differences.lines().any(|line| line == heading);
+                ensure!(known, "{}: no {heading:?} in docs/DIFFERENCES.md", run.name);
+            }
+        }
+        Ok(transcript)
+    }
+}
+
+impl Run {
+    /// Words of the command line.
+    pub fn arguments(&self) -> Vec<String> {
+        words(&self.args).chain(self.words.iter().cloned()).collect()
+    }
+
+    /// Which of the files of the transcript the run has: those that it names, also behind `=` or in a list.
+    pub fn names<'a>(&'a self, shared: &'a Recipes) -> impl Iterator<Item = &'a str> {
+        let named = |name: &str| {
+            let in_word = |word: &str| word.split(['=', ',']).any(|part| part == name);
+            self.with.iter().any(|wanted| wanted == name)
+                || self.before.iter().flat_map(|line| words(line)).any(|word| in_word(&word))
+                || self.arguments().iter().any(|word| in_word(word))
+        };
+        shared.names().filter(move |name| named(name))
+    }
+
+    /// What is expected of the command when culd (`true`) or nvlink is under test.
+    pub fn expected(&self, culd: bool) -> Expected {
+        let mut expected = Expected {
+            status: self.status,
+            stderr: self.stderr.clone(),
+            stdout: self.stdout.clone(),
+            creates: self.creates.clone(),
+            writes: self.writes.clone(),
+        };
+        if let Some(other) = self.culd.clone().filter(|_| culd) {
+            expected.status = other.status.unwrap_or(expected.status);
+            expected.stderr = other.stderr.unwrap_or(expected.stderr);
+            expected.stdout = other.stdout.unwrap_or(expected.stdout);
+            expected.creates = other.creates.unwrap_or(expected.creates);
+            expected.writes = other.writes.unwrap_or(expected.writes);
+        }
+        expected
+    }
+}
+
+/// The words of a line.
+pub fn words(line: &str) -> impl Iterator<Item = String> {
+    line.split_whitespace().map(str::to_owned)
+}
+
+/// True when `line` is what is expected: `NUMBER` stands for any number.
+pub fn matches(expected: &str, line: &str) -> bool {
+    let Some((front, back)) = expected.split_once("NUMBER") else { return expected == line };
+    let number = line.strip_prefix(front).and_then(|rest| rest.strip_suffix(back));
+    number.is_some_and(|number| number.parse::<f64>().is_ok())
+}
