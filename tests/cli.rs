@@ -136,6 +136,9 @@ fn check(program: &Program, transcript: &Transcript, run: &Run) -> Result<()> {
         ensure!(is == mode, "mode {is:o} of {name}");
     }
     let Some(output) = &run.output else { return Ok(()) };
+    if wanted.status != 0 || (program.name == "nvlink" && run.like_is_for_culd()) {
+        return Ok(());
+    }
     let differs = compare::cubins(&reference(program, transcript, run)?, &bytes(&done, output)?);
     ensure!(differs.is_none(), "{output}: {}", differs.unwrap_or_default());
     Ok(())
@@ -244,7 +247,7 @@ fn reference(program: &Program, transcript: &Transcript, run: &Run) -> Result<Ve
         let output = other.output.as_ref().with_context(|| format!("{name} has no output"))?;
         return bytes(&perform(program, transcript, other)?, output);
     }
-    let case = opened(run.like.as_deref().or(run.case.as_deref()))?;
+    let case = opened(run.like(program.name == "culd"))?;
     let case = case.context("an output is compared with a case or another run")?;
     case.expected_output()?.context("the case has no output")
 }

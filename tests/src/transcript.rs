@@ -63,7 +63,7 @@ pub struct Run {
     #[serde(default)]
     pub ptxas: bool,
     /// The case whose output is expected, when it is not `case`.
-    pub like: Option<String>,
+    like: Option<String>,
     /// The run of this transcript with the same output.
     pub same_output_as: Option<String>,
     /// nvlink does the same.
@@ -107,6 +107,8 @@ pub struct Difference {
     stdout: Option<Vec<String>>,
     creates: Option<Vec<String>>,
     writes: Option<BTreeMap<String, String>>,
+    /// The case whose output it has instead.
+    like: Option<String>,
 }
 
 /// What comes of a run.
@@ -159,6 +161,17 @@ impl Run {
                 || self.arguments().iter().any(|word| in_word(word))
         };
         shared.names().filter(move |name| named(name))
+    }
+
+    /// The case whose output is expected when culd (`true`) or nvlink is under test.
+    pub fn like(&self, culd: bool) -> Option<&str> {
+        let other = self.culd.as_ref().filter(|_| culd).and_then(|other| other.like.as_deref());
+        other.or(self.like.as_deref()).or(self.case.as_deref())
+    }
+
+    /// True when only culd's output is known.
+    pub fn like_is_for_culd(&self) -> bool {
+        self.like(false).is_none() && self.like(true).is_some() && self.same_output_as.is_none()
     }
 
     /// What is expected of the command when culd (`true`) or nvlink is under test.
