@@ -91,10 +91,9 @@ impl Run<'_> {
     fn run(mut self, lines: &mut Lines) {
         let options = self.options;
         let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
-        let threads = threads.unwrap_or(0);
-        let session = Session::with_threads(threads);
+        let session = Session::with_threads(threads.unwrap_or(0));
         let store = Store::new();
-        let (gathered, said, gathering) = input::gather(options, self.target, &store, threads);
+        let (gathered, said, gathering) = input::gather(options, self.target, &store, &session);
         self.phase("inputs", &gathered);
         let inputs: Vec<Input<'_>> = gathered
             .inputs

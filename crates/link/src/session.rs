@@ -37,8 +37,9 @@ impl Session {
         self.pool.get_or_init(build).as_ref()
     }
 
-    /// `work` for 0..count, results in order.
-    pub(crate) fn map<T: Send>(
+    /// `work` for 0..count, results in order. `bytes` says how much work it is: a few megabytes
+    /// are worth waking threads for.
+    pub fn map<T: Send>(
         &self,
         count: usize,
         bytes: usize,

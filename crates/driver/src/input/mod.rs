@@ -15,7 +15,7 @@ mod select;
 mod walk;
 
 use culd_cubin::arch::Arch;
-use culd_link::Severity;
+use culd_link::{Session, Severity};
 use thiserror::Error;
 use typed_arena::Arena;
 
@@ -156,11 +156,18 @@ enum Event<'a> {
     Piece(Piece<'a>),
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
     fn line(self) -> Option<Line> {
         match self {
             Event::Line(line) => Some(line),
             Event::Piece(_) => None,
+        }
+    }
+
+    fn piece(&self) -> Option<&Piece<'a>> {
+        match self {
+            Event::Line(_) => None,
+            Event::Piece(piece) => Some(piece),
         }
     }
 }
@@ -189,7 +196,7 @@ pub(crate) fn gather<'a>(
     options: &Options,
     target: Target,
     store: &'a Store,
-    threads: usize,
+    session: &Session,
 ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
     let mut gather = Gather {
         options,
@@ -206,7 +213,7 @@ pub(crate) fn gather<'a>(
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
-            ready::ready(options, arch, events, &mut found, &mut lines, store, threads)
+            ready::ready(options, arch, events, &mut found, &mut lines, store, session)
         }
         // Nothing is made of the inputs.
         _ => {

@@ -4,12 +4,11 @@
 //! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
 //! the same time.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::{env, fs, io, thread};
+use std::{env, fs, io};
 
+use culd_link::Session;
 use thiserror::Error;
 
 use crate::options::{Id, Options};
@@ -77,27 +76,10 @@ impl Compiler {
         Compiler { path: named.or_else(find), arguments }
     }
 
-    /// Compiles all `jobs`, at most `threads` at once.
-    pub(crate) fn compile(&self, jobs: &[Job<'_>], threads: usize) -> Vec<Compiled> {
-        let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
-        let done: Mutex<Vec<Option<Compiled>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-        let next = || queue.lock().ok()?.pop_front();
-        let work = || {
-            while let Some(place) = next() {
-                let compiled = self.compile_one(&jobs[place]);
-                if let Ok(mut done) = done.lock() {
-                    done[place] = Some(compiled);
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..threads.min(jobs.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        done.into_iter().map(|compiled| compiled.expect("every job was taken")).collect()
+    /// Compiles all `jobs`, results in order.
+    pub(crate) fn compile(&self, jobs: &[Job<'_>], session: &Session) -> Vec<Compiled> {
+        // Starting a process is worth a thread whatever the size of its input.
+        session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place]))
     }
 
     fn compile_one(&self, job: &Job<'_>) -> Compiled {
@@ -216,7 +198,8 @@ mod tests {
              echo \"$@\" | cat - ptx > elf.o",
         );
         let job = |text: &'static str| Job { text: text.as_bytes(), options: "-g".to_owned() };
-        let done = compiler.compile(&[job("one"), job("bad"), job("two")], 3);
+        let done =
+            compiler.compile(&[job("one"), job("bad"), job("two")], &Session::with_threads(3));
         let cubin = |place: usize| String::from_utf8(done[place].cubin.as_ref().unwrap().clone());
         assert_eq!(cubin(0).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\none");
         assert_eq!(cubin(2).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\ntwo");
@@ -227,7 +210,8 @@ mod tests {
     #[test]
     fn without_a_compiler_the_error_says_where_one_was_looked_for() {
         let compiler = Compiler { path: None, arguments: Vec::new() };
-        let done = compiler.compile(&[Job { text: b"x", options: String::new() }], 1);
+        let done =
+            compiler.compile(&[Job { text: b"x", options: String::new() }], &Session::serial());
         let error = done[0].cubin.as_ref().unwrap_err().to_string();
         assert!(error.contains("--ptxas-path"), "{error}");
     }

@@ -3,10 +3,12 @@
 //! In: pieces and lines in the order of the inputs. Out: cubins and lines in that order.
 //! Guaranteed: the first input with a defect ends the list, whichever was ready first.
 
+use std::borrow::Cow;
+
 use culd_cubin::arch::Arch;
 use culd_fatbin::container::Entry;
 use culd_fatbin::{Format, sniff};
-use culd_link::Severity;
+use culd_link::{Session, Severity};
 
 use super::ptx::{CompileError, Compiled, Compiler, Job};
 use super::{
@@ -30,10 +32,7 @@ pub(super) enum Code<'a> {
     Cubin(&'a [u8]),
     /// A cubin in a fat binary.
     Packed(Entry<'a>),
-    Ptx {
-        text: &'a [u8],
-        options: Vec<u8>,
-    },
+    Ptx(&'a [u8]),
     /// PTX in a fat binary.
     PackedPtx(Entry<'a>),
 }
@@ -64,82 +63,107 @@ pub(super) fn ready<'a>(
     found: &mut Gathered<'a>,
     lines: &mut Vec<Line>,
     store: &'a Store,
-    threads: usize,
+    session: &Session,
 ) -> Result<(), Stopped> {
-    let mut unpacker = Unpacker { store, left: MAX_UNPACKED, jobs: Vec::new() };
-    let made: Vec<Option<Made<'a>>> = events
-        .iter()
-        .map(|event| match event {
-            Event::Piece(piece) => Some(unpacker.make(&piece.code)),
-            Event::Line(_) => None,
+    let pieces = || events.iter().filter_map(Event::piece);
+    let codes: Vec<&Code<'a>> = pieces().map(|piece| &piece.code).collect();
+    let mut jobs = Vec::new();
+    let made: Vec<Made<'a>> = unpack(&codes, store, session)
+        .into_iter()
+        .zip(&codes)
+        .map(|(bytes, code)| match (bytes, code.ptx_options()) {
+            (Err(error), _) => Made::Broken(error),
+            (Ok(bytes), None) => Made::Cubin(bytes),
+            (Ok(text), Some(options)) => {
+                jobs.push(job(text, options));
+                Made::Ptx(jobs.len() - 1)
+            }
         })
         .collect();
-    let jobs = unpacker.jobs;
     let mut compiled: Vec<Option<Compiled>> = if jobs.is_empty() {
         Vec::new()
     } else {
-        Compiler::new(options, target.name).compile(&jobs, threads).into_iter().map(Some).collect()
+        let compiler = Compiler::new(options, target.name);
+        compiler.compile(&jobs, session).into_iter().map(Some).collect()
     };
+    let mut made = made.into_iter();
     let mut finish = Finish { options, store, found, lines };
-    for (event, made) in events.into_iter().zip(made) {
-        match (event, made) {
-            (Event::Line(line), _) => finish.lines.push(line),
-            (Event::Piece(piece), Some(Made::Cubin(bytes))) => finish.cubin(piece, bytes)?,
-            (Event::Piece(piece), Some(Made::Ptx(place))) => {
+    for event in events {
+        let piece = match event {
+            Event::Line(line) => {
+                finish.lines.push(line);
+                continue;
+            }
+            Event::Piece(piece) => piece,
+        };
+        match made.next() {
+            Some(Made::Cubin(bytes)) => finish.cubin(piece, bytes)?,
+            Some(Made::Ptx(place)) => {
                 if let Some(compiled) = compiled.get_mut(place).and_then(Option::take) {
                     finish.compiled(piece, compiled)?;
                 }
             }
-            (Event::Piece(piece), Some(Made::Broken(error))) => {
-                return Err(finish.broken(&piece, &error));
-            }
-            (Event::Piece(_), None) => {}
+            Some(Made::Broken(error)) => return Err(finish.broken(&piece, &error)),
+            None => {}
         }
     }
     Ok(())
 }
 
-struct Unpacker<'a> {
-    store: &'a Store,
-    /// Bytes that may still be unpacked.
-    left: u64,
-    jobs: Vec<Job<'a>>,
+impl<'a> Code<'a> {
+    /// The entry of a fat binary that holds it.
+    fn entry(&self) -> Option<&Entry<'a>> {
+        match self {
+            Code::Packed(entry) | Code::PackedPtx(entry) => Some(entry),
+            Code::Cubin(_) | Code::Ptx(_) => None,
+        }
+    }
+
+    /// The options to compile it with; `None` for a cubin.
+    fn ptx_options(&self) -> Option<&'a [u8]> {
+        match self {
+            Code::Ptx(_) => Some(&[]),
+            Code::PackedPtx(entry) => Some(entry.options().unwrap_or_default()),
+            Code::Cubin(_) | Code::Packed(_) => None,
+        }
+    }
 }
 
-impl<'a> Unpacker<'a> {
-    fn make(&mut self, code: &Code<'a>) -> Made<'a> {
-        match code {
-            Code::Cubin(bytes) => Made::Cubin(bytes),
-            Code::Packed(entry) => match self.unpack(entry) {
-                Ok(bytes) => Made::Cubin(bytes),
-                Err(error) => Made::Broken(error),
-            },
-            Code::Ptx { text, options } => self.job(text, options),
-            Code::PackedPtx(entry) => match self.unpack(entry) {
-                Ok(text) => self.job(text, entry.options().unwrap_or_default()),
-                Err(error) => Made::Broken(error),
-            },
-        }
-    }
+/// The bytes of all `codes`, as long as they stay below [`MAX_UNPACKED`] together.
+fn unpack<'a>(
+    codes: &[&Code<'a>],
+    store: &'a Store,
+    session: &Session,
+) -> Vec<Result<&'a [u8], culd_fatbin::Error>> {
+    // What each may take is decided before any is unpacked, so that it cannot depend on threads.
+    let mut left = MAX_UNPACKED;
+    let limit = |code: &&Code<'a>| {
+        let size = code.entry().map_or(0, Entry::size);
+        let limit = if size <= left { size } else { left };
+        left -= limit;
+        limit
+    };
+    let limits: Vec<u64> = codes.iter().map(limit).collect();
+    let total = usize::try_from(limits.iter().sum::<u64>()).unwrap_or(usize::MAX);
+    let unpacked = session.map(codes.len(), total, |place| {
+        let limit = limits.get(place).copied().unwrap_or_default();
+        codes.get(place)?.entry().map(|entry| entry.data(limit))
+    });
+    let keep = |(code, unpacked): (&&Code<'a>, _)| match (code, unpacked) {
+        (Code::Cubin(bytes) | Code::Ptx(bytes), _) => Ok(*bytes),
+        (_, Some(Ok(Cow::Borrowed(bytes)))) => Ok(bytes),
+        (_, Some(Ok(Cow::Owned(bytes)))) => Ok(&**store.alloc(Bytes::Read(bytes))),
+        (_, Some(Err(error))) => Err(error),
+        (_, None) => Ok(&[][..]),
+    };
+    codes.iter().zip(unpacked).map(keep).collect()
+}
 
-    fn job(&mut self, text: &'a [u8], options: &[u8]) -> Made<'a> {
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        let text = text.get(..end).unwrap_or_default();
-        let options = options.split(|&byte| byte == 0).next().unwrap_or_default();
-        let options = String::from_utf8_lossy(options).into_owned();
-        self.jobs.push(Job { text, options });
-        Made::Ptx(self.jobs.len() - 1)
-    }
-
-    fn unpack(&mut self, entry: &Entry<'a>) -> Result<&'a [u8], culd_fatbin::Error> {
-        match entry.data(self.left)? {
-            std::borrow::Cow::Borrowed(bytes) => Ok(bytes),
-            std::borrow::Cow::Owned(bytes) => {
-                self.left -= bytes.len() as u64;
-                Ok(&**self.store.alloc(Bytes::Read(bytes)))
-            }
-        }
-    }
+/// PTX up to its first NUL, with an option record.
+fn job<'a>(text: &'a [u8], options: &[u8]) -> Job<'a> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let options = options.split(|&byte| byte == 0).next().unwrap_or_default();
+    Job { text, options: String::from_utf8_lossy(options).into_owned() }
 }
 
 struct Finish<'a, 'f, 'o> {

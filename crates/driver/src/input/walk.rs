@@ -152,7 +152,7 @@ impl<'a> Gather<'a, '_> {
                 self.opened(InputError::Fatbinary)?;
                 self.no_references();
                 self.module_of_path(&source);
-                self.piece(source, Code::Ptx { text: bytes, options: Vec::new() }, true);
+                self.piece(source, Code::Ptx(bytes), true);
                 Ok(())
             }
             Format::LtoIr => self.content_ignored(Ignored::LtoIr(source.name)),
