@@ -7,6 +7,7 @@ mod bench;
 mod bless;
 mod ci;
 mod corpus;
+mod fatbin;
 mod measure;
 mod oracle;
 mod scale;
@@ -24,6 +25,7 @@ const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
+    ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),

@@ -379,7 +379,9 @@ fn options<'a>(
         let record = inside(header, header.options_offset, 8)?;
         let offset = read::u32_at(head, record.start)?;
         let size = read::u32_at(head, record.start + 4)?;
-        let contents = inside(header, offset, size)?;
+        // A copy of .nv.compat has a NUL in front of it that its size does not count.
+        let skipped = u32::from(header.flags & flag::COMPAT != 0);
+        let contents = inside(header, offset.checked_add(skipped)?, size)?;
         let clashes = |part: &Range<usize>| ident.start < part.end && part.start < ident.end;
         let separate = !clashes(&record) && !clashes(&contents) && contents.start >= record.end;
         head.get(contents).filter(|_| separate)

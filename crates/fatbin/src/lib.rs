@@ -43,6 +43,7 @@ pub mod container;
 mod error;
 pub mod header;
 pub mod host;
+mod ptx;
 mod read;
 mod sniff;
 pub mod writer;

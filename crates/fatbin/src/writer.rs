@@ -11,6 +11,7 @@ use crate::header::{
     ALIGN, CONTAINER_HEADER, ContainerHeader, ENTRY_HEADER, ENTRY_VERSION, EntryHeader, MAGIC, flag,
 };
 use crate::host;
+use crate::ptx;
 use crate::read;
 
 /// From this SM number on an entry repeats its cubin's `.nv.compat`.
@@ -104,13 +105,14 @@ impl Image {
         Ok(image)
     }
 
-    /// PTX, with empty options.
+    /// PTX, without its comments, with empty options.
     ///
     /// # Errors
     /// No `.version` of the form `9.0`.
-    pub fn ptx(text: &str, target: Target) -> Result<Self, Error> {
-        let version = ptx_version(text).ok_or_else(|| Error::new(0, "PTX without a .version"))?;
-        let mut data = text.as_bytes().to_vec();
+    pub fn ptx(text: impl AsRef<[u8]>, target: Target) -> Result<Self, Error> {
+        let text = text.as_ref();
+        let version = ptx::version(text).ok_or_else(|| Error::new(0, "PTX without a .version"))?;
+        let mut data = ptx::condensed(text);
         data.push(0);
         Ok(Image { options: Some(Vec::new()), ..Image::new(Kind::Ptx, version, target, data) })
     }
@@ -190,14 +192,19 @@ impl Image {
         let header = self.laid_out()?;
         header.write(out);
         if !self.ident.is_empty() {
+            let end = out.len() + terminated(self.ident.len());
             out.extend_from_slice(&self.ident);
-            out.resize(out.len() + terminated(self.ident.len()) - self.ident.len(), 0);
+            out.resize(end, 0);
         }
         if let Some(options) = &self.options {
             out.extend_from_slice(&(header.options_offset + 8).to_le_bytes());
             out.extend_from_slice(&u32::try_from(options.len()).ok()?.to_le_bytes());
+            let end = out.len() + terminated(options.len());
+            if header.flags & flag::COMPAT != 0 {
+                out.push(0);
+            }
             out.extend_from_slice(options);
-            out.resize(out.len() + terminated(options.len()) - options.len(), 0);
+            out.resize(end, 0);
         }
         out.extend_from_slice(&self.payload);
         out.resize(out.len().next_multiple_of(ALIGN), 0);
@@ -244,11 +251,4 @@ pub fn write(images: &[Image]) -> Result<Vec<u8>, Error> {
 /// Space of a string and at least one NUL.
 fn terminated(len: usize) -> usize {
     (len + 1).next_multiple_of(ALIGN)
-}
-
-/// Major and minor number of the first `.version`.
-fn ptx_version(text: &str) -> Option<(u16, u16)> {
-    let (_, rest) = text.split_once(".version")?;
-    let (major, minor) = rest.split_whitespace().next()?.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -28,9 +28,11 @@ const WHEELS: &[&str] = &[
     "nvidia-nvjitlink==13.0.88",
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-nvfatbin==13.0.85",
+    // The first release on PyPI is later than the other tools; it only shows what is in a file.
+    "nvidia-cuda-cuobjdump==13.4.92",
 ];
 
-/// Written last, so that an interrupted installation is repeated.
+/// Holds the wheels. Written last, so that an interrupted installation is repeated, like one of other wheels.
 const READY: &str = ".ready";
 
 /// An installation of the reference tools.
@@ -50,7 +52,8 @@ impl Oracle {
             return Self::open(Path::new(existing))
                 .with_context(|| format!("CULD_ORACLE={}", existing.display()));
         }
-        if !dir.join(READY).exists() {
+        let installed = fs::read_to_string(dir.join(READY)).unwrap_or_default();
+        if installed != WHEELS.join("\n") {
             install(dir).with_context(|| {
                 format!("cannot install the CUDA {VERSION} tools into {}", dir.display())
             })?;
@@ -127,7 +130,7 @@ fn install(dir: &Path) -> Result<()> {
     let toolkit = toolkit(dir)?;
     link("lib", &toolkit.join("lib64"))?;
     link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
-    fs::write(dir.join(READY), VERSION)?;
+    fs::write(dir.join(READY), WHEELS.join("\n"))?;
     Ok(())
 }
 

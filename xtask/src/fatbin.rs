@@ -1,0 +1,419 @@
+//! `xtask fatbin`: `crates/fatbin` and the packaging of testkit against the reference tools.
+//!
+//! In: small programs, below. Out: a table of what was compared. Guaranteed: exit code 1 when a fat binary that
+//! `fatbinary` made is not read and written again with the same bytes, when one of ours is not what `fatbinary` makes
+//! of the same files, when `cuobjdump` does not get out of ours what went in, or when nvlink does not link what we
+//! packed to the same bytes as the bare cubins.
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail, ensure};
+use culd_fatbin::container::{self, Encoding, Entry, Variant};
+use culd_fatbin::header::flag;
+use culd_fatbin::host::Reference;
+use culd_fatbin::writer::{self, Compression, Image, Target};
+use culd_testkit::oracle::process::{self, Run};
+use culd_testkit::oracle::{COMPILE_LIMIT, Oracle};
+use culd_testkit::pack::{self, Flavour, HostParts};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask fatbin
+Compares fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink.";
+
+const LIMIT: Duration = Duration::from_secs(60);
+const IMAGE_LIMIT: u64 = 1 << 24;
+
+const KERNEL: &str = "
+.address_size 64
+.extern .func (.reg .b32 r) f(.reg .b32 x);
+.visible .entry k(.param .u64 p) {
+  .reg .b32 %r<3>; .reg .b64 %d<2>;
+  ld.param.u64 %d1, [p]; ld.u32 %r1, [%d1];
+  call (%r2), f, (%r1);
+  st.u32 [%d1], %r2; ret;
+}
+";
+const FUNCTION: &str = "
+.address_size 64
+.visible .func (.reg .b32 r) f(.reg .b32 x) { add.u32 r, x, 1; ret; }
+";
+const CUDA: &str = "__global__ void k(int *p) { *p = 1; }\n";
+
+const TARGETS: &[&str] = &["75", "90", "90a", "100", "100f", "120a"];
+
+/// Options of `fatbinary`, and what they come to for the images it stores.
+const OPTIONS: &[(&[&str], Recipe)] = &[
+    (&[], Recipe::NONE),
+    (&["-compress=false"], Recipe::NONE),
+    (&["-compress-mode=none"], Recipe::NONE),
+    (&["-compress-mode=default"], Recipe::NONE),
+    (&["-compress-mode=balance"], Recipe::NONE),
+    (&["-compress-mode=size"], Recipe::NONE),
+    (&["-compress-mode=speed"], Recipe::NONE),
+    (&["-compress-all"], Recipe::NONE),
+    (&["-compress-all", "-compress-mode=speed"], Recipe::NONE),
+    (&["--device-c"], Recipe::NONE),
+    (&["--link"], Recipe::NONE),
+    (&["-g", "-compress=false"], Recipe { debug: true, ..Recipe::NONE }),
+    (&["-g"], Recipe { debug: true, ..Recipe::NONE }),
+    (&["-compress=false", "-ident=seven77"], Recipe { ident: "seven77", ..Recipe::NONE }),
+    (&["-compress=false", "-ident=eight888"], Recipe { ident: "eight888", ..Recipe::NONE }),
+    (&["-compress=false", "-cmdline=-O3 -v "], Recipe { ptxas: "-O3 -v ", ..Recipe::NONE }),
+    (&["-compress=false", "-cicc-cmdline=-ftz=0"], Recipe { cicc: "-ftz=0", ..Recipe::NONE }),
+    (
+        &["-compress=false", "-g", "-ident=i", "-cmdline=eight888", "-cicc-cmdline=seven77"],
+        Recipe { debug: true, ident: "i", ptxas: "eight888", cicc: "seven77" },
+    ),
+    (
+        &["-ident=i", "-cmdline=--compile-only  ", "-c"],
+        Recipe { ident: "i", ptxas: "--compile-only  ", ..Recipe::NONE },
+    ),
+];
+
+/// Settings of [`OPTIONS`].
+#[derive(Clone, Copy)]
+struct Recipe {
+    debug: bool,
+    ident: &'static str,
+    ptxas: &'static str,
+    cicc: &'static str,
+}
+
+impl Recipe {
+    const NONE: Recipe = Recipe { debug: false, ident: "", ptxas: "", cicc: "" };
+
+    /// The image of a file as `fatbinary` is expected to store it.
+    fn image(&self, part: &Part) -> Result<Image> {
+        let image = match part.kind {
+            "elf" => Image::cubin(part.data.clone(), part.target)?,
+            "ptx" => Image::ptx(&part.data, part.target)?.options(self.ptxas),
+            _ => Image::lto_ir(part.data.clone(), part.target)?.options(self.cicc),
+        };
+        Ok(image.ident(self.ident).flags(if self.debug { flag::DEBUG } else { 0 }))
+    }
+}
+
+/// A file that becomes an image.
+#[derive(Clone)]
+struct Part {
+    /// As in `-image3=kind=...`.
+    kind: &'static str,
+    /// As in `-image3=sm=...`.
+    name: &'static str,
+    target: Target,
+    file: String,
+    data: Vec<u8>,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    args.finish()?;
+    let folder = tempfile::tempdir()?;
+    let lab = Lab { oracle: workspace::oracle()?, dir: folder.path() };
+    let parts = lab.parts()?;
+    let mut rows = Vec::new();
+    rows.push(("made by fatbinary", lab.remade(&parts)));
+    rows.push(("taken apart by cuobjdump", lab.extracted(&parts)));
+    rows.push(("linked by nvlink", lab.linked(&parts)));
+    println!("| what | identical | failed |\n|---|---|---|");
+    let mut failed = 0;
+    let mut good = 0;
+    for (what, results) in rows {
+        let bad: Vec<_> = results
+            .iter()
+            .filter_map(|(name, result)| Some((name, result.as_ref().err()?)))
+            .collect();
+        for (name, error) in &bad {
+            eprintln!("{what}: {name}: {error:#}");
+        }
+        println!("| {what} | {} | {} |", results.len() - bad.len(), bad.len());
+        failed += bad.len();
+        good += results.len() - bad.len();
+    }
+    println!("| all | {good} | {failed} |");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+type Results = Vec<(String, Result<()>)>;
+
+/// The tools and a folder for files.
+struct Lab<'a> {
+    oracle: Oracle,
+    dir: &'a Path,
+}
+
+impl Lab<'_> {
+    fn tool(&self, name: &str, arguments: &[String]) -> Result<Run> {
+        let mut command = self.oracle.command(name);
+        let run = process::run(command.current_dir(self.dir).args(arguments), LIMIT)?;
+        ensure!(run.status.success(), "{name}: {}: {}", run.status, run.stderr_text());
+        Ok(run)
+    }
+
+    fn write(&self, name: &str, data: &[u8]) -> Result<()> {
+        fs::write(self.dir.join(name), data).with_context(|| name.to_owned())
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>> {
+        fs::read(self.dir.join(name)).with_context(|| name.to_owned())
+    }
+
+    /// For each target a kernel and a function, as PTX and as cubins, and a file of LTO-IR.
+    fn parts(&self) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        for name in TARGETS {
+            let target = target(name)?;
+            let version = if name.ends_with('f') || target.sm >= 120 { "8.8" } else { "8.6" };
+            for (stem, text) in [("k", KERNEL), ("f", FUNCTION)] {
+                let (ptx, cubin) = (format!("{stem}.{name}.ptx"), format!("{stem}.{name}.cubin"));
+                self.write(
+                    &ptx,
+                    format!(".version {version}\n.target sm_{name}{text}").as_bytes(),
+                )?;
+                self.compile(&ptx, &cubin, name, &[])?;
+                for (kind, file) in [("ptx", ptx), ("elf", cubin)] {
+                    let data = self.read(&file)?;
+                    parts.push(Part { kind, name, target, file, data });
+                }
+            }
+            let file = format!("{name}.ltoir");
+            self.write("k.cu", CUDA.as_bytes())?;
+            self.compile("k.cu", &file, name, &["-dlto", "-ltoir"])?;
+            let data = self.read(&file)?;
+            parts.push(Part { kind: "nvvm", name, target, file, data });
+        }
+        Ok(parts)
+    }
+
+    fn compile(&self, source: &str, output: &str, target: &str, flags: &[&str]) -> Result<()> {
+        let mut command = match flags {
+            [] => self.oracle.compiler(Path::new(source)),
+            _ => self.oracle.command("nvcc"),
+        };
+        command.args(flags).arg(format!("-arch=sm_{target}")).args([source, "-o", output]);
+        let run = process::run(command.current_dir(self.dir), COMPILE_LIMIT)?;
+        ensure!(run.status.success(), "{source}: {}: {}", run.status, run.stderr_text());
+        Ok(())
+    }
+
+    /// What `fatbinary` makes is read, written again, and made from the same files.
+    fn remade(&self, parts: &[Part]) -> Results {
+        let of = |wanted: &[&str]| -> Vec<Part> {
+            parts.iter().filter(|part| wanted.contains(&part.kind)).cloned().collect()
+        };
+        let mut lists: Vec<Vec<Part>> = parts.iter().map(|part| vec![part.clone()]).collect();
+        lists.extend([of(&["elf"]), of(&["ptx", "elf"]), of(&["nvvm", "ptx"]), parts.to_vec()]);
+        let mut results = Vec::new();
+        for (options, recipe) in OPTIONS {
+            for list in &lists {
+                let files: Vec<&str> = list.iter().map(|part| part.file.as_str()).collect();
+                let name = format!("{options:?} {files:?}");
+                results.push((name, self.remake(options, recipe, list)));
+            }
+        }
+        results
+    }
+
+    fn remake(&self, options: &[&str], recipe: &Recipe, parts: &[Part]) -> Result<()> {
+        let mut arguments = vec!["-64".to_owned(), "--create=out.fatbin".to_owned()];
+        arguments.extend(options.iter().map(|&option| option.to_owned()));
+        arguments.extend(parts.iter().map(|part| {
+            format!("--image3=kind={},sm={},file={}", part.kind, part.name, part.file)
+        }));
+        self.tool("fatbinary", &arguments)?;
+        let file = self.read("out.fatbin")?;
+        let entries = entries(&file)?;
+        let again: Vec<Image> = entries.iter().map(Image::from).collect();
+        ensure!(writer::write(&again)? == file, "not the same bytes when written again");
+        ensure!(entries.len() == parts.len(), "{} entries", entries.len());
+        for (entry, part) in entries.iter().zip(parts) {
+            let ours = recipe.image(part)?;
+            match entry.encoding() {
+                Encoding::Stored => {
+                    let (ours, theirs) = (alone(&ours)?, alone(&Image::from(entry))?);
+                    ensure!(ours == theirs, "another entry for {}", part.file);
+                }
+                Encoding::Opaque => ensure!(part.kind == "nvvm", "{} is scrambled", part.file),
+                Encoding::Lz4 | Encoding::Zstd => {
+                    let data = entry.data(IMAGE_LIMIT)?;
+                    ensure!(
+                        data == data_of(&ours)?,
+                        "{} decompresses to something else",
+                        part.file
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `cuobjdump` gets out what we put in.
+    fn extracted(&self, parts: &[Part]) -> Results {
+        let mut results = Vec::new();
+        for compression in COMPRESSIONS {
+            for part in parts.iter().filter(|part| part.kind != "nvvm") {
+                let name = format!("{compression:?} {}", part.file);
+                results.push((name, self.extract(part, *compression)));
+            }
+        }
+        results
+    }
+
+    fn extract(&self, part: &Part, compression: Option<Compression>) -> Result<()> {
+        let image = Recipe::NONE.image(part)?;
+        let expected = data_of(&image)?;
+        self.write("in.fatbin", &alone(&compressed(image, compression)?)?)?;
+        let option = format!("-x{}", part.kind);
+        self.tool("cuobjdump", &[option, "all".to_owned(), "in.fatbin".to_owned()])?;
+        let extension = if part.kind == "elf" { "cubin" } else { "ptx" };
+        let mut found = Vec::new();
+        for file in fs::read_dir(self.dir)? {
+            let path = file?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with("in.") && name.ends_with(extension) {
+                found.push(fs::read(&path)?);
+                fs::remove_file(&path)?;
+            }
+        }
+        ensure!(found.len() == 1, "{} files", found.len());
+        ensure!(found[0] == expected, "other contents");
+        Ok(())
+    }
+
+    /// nvlink makes the same of what we packed as of the bare cubins.
+    fn linked(&self, parts: &[Part]) -> Results {
+        let mut results = Vec::new();
+        for name in TARGETS {
+            let cubins: Vec<&Part> =
+                parts.iter().filter(|part| part.name == *name && part.kind == "elf").collect();
+            let files: Vec<&str> = cubins.iter().map(|part| part.file.as_str()).collect();
+            let expected = match self.link(name, &files) {
+                Ok(expected) => expected,
+                Err(error) => {
+                    results.push((format!("sm_{name}"), Err(error)));
+                    continue;
+                }
+            };
+            for compression in COMPRESSIONS {
+                for package in PACKAGES {
+                    let made = self.pack(&cubins, *compression, *package).and_then(|files| {
+                        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+                        ensure!(self.link(name, &files)? == expected, "another output");
+                        Ok(())
+                    });
+                    results.push((format!("sm_{name} {compression:?} {package:?}"), made));
+                }
+            }
+        }
+        results
+    }
+
+    fn link(&self, target: &str, files: &[&str]) -> Result<Vec<u8>> {
+        let mut arguments = vec![format!("-arch=sm_{target}"), "-o".into(), "out.cubin".into()];
+        arguments.extend(files.iter().map(|&file| file.to_owned()));
+        let run = self.tool("nvlink", &arguments)?;
+        ensure!(run.stderr.is_empty(), "nvlink: {}", run.stderr_text());
+        self.read("out.cubin")
+    }
+
+    /// Writes the files of a package; returns their names.
+    fn pack(
+        &self,
+        cubins: &[&Part],
+        compression: Option<Compression>,
+        package: Package,
+    ) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut members = Vec::new();
+        for part in cubins {
+            let image = compressed(Recipe::NONE.image(part)?, compression)?;
+            let fatbin = alone(&image)?;
+            let (extension, file) = match package {
+                Package::Fatbin => ("fatbin", fatbin),
+                _ => ("o", pack::host_object(&host_parts(fatbin, part))?),
+            };
+            let name = format!("packed-{}.{extension}", part.file.replace('.', "-"));
+            self.write(&name, &file)?;
+            members.push((name.clone(), file));
+            names.push(name);
+        }
+        let Package::Archive(flavour) = package else { return Ok(names) };
+        let members: Vec<(&str, &[u8])> =
+            members.iter().map(|(name, file)| (name.as_str(), file.as_slice())).collect();
+        self.write("packed.a", &pack::archive(&members, flavour))?;
+        // Archives alone are no input files.
+        self.write("empty.o", &pack::host_object(&HostParts::default())?)?;
+        Ok(vec!["empty.o".to_owned(), "packed.a".to_owned()])
+    }
+}
+
+const COMPRESSIONS: &[Option<Compression>] =
+    &[None, Some(Compression::Lz4), Some(Compression::Zstd)];
+
+/// What cubins are packed into.
+#[derive(Clone, Copy, Debug)]
+enum Package {
+    Fatbin,
+    HostObject,
+    Archive(Flavour),
+}
+
+const PACKAGES: &[Package] = &[
+    Package::Fatbin,
+    Package::HostObject,
+    // nvlink does not read the other two, docs/FATBIN.md.
+    Package::Archive(Flavour::Gnu),
+    Package::Archive(Flavour::Thin),
+];
+
+fn host_parts(fatbin: Vec<u8>, part: &Part) -> HostParts {
+    let kernels = if part.file.starts_with('k') { vec!["k".to_owned()] } else { Vec::new() };
+    HostParts {
+        fatbins: vec![fatbin],
+        module_ids: vec![format!("_{:08x}_{}", part.data.len(), part.file.replace('.', "_"))],
+        references: vec![(Reference::Kernel, kernels), (Reference::Variable, Vec::new())],
+    }
+}
+
+fn compressed(image: Image, compression: Option<Compression>) -> Result<Image> {
+    Ok(match compression {
+        Some(compression) => image.compressed(compression)?,
+        None => image,
+    })
+}
+
+/// The entries of a file with one container.
+fn entries(file: &[u8]) -> Result<Vec<Entry<'_>>> {
+    let containers = container::containers(file).collect::<Result<Vec<_>, _>>()?;
+    let [container] = containers[..] else { bail!("{} containers", containers.len()) };
+    Ok(container.entries().collect::<Result<_, _>>()?)
+}
+
+/// The bytes of the image in a container of its own.
+fn alone(image: &Image) -> Result<Vec<u8>> {
+    Ok(writer::write(std::slice::from_ref(image))?)
+}
+
+/// The image in it; of PTX the text as it is stored.
+fn data_of(image: &Image) -> Result<Vec<u8>> {
+    let file = alone(image)?;
+    let entries = entries(&file)?;
+    Ok(entries[0].data(IMAGE_LIMIT)?.into_owned())
+}
+
+/// A target by the name that tools take, without `sm_`.
+fn target(name: &str) -> Result<Target> {
+    let (number, variant) = match name.split_at(name.len() - 1) {
+        (number, "a") => (number, Variant::Accelerated),
+        (number, "f") => (number, Variant::Family),
+        _ => (name, Variant::Plain),
+    };
+    Ok(Target { sm: number.parse()?, variant })
+}
