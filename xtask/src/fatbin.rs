@@ -8,10 +8,12 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
-use culd_fatbin::container::{self, Encoding, Entry, Variant};
+use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::container::{self, Encoding, Entry, Kind, Variant};
 use culd_fatbin::header::flag;
-use culd_fatbin::host::Reference;
+use culd_fatbin::host::{HostObject, Reference};
 use culd_fatbin::writer::{self, Compression, Image, Target};
+use culd_fatbin::{Format, sniff};
 use culd_testkit::oracle::process::{self, Run};
 use culd_testkit::oracle::{COMPILE_LIMIT, Oracle};
 use culd_testkit::pack::{self, Flavour, HostParts};
@@ -42,6 +44,9 @@ const FUNCTION: &str = "
 .visible .func (.reg .b32 r) f(.reg .b32 x) { add.u32 r, x, 1; ret; }
 ";
 const CUDA: &str = "__global__ void k(int *p) { *p = 1; }\n";
+
+/// Archives with relocatable code.
+const LIBRARIES: &[&str] = &["libcudadevrt.a"];
 
 const TARGETS: &[&str] = &["75", "90", "90a", "100", "100f", "120a"];
 
@@ -118,10 +123,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let lab = Lab { oracle: workspace::oracle()?, dir: folder.path() };
     let parts = lab.parts()?;
-    let mut rows = Vec::new();
-    rows.push(("made by fatbinary", lab.remade(&parts)));
-    rows.push(("taken apart by cuobjdump", lab.extracted(&parts)));
-    rows.push(("linked by nvlink", lab.linked(&parts)));
+    let rows = [
+        ("made by fatbinary", lab.remade(&parts)),
+        ("in libraries", lab.libraries()),
+        ("taken apart by cuobjdump", lab.extracted(&parts)),
+        ("linked by nvlink", lab.linked(&parts)),
+    ];
     println!("| what | identical | failed |\n|---|---|---|");
     let mut failed = 0;
     let mut good = 0;
@@ -254,6 +261,39 @@ impl Lab<'_> {
         Ok(())
     }
 
+    /// The fat binaries in archives of the toolkit are written again with the same bytes.
+    fn libraries(&self) -> Results {
+        let library = |name: &&str| ((*name).to_owned(), self.library(name));
+        LIBRARIES.iter().map(library).collect()
+    }
+
+    fn library(&self, name: &str) -> Result<()> {
+        let file = fs::read(self.oracle.library(name))?;
+        let mut images = 0;
+        for member in archive::members(&file)? {
+            let Contents::Here { data, .. } = member?.contents else { bail!("a thin archive") };
+            let Some(object) = HostObject::parse(data)? else { bail!("not an object") };
+            for section in &object.fatbins {
+                for container in container::containers(section.data) {
+                    let container = container?;
+                    let entries = container.entries().collect::<Result<Vec<_>, _>>()?;
+                    for entry in &entries {
+                        let data = entry.data(IMAGE_LIMIT)?;
+                        ensure!(
+                            entry.kind() != Kind::Elf || sniff(&data) == Format::RelocatableCubin,
+                            "an image that is no cubin"
+                        );
+                    }
+                    images += entries.len();
+                    let again: Vec<Image> = entries.iter().map(Image::from).collect();
+                    ensure!(writer::write(&again)? == container.bytes(), "other bytes");
+                }
+            }
+        }
+        ensure!(images > 0, "no images");
+        Ok(())
+    }
+
     /// `cuobjdump` gets out what we put in.
     fn extracted(&self, parts: &[Part]) -> Results {
         let mut results = Vec::new();
@@ -303,6 +343,9 @@ impl Lab<'_> {
             };
             for compression in COMPRESSIONS {
                 for package in PACKAGES {
+                    if *package == Package::HugeObject && compression.is_some() {
+                        continue;
+                    }
                     let made = self.pack(&cubins, *compression, *package).and_then(|files| {
                         let files: Vec<&str> = files.iter().map(String::as_str).collect();
                         ensure!(self.link(name, &files)? == expected, "another output");
@@ -337,7 +380,11 @@ impl Lab<'_> {
             let fatbin = alone(&image)?;
             let (extension, file) = match package {
                 Package::Fatbin => ("fatbin", fatbin),
-                _ => ("o", pack::host_object(&host_parts(fatbin, part))?),
+                _ => {
+                    let others = if package == Package::HugeObject { 65_300 } else { 0 };
+                    let parts = HostParts { others, ..host_parts(fatbin, part) };
+                    ("o", pack::host_object(&parts)?)
+                }
             };
             let name = format!("packed-{}.{extension}", part.file.replace('.', "-"));
             self.write(&name, &file)?;
@@ -358,16 +405,19 @@ const COMPRESSIONS: &[Option<Compression>] =
     &[None, Some(Compression::Lz4), Some(Compression::Zstd)];
 
 /// What cubins are packed into.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Package {
     Fatbin,
     HostObject,
+    /// With more sections than the ELF header can count.
+    HugeObject,
     Archive(Flavour),
 }
 
 const PACKAGES: &[Package] = &[
     Package::Fatbin,
     Package::HostObject,
+    Package::HugeObject,
     // nvlink does not read the other two, docs/FATBIN.md.
     Package::Archive(Flavour::Gnu),
     Package::Archive(Flavour::Thin),
@@ -379,6 +429,7 @@ fn host_parts(fatbin: Vec<u8>, part: &Part) -> HostParts {
         fatbins: vec![fatbin],
         module_ids: vec![format!("_{:08x}_{}", part.data.len(), part.file.replace('.', "_"))],
         references: vec![(Reference::Kernel, kernels), (Reference::Variable, Vec::new())],
+        ..HostParts::default()
     }
 }
 

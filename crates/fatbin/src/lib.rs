@@ -45,6 +45,7 @@ pub mod header;
 pub mod host;
 mod ptx;
 mod read;
+mod sections;
 mod sniff;
 pub mod writer;
 

@@ -86,18 +86,18 @@ mod tests {
 
     #[test]
     fn the_version_is_where_fatbinary_finds_it() {
-        let rows: &[(&[u8], Option<(u16, u16)>)] = &[
-            (b"\n .version 8.6\n", Some((8, 6))),
-            (b"// .version 7.0\n.version 8.6", Some((7, 0))),
-            (b".version8.6x", Some((8, 6))),
-            (b".version\n12.34", Some((12, 3))),
-            (b".version 8", None),
-            (b".version 8.", None),
-            (b".versions 8.6", None),
-            (b"", None),
+        let rows = [
+            ("\n .version 8.6\n", Some((8, 6))),
+            ("// .version 7.0\n.version 8.6", Some((7, 0))),
+            (".version8.6x", Some((8, 6))),
+            (".version\n12.34", Some((12, 3))),
+            (".version 8", None),
+            (".version 8.", None),
+            (".versions 8.6", None),
+            ("", None),
         ];
         for (text, expected) in rows {
-            assert_eq!(version(text), *expected, "{}", text.escape_ascii());
+            assert_eq!(version(text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::header::{
     ALIGN, CONTAINER_HEADER, ContainerHeader, ENTRY_HEADER, ENTRY_VERSION, EntryHeader, MAGIC, flag,
 };
-use crate::host;
 use crate::ptx;
 use crate::read;
+use crate::sections;
 
 /// From this SM number on an entry repeats its cubin's `.nv.compat`.
 const COMPAT_SINCE: u32 = 100;
@@ -94,7 +94,7 @@ impl Image {
             return Err(Error::new(0, "not an ELF file"));
         };
         let compat = match target.sm {
-            COMPAT_SINCE.. => host::elf_section(&data, b".nv.compat")?.map(<[u8]>::to_vec),
+            COMPAT_SINCE.. => compat(&data)?,
             _ => None,
         };
         let mut image = Image::new(Kind::Elf, (major.into(), minor.into()), target, data);
@@ -251,4 +251,15 @@ pub fn write(images: &[Image]) -> Result<Vec<u8>, Error> {
 /// Space of a string and at least one NUL.
 fn terminated(len: usize) -> usize {
     (len + 1).next_multiple_of(ALIGN)
+}
+
+/// The contents of a cubin's `.nv.compat`.
+fn compat(cubin: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    for section in sections::elf(cubin)? {
+        let section = section?;
+        if section.name == b".nv.compat" {
+            return Ok(Some(section.section?.data.to_vec()));
+        }
+    }
+    Ok(None)
 }

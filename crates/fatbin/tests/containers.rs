@@ -4,6 +4,8 @@ use culd_fatbin::Error;
 use culd_fatbin::container::{self, Encoding, Entry, Kind, Variant};
 use culd_fatbin::header::{EntryHeader, flag};
 use culd_fatbin::writer::{Compression, Image, Target, write};
+use object::write::Object;
+use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 use proptest::prelude::*;
 use std::borrow::Cow;
 
@@ -90,7 +92,7 @@ proptest! {
 
 #[test]
 fn an_entry_tells_what_it_was_made_with() {
-    let text = "//\n.version 8.4\n.target sm_90a\n";
+    let text = "// by hand\n.version 8.4\n.target sm_90a\n";
     let image = Image::ptx(text, Target::accelerated(90)).expect("a version");
     let image = image.ident("name").options("-O3").flags(flag::DEBUG);
     for (image, encoding) in [
@@ -107,9 +109,28 @@ fn an_entry_tells_what_it_was_made_with() {
         assert!(entry.has(flag::DEBUG | flag::BITS_64) && !entry.has(flag::COMPAT));
         assert_eq!(entry.encoding(), encoding);
         let data = entry.data(LIMIT).expect("good");
-        assert_eq!(data, text.as_bytes(), "without the NUL");
+        assert_eq!(data, text[10..].as_bytes(), "without the comment and the NUL");
         assert_eq!(matches!(data, Cow::Borrowed(_)), encoding == Encoding::Stored);
     }
+}
+
+/// The option record of a cubin of sm_100 and later: a NUL, which the size does not count, and `.nv.compat`.
+#[test]
+fn cubins_of_mercury_repeat_their_compat_section() {
+    let mut cubin = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let section = cubin.add_section(Vec::new(), b".nv.compat".into(), SectionKind::Other);
+    cubin.append_section_data(section, b"compat", 4);
+    let mut cubin = cubin.write().expect("an object");
+    cubin[6..9].copy_from_slice(&[1, 0x41, 8]);
+    let file = one(Image::cubin(cubin.clone(), Target::sm(100)).expect("ELF"));
+    assert_eq!(file[16 + 64..].first_chunk(), Some(b"\x48\0\0\0\x06\0\0\0\0compat\0\x7fELF"));
+    let [entry] = read(&file).expect("good")[..] else { panic!("one entry") };
+    assert_eq!((entry.header().major, entry.header().minor), (1, 8));
+    assert!(entry.has(flag::COMPAT));
+    assert_eq!(entry.options(), Some(&b"compat"[..]));
+    assert_eq!(one(Image::from(&entry)), file);
+    let file = one(Image::cubin(cubin, Target::accelerated(90)).expect("ELF"));
+    assert_eq!(read(&file).expect("good")[0].options(), None);
 }
 
 /// Every file that is cut off is refused, unless what is left is complete.

@@ -2,11 +2,12 @@
 
 use culd_fatbin::host::{HostObject, Reference};
 use culd_fatbin::{Format, sniff};
-use culd_testkit::pack::{HostParts, coff_object, host_object};
+use culd_testkit::pack::{HostParts, bigobj, coff_object, host_object};
 
 fn parts() -> HostParts {
     HostParts {
         fatbins: vec![vec![1, 2, 3], vec![4; 8]],
+        whole_program: vec![5; 5],
         module_ids: vec!["_1_a_cu_x".to_owned(), "_2_b_cu_y".to_owned()],
         references: vec![
             (Reference::InternalKernel, vec![]),
@@ -16,22 +17,27 @@ fn parts() -> HostParts {
             (Reference::Constant, vec![]),
             (Reference::InternalConstant, vec!["c*".to_owned()]),
         ],
+        others: 1,
     }
 }
 
-fn objects() -> [Vec<u8>; 2] {
-    [host_object(&parts()).expect("ELF"), coff_object(&parts()).expect("COFF")]
+/// One of each kind.
+fn objects(parts: &HostParts) -> [Vec<u8>; 3] {
+    let coff = coff_object(parts).expect("COFF");
+    [host_object(parts).expect("ELF"), bigobj(&coff), coff]
 }
 
 #[test]
 fn everything_for_the_device_linker_is_found() {
-    for file in objects() {
+    for file in objects(&parts()) {
         let object = HostObject::parse(&file).expect("good").expect("an object");
         assert!(object.has_segment);
         let [fatbin] = object.fatbins[..] else { panic!("one section") };
         assert_eq!(fatbin.data, [1, 2, 3, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4]);
         let at = fatbin.offset as usize;
         assert_eq!(&file[at..at + 16], fatbin.data);
+        let whole: Vec<&[u8]> = object.whole_programs.iter().map(|section| section.data).collect();
+        assert_eq!(whole, [[5; 5]]);
         assert_eq!(object.module_ids, [b"_1_a_cu_x", b"_2_b_cu_y"]);
         let references: Vec<(Reference, &[u8])> =
             object.references.iter().map(|(kind, section)| (*kind, section.data)).collect();
@@ -49,8 +55,7 @@ fn everything_for_the_device_linker_is_found() {
 
 #[test]
 fn an_object_without_device_code_holds_nothing() {
-    let parts = HostParts::default();
-    for file in [host_object(&parts).expect("ELF"), coff_object(&parts).expect("COFF")] {
+    for file in objects(&HostParts::default()) {
         assert_eq!(HostObject::parse(&file), Ok(Some(HostObject::default())));
     }
 }
@@ -81,10 +86,63 @@ fn objects_of_all_processors_are_read() {
     }
 }
 
+/// From 65,280 sections on ELF has their number, and the index of the table of names, elsewhere.
+#[test]
+fn objects_with_many_sections_are_read() {
+    for others in [65_200, 65_274, 65_280, 70_000] {
+        let file = host_object(&HostParts { others, ..parts() }).expect("ELF");
+        let object = HostObject::parse(&file).expect("good").expect("an object");
+        assert_eq!((object.fatbins.len(), object.references.len()), (1, 6), "{others}");
+    }
+}
+
+/// Several sections of a kind are all found, names that only begin like one are not.
+#[test]
+fn sections_are_found_by_their_whole_names() {
+    let mut object = object::write::Object::new(
+        object::BinaryFormat::Coff,
+        object::Architecture::Aarch64,
+        object::Endianness::Little,
+    );
+    for name in ["__nv_relfatbin", "__nv_relfatbin", "__nv_relfatbin2", ".nvHRK", ".nvHRKE2"] {
+        let data = object::SectionKind::ReadOnlyData;
+        let section = object.add_section(Vec::new(), name.into(), data);
+        object.append_section_data(section, name.as_bytes(), 8);
+    }
+    let file = object.write().expect("an object");
+    let object = HostObject::parse(&file).expect("good").expect("an object");
+    let fatbins: Vec<&[u8]> = object.fatbins.iter().map(|section| section.data).collect();
+    assert_eq!(fatbins, [b"__nv_relfatbin"; 2]);
+    assert!(!object.has_segment && object.references.is_empty());
+}
+
+/// A section that says that it lies outside of the file: an error where it concerns device code only.
+#[test]
+fn sections_outside_of_the_file_are_refused() {
+    let good = host_object(&parts()).expect("ELF");
+    let word = |at: usize| u64::from_le_bytes(good[at..at + 8].try_into().expect("8 bytes"));
+    let (table, count) = (word(40) as usize, usize::from(good[60]));
+    let wanted = HostObject::parse(&good).expect("good").expect("an object");
+    let mut refused = 0;
+    for header in (0..count).map(|index| table + 64 * index) {
+        let mut file = good.clone();
+        file[header + 32..header + 40].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+        match HostObject::parse(&file) {
+            Ok(object) => assert_eq!(object, Some(wanted.clone())),
+            Err(error) => {
+                assert!(error.offset == header as u64 || error.offset == table as u64, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    // Two fat binaries, the module ids, six lists, and the names of the sections.
+    assert_eq!(refused, 10);
+}
+
 /// A damaged object is an error or, when the damage is elsewhere, no other object.
 #[test]
 fn truncated_objects_are_refused() {
-    for file in objects() {
+    for file in objects(&parts()) {
         let good = HostObject::parse(&file).expect("good").expect("an object");
         for length in 1..file.len() {
             match HostObject::parse(&file[..length]) {

@@ -86,6 +86,11 @@ impl Oracle {
         self.toolkit.join("bin").join(name)
     }
 
+    /// Path of one of the libraries.
+    pub fn library(&self, name: &str) -> PathBuf {
+        self.toolkit.join("lib").join(name)
+    }
+
     /// A command that compiles `source` to a relocatable cubin: ptxas, or nvcc for CUDA C++.
     pub fn compiler(&self, source: &Path) -> Command {
         let cuda = source.extension().is_some_and(|extension| extension == "cu");

@@ -6,6 +6,7 @@
 use anyhow::{Context, Result};
 use culd_fatbin::host::Reference;
 use culd_fatbin::writer::{self, Image, Target};
+use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationEncoding, RelocationFlags, RelocationKind,
@@ -34,11 +35,15 @@ pub struct HostParts {
     /// Contents of `__nv_relfatbin`; each begins at a multiple of eight bytes. There is such a section, and
     /// `.nvFatBinSegment`, unless this is empty.
     pub fatbins: Vec<Vec<u8>>,
+    /// Contents of `.nv_fatbin`, device code that is not linked; there is no such section when this is empty.
+    pub whole_program: Vec<u8>,
     /// Contents of `__nv_module_id`, a NUL is added to each.
     pub module_ids: Vec<String>,
     /// Names in the sections `.nvHRKE` and so on, a NUL is added to each. nvcc writes all six; here a section is
     /// written when it is listed, with a single NUL when it is listed without names.
     pub references: Vec<(Reference, Vec<String>)>,
+    /// How many sections of no interest stand in front. ELF counts more than some 65,000 in another way.
+    pub others: usize,
 }
 
 /// An ELF object for x86-64.
@@ -66,8 +71,14 @@ fn object(parts: &HostParts, format: BinaryFormat) -> Result<Vec<u8>> {
         object.append_section_data(id, data, align);
         id
     };
+    for _ in 0..parts.others {
+        add(".text.f", SectionKind::Text, &[0xc3], 1);
+    }
     if !parts.module_ids.is_empty() {
         add("__nv_module_id", SectionKind::ReadOnlyData, &names(&parts.module_ids), 1);
+    }
+    if !parts.whole_program.is_empty() {
+        add(".nv_fatbin", SectionKind::ReadOnlyData, &parts.whole_program, 8);
     }
     let mut segment = None;
     if !parts.fatbins.is_empty() {
@@ -106,6 +117,55 @@ fn object(parts: &HostParts, format: BinaryFormat) -> Result<Vec<u8>> {
         }
     }
     object.write().context("object writer")
+}
+
+/// The same COFF object with 32-bit section numbers, as `cl /bigobj` writes it.
+///
+/// # Panics
+/// When `coff` is no object of [`coff_object`].
+pub fn bigobj(coff: &[u8]) -> Vec<u8> {
+    const HEADER: usize = 20;
+    const BIG_HEADER: usize = 56;
+    let word = |at: usize| u32::from_le_bytes(coff[at..at + 4].try_into().expect("4 bytes"));
+    let sections = usize::from(u16::from_le_bytes([coff[2], coff[3]]));
+    let (symbols, count) = (word(8) as usize, word(12) as usize);
+    let moved = (BIG_HEADER - HEADER) as u32;
+
+    let mut out = vec![0, 0, 0xff, 0xff, 2, 0];
+    out.extend_from_slice(&coff[..2]);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID.0);
+    out.extend_from_slice(&[0; 16]);
+    for field in [sections, symbols + moved as usize, count] {
+        out.extend_from_slice(&(field as u32).to_le_bytes());
+    }
+    for header in coff[HEADER..][..40 * sections].chunks(40) {
+        out.extend_from_slice(&header[..20]);
+        for (at, field) in header[20..32].chunks(4).enumerate() {
+            let field = u32::from_le_bytes(field.try_into().expect("4 bytes"));
+            // Contents and relocations have moved; line numbers there are none.
+            let moved = if field == 0 || at == 2 { 0 } else { moved };
+            out.extend_from_slice(&(field + moved).to_le_bytes());
+        }
+        out.extend_from_slice(&header[32..]);
+    }
+    out.extend_from_slice(&coff[HEADER + 40 * sections..symbols]);
+    let mut auxiliary = 0;
+    for symbol in coff[symbols..][..18 * count].chunks(18) {
+        if auxiliary > 0 {
+            auxiliary -= 1;
+            out.extend_from_slice(symbol);
+            out.extend_from_slice(&[0; 2]);
+            continue;
+        }
+        auxiliary = symbol[17];
+        let section = i16::from_le_bytes([symbol[12], symbol[13]]);
+        out.extend_from_slice(&symbol[..12]);
+        out.extend_from_slice(&i32::from(section).to_le_bytes());
+        out.extend_from_slice(&symbol[14..]);
+    }
+    out.extend_from_slice(&coff[symbols + 18 * count..]);
+    out
 }
 
 /// Each with the NUL that ends it; a single NUL for none.
