@@ -109,7 +109,7 @@ fn an_entry_tells_what_it_was_made_with() {
         assert!(entry.has(flag::DEBUG | flag::BITS_64) && !entry.has(flag::COMPAT));
         assert_eq!(entry.encoding(), encoding);
         let data = entry.data(LIMIT).expect("good");
-        assert_eq!(data, text.as_bytes()[10..], "without the comment and the NUL");
+        assert_eq!(*data, text.as_bytes()[10..], "without the comment and the NUL");
         assert_eq!(matches!(data, Cow::Borrowed(_)), encoding == Encoding::Stored);
     }
 }
