@@ -123,6 +123,7 @@ impl Host {
             fatbins: self.fatbins.iter().map(|name| read(name)).collect::<Result<_>>()?,
             module_ids: self.ids.clone(),
             references: references.collect(),
+            ..HostParts::default()
         };
         if self.coff { pack::coff_object(&parts) } else { pack::host_object(&parts) }
     }
