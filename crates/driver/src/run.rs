@@ -206,6 +206,7 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
     link_options.debug = options.flag(Id::Debug);
+    link_options.relocatable = options.flag(Id::Relocatable);
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options

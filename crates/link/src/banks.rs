@@ -8,7 +8,7 @@ use culd_cubin::elf::shf;
 use hashbrown::HashSet;
 
 use crate::callgraph::CallGraph;
-use crate::draft::{Kind, Part};
+use crate::draft::{Draft, Kind, Part};
 use crate::id::{BankId, IdVec, NodeId, SectionId};
 use crate::merge::{Bank, Merged};
 
@@ -57,14 +57,26 @@ pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
         let owned_bank = matches!(section.kind, Kind::Constant(_)) && section.owner.is_some();
         if owned_bank && section.size == 0 {
             section.dropped = true;
-            // Of two sections of one name the first gives the name its place.
-            if section.emptied && !kept.contains(&section.name) {
+            // In an object the name stays (case literals/replaced-kernel with -r). Of two sections
+            // of one name the first gives the name its place.
+            if section.emptied && !draft.relocatable && !kept.contains(&section.name) {
                 draft.section_strings.remove(section.name);
                 draft.local_strings.remove(section.name);
             }
         } else if section.emptied {
             kept.insert(section.name);
         }
+    }
+    drop_literals(draft);
+}
+
+/// Literals of a replaced copy go with their section. nvlink cannot make an object then
+/// (docs/DIFFERENCES.md, literals-replaced-by-none).
+fn drop_literals(draft: &mut Draft<'_>) {
+    for symbol in draft.symbols.values_mut() {
+        let section = symbol.section.map(|section| &draft.sections[section]);
+        symbol.dropped |= section
+            .is_some_and(|section| section.dropped && matches!(section.kind, Kind::Constant(_)));
     }
 }
 

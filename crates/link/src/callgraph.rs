@@ -51,6 +51,17 @@ struct Records {
     references: Vec<(u32, u32)>,
 }
 
+impl Records {
+    /// An object lists each pair once, where it was read first (cases weak/latest-target,
+    /// errors-stack/replaced-entry with -r).
+    fn list_once(&mut self) {
+        for list in [&mut self.calls, &mut self.references] {
+            let mut seen = HashSet::new();
+            list.retain(|&pair| seen.insert(pair));
+        }
+    }
+}
+
 impl CallGraph {
     pub(crate) fn build<'d>(
         objects: &Objects<'d>,
@@ -65,7 +76,10 @@ impl CallGraph {
             let read = Reader { symbols, object, id };
             read.edges(&mut records, &mut signatures, names);
         }
-        let alive = if options.debug {
+        if options.relocatable {
+            records.list_once();
+        }
+        let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
             alive(objects, symbols, &records, &signatures)

@@ -5,11 +5,23 @@
 //! saves padding and the bytes of weak copies that lost (docs/rules/diagnostics.md, 4.1; cases
 //! errors-limits/*).
 
-use crate::draft::{OutSection, Part};
+use crate::draft::{Draft, OutSection, Part};
 use crate::finish::BANK_LIMIT;
 use crate::id::{OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::sort::list_sort;
+
+/// The symbol that stands for the size of the bank of constant variables: what `isspacep.const`
+/// compares with (case constant/size-of-bank).
+pub(crate) const SIZE_SYMBOL: &[u8] = b".nv.ptx.const0.size";
+
+/// `-r`: gives the symbols that stand for the size of the bank the size so far.
+pub(crate) fn tell_size(draft: &mut Draft<'_>) {
+    let Some(name) = draft.names.lookup(SIZE_SYMBOL) else { return };
+    let size = draft.constant_variables().map_or(0, |bank| draft.sections[bank].size);
+    let symbols = draft.symbols.values_mut().filter(|symbol| symbol.name == name);
+    symbols.for_each(|symbol| symbol.value = size);
+}
 
 /// A range of old offsets that went elsewhere.
 #[derive(Debug, Clone, Copy)]

@@ -48,6 +48,9 @@ impl Maker<'_, '_> {
         let mut out = Vec::new();
         let index = |symbol| self.symbol(symbol);
         self.attributes.file.iter().for_each(|record| record.write(&mut out, &index));
+        if self.merged.draft.relocatable {
+            return out;
+        }
         let mut stacks: Vec<(u32, FileAttribute<'_>)> = self
             .graph
             .entries()

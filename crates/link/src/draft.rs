@@ -3,11 +3,13 @@
 //! nvlink numbers everything in the order in which it first meets it, so a draft keeps creation
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
-use culd_cubin::SectionIndex;
-use culd_cubin::elf::{shf, sht, stt};
+use culd_cubin::elf::{shf, sht, stb, stt};
+use culd_cubin::{SectionIndex, Symbol};
 
+use crate::LinkOptions;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
+use crate::objects::{is_reserved_shared, is_unified_table};
 
 /// What an output section is. The order of the variants is the order in the file, except that
 /// the three kinds without bytes keep their order of creation among themselves.
@@ -66,9 +68,13 @@ impl Kind {
         !matches!(self, Kind::FileInfo | Kind::Compat | Kind::FunctionInfo | Kind::Reloc)
     }
 
-    /// `sh_type` and `sh_entsize` in an executable.
-    fn form(self) -> (u32, u64) {
+    /// `sh_type` and `sh_entsize`. An object that is linked again keeps CUDA's own types.
+    fn form(self, relocatable: bool) -> (u32, u64) {
         match self {
+            Kind::Constant(bank) if relocatable => (sht::CUDA_CONSTANT0 + u32::from(bank), 0),
+            Kind::GlobalInit if relocatable => (sht::CUDA_GLOBAL_INIT, 0),
+            Kind::Global if relocatable => (sht::CUDA_GLOBAL, 0),
+            Kind::Shared | Kind::PoolShared if relocatable => (sht::CUDA_SHARED, 0),
             Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit => (sht::PROGBITS, 0),
             Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
             Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
@@ -183,6 +189,9 @@ pub(crate) struct Clear {
 
 /// Everything the output consists of, in order of creation.
 pub(crate) struct Draft<'d> {
+    /// The output is to be linked again (`-r`): sections and symbols keep the form they have in
+    /// the inputs.
+    pub(crate) relocatable: bool,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
     pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
@@ -214,8 +223,9 @@ pub(crate) struct Fixed {
 
 impl<'d> Draft<'d> {
     /// The draft that every link starts with.
-    pub(crate) fn new(names: Names<'d>, has_compat: bool) -> (Self, Fixed) {
+    pub(crate) fn new(names: Names<'d>, options: &LinkOptions) -> (Self, Fixed) {
         let mut draft = Draft {
+            relocatable: options.relocatable,
             names,
             sections: IdVec::new(),
             symbols: IdVec::new(),
@@ -241,7 +251,7 @@ impl<'d> Draft<'d> {
             tkinfo: fixed(b".note.nv.tkinfo", Kind::TkInfo, shf::NOTE_TKINFO),
             cuinfo: fixed(b".note.nv.cuinfo", Kind::CuInfo, shf::NOTE_CUINFO),
             file_info: fixed(b".nv.info", Kind::FileInfo, 0),
-            compat: has_compat.then(|| fixed(b".nv.compat", Kind::Compat, 0)),
+            compat: options.target.has_compat.then(|| fixed(b".nv.compat", Kind::Compat, 0)),
         };
         if let Some(compat) = fixed.compat {
             let cuinfo = &mut draft.sections[fixed.cuinfo];
@@ -249,6 +259,30 @@ impl<'d> Draft<'d> {
             cuinfo.owner = Some(compat);
         }
         (draft, fixed)
+    }
+
+    /// `st_info` of an input's variable: in an executable CUDA's own type of variable is a plain
+    /// one, in an object it is the other way round.
+    pub(crate) fn variable_info(&self, symbol: &Symbol<'_>) -> u8 {
+        let kind = match symbol.kind() {
+            stt::OBJECT | stt::CUDA_OBJECT if self.relocatable => stt::CUDA_OBJECT,
+            stt::CUDA_OBJECT => stt::OBJECT,
+            kind => kind,
+        };
+        symbol.info & 0xf0 | kind
+    }
+
+    /// `st_value` of a variable until it is defined.
+    pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
+        let kept = self.relocatable && symbol.binding() == stb::LOCAL;
+        if kept || is_reserved_shared(symbol.name) {
+            return symbol.value;
+        }
+        // -1 stands for an address that is not known yet (case relocatable/undefined).
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        let extern_array = symbol.is_shared() && symbol.size == 0;
+        let waits = variable && !extern_array && !is_unified_table(symbol.name);
+        if self.relocatable && waits { u64::MAX } else { 0 }
     }
 
     /// A section name goes into both string tables, whether or not the section survives.
@@ -273,7 +307,7 @@ impl<'d> Draft<'d> {
         align: u64,
     ) -> SectionId {
         self.intern_section_name(name);
-        let (sh_type, entsize) = kind.form();
+        let (sh_type, entsize) = kind.form(self.relocatable);
         let section = self.sections.push(OutSection {
             name,
             kind,

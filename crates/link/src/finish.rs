@@ -42,6 +42,9 @@ pub(crate) struct Program<'a, 'd> {
 impl Program<'_, '_> {
     /// Tells everything that is wrong.
     pub(crate) fn check(&self, diags: &mut Diagnostics) {
+        if self.options.relocatable {
+            return self.constant_variables(diags);
+        }
         if !self.options.suppress_stack_size_warning && !self.options.disable_infos {
             self.stack_sizes(diags);
         }
@@ -113,6 +116,16 @@ impl Program<'_, '_> {
         let size =
             |group: u32| self.shared.uses(number, group).then(|| groups[group as usize].size);
         explain::shared(&self.merged.draft, size)
+    }
+
+    /// The one thing that is checked before the program is complete.
+    fn constant_variables(&self, diags: &mut Diagnostics) {
+        let draft = &self.merged.draft;
+        let Some(bank) = draft.constant_variables() else { return };
+        if draft.sections[bank].size > BANK_LIMIT {
+            let message = self.bank_message(&draft.sections[bank], 3);
+            diags.error(message, explain::constants(draft, bank));
+        }
     }
 
     fn bank_message(&self, section: &OutSection<'_>, bank: u8) -> Message {

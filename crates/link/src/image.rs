@@ -13,6 +13,8 @@ use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
 use crate::relocs::Relocated;
 
+/// ET_REL.
+const RELOCATABLE: u16 = 1;
 /// ET_EXEC.
 const EXECUTABLE: u16 = 2;
 /// `e_flags` bits 0-7 of sm_75 to sm_90a.
@@ -87,7 +89,7 @@ impl Writer<'_, '_> {
         let layout = self.layout;
         let cuinfo = layout.index(self.merged.fixed.cuinfo);
         let header = FileHeader {
-            e_type: EXECUTABLE,
+            e_type: if self.options.relocatable { RELOCATABLE } else { EXECUTABLE },
             // The index of the note as far as it fits.
             flags: CLASSIC_FLAGS | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
             program_headers: layout.program_headers_at,

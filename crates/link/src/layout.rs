@@ -168,9 +168,12 @@ impl Order {
             layout.offsets[id] = put(bytes, section.align.max(1));
         }
         layout.section_headers_at = put(64 * layout.section_count() as u64, 8);
-        layout.program_headers_at = layout.section_headers_at + 64 * layout.section_count() as u64;
-        layout.program_headers = program_headers(draft, &layout);
-        layout.size = layout.program_headers_at + 56 * layout.program_headers.len() as u64;
+        layout.size = layout.section_headers_at + 64 * layout.section_count() as u64;
+        if !draft.relocatable {
+            layout.program_headers_at = layout.size;
+            layout.program_headers = program_headers(draft, &layout);
+            layout.size += 56 * layout.program_headers.len() as u64;
+        }
         layout
     }
 }

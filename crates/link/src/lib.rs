@@ -53,7 +53,9 @@ use crate::layout::Order;
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::relocs::Resolver;
+use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
+use crate::textures::TextureSlots;
 use crate::void::VoidRecords;
 
 /// One input: a relocatable cubin and the name that messages give it.
@@ -127,8 +129,13 @@ fn run(
 
     // Data that belongs to no one file. Below this line every variable has its place.
     let span = phase("data");
-    let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
-    let slots = textures::lay_out(&objects, &symbols, &graph, &mut merged);
+    let (shared, slots) = if options.relocatable {
+        shared::keep(&mut merged);
+        (SharedLayout::default(), TextureSlots::default())
+    } else {
+        let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
+        (shared, textures::lay_out(&objects, &symbols, &graph, &mut merged))
+    };
     drop(span);
 
     let span = phase("attributes");

@@ -17,7 +17,9 @@ pub(crate) fn tkinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
     let own = options.tool.object.len() + options.tool.options.len() + 1;
     let length = 24 + options.dialect.tool_strings + own;
     note::write_record(&mut out, note::TYPE_TKINFO, &descriptor, length);
-    objects.iter().for_each(|(_, object)| out.extend_from_slice(object.tkinfo));
+    if !options.relocatable {
+        objects.iter().for_each(|(_, object)| out.extend_from_slice(object.tkinfo));
+    }
     out
 }
 

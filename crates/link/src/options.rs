@@ -30,6 +30,8 @@ pub struct LinkOptions {
     pub tool: ToolRecord,
     /// `-g`: no function is dead, and shared variables keep their symbols.
     pub debug: bool,
+    /// `-r`: the output is to be linked again.
+    pub relocatable: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -46,9 +48,15 @@ impl LinkOptions {
             dialect: &CUDA_13_0,
             tool,
             debug: false,
+            relocatable: false,
             warnings_are_errors: false,
             disable_infos: false,
             suppress_stack_size_warning: false,
         }
+    }
+
+    /// True when functions stay that no entry reaches.
+    pub(crate) fn keeps_dead_code(&self) -> bool {
+        self.debug || self.relocatable
     }
 }

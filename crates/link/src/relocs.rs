@@ -13,6 +13,7 @@ use culd_reloc::{Observed, RelocDesc, Value};
 
 use crate::Session;
 use crate::callgraph::CallGraph;
+use crate::constants;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, NodeId, OutSymbolId, RelocId, SectionId, SymbolId};
@@ -184,6 +185,12 @@ impl<'d> Resolver<'_, 'd> {
         resolved
     }
 
+    /// Addresses in constant and shared memory, texture slots and sizes of banks are only known
+    /// when the program is complete.
+    fn relocatable(&self) -> bool {
+        self.merged.draft.relocatable
+    }
+
     fn name(&self, section: SectionId) -> &[u8] {
         self.merged.draft.names.get(self.merged.draft.sections[section].name)
     }
@@ -197,7 +204,9 @@ impl<'d> Resolver<'_, 'd> {
         record: RelocEntry,
     ) {
         let row = culd_reloc::cuda(record.kind);
-        let row = row.map(|row| row.unified.and_then(|plain| plain.desc()).unwrap_or(row));
+        let plain =
+            |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
+        let row = row.map(|row| if self.relocatable() { row } else { plain(row) });
         let kind = row.map_or(record.kind, |row| row.code.0);
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
@@ -240,7 +249,7 @@ impl<'d> Resolver<'_, 'd> {
             return self.label(query, symbol);
         }
         let Some(program) = self.symbols.of(id, record.symbol) else { return Outcome::Dropped };
-        if is_internal(symbol) && symbol.defined_in().is_none() {
+        if is_internal(symbol) && symbol.defined_in().is_none() && !self.relocatable() {
             return self.system_value(query, symbol);
         }
         if symbol.is_function() {
@@ -299,7 +308,7 @@ impl<'d> Resolver<'_, 'd> {
 
     /// A number that ptxas leaves for the linker to fill in, as a symbol that no file defines.
     fn system_value(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
-        if symbol.name != CONSTANT_SIZE {
+        if symbol.name != constants::SIZE_SYMBOL {
             return Outcome::Fatal(query.bad("its symbol is local and undefined"));
         }
         Outcome::Patched(query.value(self.constants_size, 0))
@@ -328,7 +337,7 @@ impl<'d> Resolver<'_, 'd> {
         if let Some(slot) = self.slots.offset(out) {
             return Outcome::Patched(query.value(slot, 0));
         }
-        if let Some(index) = entry.shared {
+        if let Some(index) = entry.shared.filter(|_| !self.relocatable()) {
             return self.shared(query, index);
         }
         match entry.section {
@@ -347,7 +356,7 @@ impl<'d> Resolver<'_, 'd> {
     ) -> Outcome {
         let output = &self.merged.draft.sections[section];
         match output.kind {
-            Kind::Constant(bank) => constant(query, value, bank, out),
+            Kind::Constant(bank) if !self.relocatable() => constant(query, value, bank, out),
             // An alias stands for the function whose code it names.
             Kind::Text => output.function.or(out).map_or(Outcome::Dropped, Outcome::Kept),
             _ => out.or(output.symbol).map_or(Outcome::Dropped, |out| match query.row {
@@ -372,10 +381,6 @@ impl<'d> Resolver<'_, 'd> {
         Outcome::Patched(query.value(address, 0))
     }
 }
-
-/// The size of the bank of constant variables: what `isspacep.const` compares with (case
-/// constant/size-of-bank).
-const CONSTANT_SIZE: &[u8] = b".nv.ptx.const0.size";
 
 const PC_RELATIVE: &str = "PC relative branch address should be in the same section";
 

@@ -23,6 +23,7 @@ use crate::symbols::{Fate, Symbols};
 const NOWHERE: u64 = u64::MAX;
 
 /// Addresses of shared variables.
+#[derive(Default)]
 pub(crate) struct SharedLayout {
     /// Offset by variable, bytes; the one placed last counts.
     offsets: Vec<u64>,
@@ -122,6 +123,55 @@ pub(crate) fn lay_out(
     merged.shared = variables;
     layout.users = users;
     layout
+}
+
+/// `-r`: variables wait for the link that knows their users. Sections are as long as what was
+/// declared in them.
+pub(crate) fn keep(merged: &mut Merged<'_>) {
+    let nodes = &merged.shared.nodes;
+    let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
+        members.entry(node.own).or_default().push(index);
+    }
+    for section in merged.draft.sections.values_mut() {
+        let members = match section.kind {
+            Kind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
+            Kind::PoolShared => members.get(&None),
+            _ => continue,
+        };
+        let members = members.map_or(&[][..], Vec::as_slice);
+        section.align = members.iter().map(|&node| nodes[node].align).max().unwrap_or(1);
+        section.size = match section.kind {
+            Kind::PoolShared => {
+                pool_size(members.iter().map(|&node| nodes[node].size).sum(), section.align)
+            }
+            _ => place(nodes, members, 0, |_, _| {}),
+        };
+        section.dropped = members.is_empty();
+    }
+}
+
+/// The size of the pool's section in an object, bytes: an odd rule, but nothing depends on it
+/// (cases syscalls/reserved-shared, generated/three-files with -r).
+fn pool_size(sum: u64, align: u64) -> u64 {
+    if sum <= align { sum + align } else { sum }
+}
+
+/// Places variables from `start` on, by alignment, then size; returns their end, bytes.
+fn place(
+    nodes: &[SharedNode],
+    members: &[usize],
+    start: u64,
+    mut put: impl FnMut(usize, u64),
+) -> u64 {
+    let key = |node: usize| (std::cmp::Reverse(nodes[node].align), nodes[node].size);
+    let mut end = start;
+    for node in list_sort(members, &|a, b| key(a) <= key(b)) {
+        let offset = end.next_multiple_of(nodes[node].align);
+        put(node, offset);
+        end = offset + nodes[node].size;
+    }
+    end
 }
 
 /// Shared variables that code names.
@@ -321,14 +371,11 @@ impl Builder<'_, '_> {
             }
         }
         for (entry, list) in lists.into_iter().enumerate() {
-            let key =
-                |node: usize| (std::cmp::Reverse(self.nodes[node].align), self.nodes[node].size);
-            for node in list_sort(&list, &|a, b| key(a) <= key(b)) {
-                let offset = self.layout.sizes[entry].next_multiple_of(self.nodes[node].align);
-                let group = self.group(node);
-                self.layout.offsets[group] = offset;
-                self.layout.sizes[entry] = offset + self.nodes[node].size;
-            }
+            let (nodes, offsets) = (self.nodes, &mut self.layout.offsets);
+            let start = self.layout.sizes[entry];
+            self.layout.sizes[entry] = place(nodes, &list, start, |node, offset| {
+                offsets[nodes[node].group as usize] = offset;
+            });
         }
     }
 

@@ -16,13 +16,19 @@ use crate::relocs::Relocated;
 pub(crate) struct Made {
     call_graph: SectionId,
     prototype: SectionId,
-    rel_action: SectionId,
+    /// In an executable.
+    rel_action: Option<SectionId>,
 }
 
 /// Places tentative definitions, creates the call graph's sections, merges constant banks.
 pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
     place_commons(merged);
-    constants::tighten(merged);
+    let relocatable = merged.draft.relocatable;
+    if relocatable {
+        constants::tell_size(&mut merged.draft);
+    } else {
+        constants::tighten(merged);
+    }
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.callgraph");
     let call_graph = draft.add_section(name, Kind::CallGraph, 0, 4);
@@ -31,8 +37,10 @@ pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
     banks::merge_banks(merged, graph);
     banks::drop_empty(merged);
     let draft = &mut merged.draft;
-    let name = draft.names.intern(b".nv.rel.action");
-    let rel_action = draft.add_section(name, Kind::RelAction, 0, 8);
+    let rel_action = (!relocatable).then(|| {
+        let name = draft.names.intern(b".nv.rel.action");
+        draft.add_section(name, Kind::RelAction, 0, 8)
+    });
     Made { call_graph, prototype, rel_action }
 }
 
@@ -99,7 +107,9 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
     }
     contents[made.call_graph] = Some(maker.call_graph());
     contents[made.prototype] = Some(maker.prototypes());
-    contents[made.rel_action] = Some(REL_ACTION.to_vec());
+    if let Some(section) = made.rel_action {
+        contents[section] = Some(REL_ACTION.to_vec());
+    }
     maker.relocations(draft, &mut contents);
     contents
 }

@@ -24,7 +24,6 @@ const NOT_YET: &[Id] = &[
     Id::DumpCallgraphMangled,
     Id::KernelsUsed,
     Id::PreserveRelocs,
-    Id::Relocatable,
     Id::VariablesUsed,
 ];
 

@@ -157,7 +157,9 @@ impl<'d> Attributes<'d> {
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
         let numbers = Numbers::collect(graph, merged);
-        let entries = numbers.entry_facts(graph);
+        let relocatable = merged.draft.relocatable;
+        let entries =
+            if relocatable { numbers.own_facts(graph) } else { numbers.entry_facts(graph) };
         let mut functions = IdVec::filled(Vec::new(), graph.nodes.len());
         for &node in &merged.info_order {
             functions[node] = read(objects, symbols, merged, node);
@@ -168,7 +170,9 @@ impl<'d> Attributes<'d> {
         if functions.values().any(repeated) {
             return Err(diags.fatal(Message::Internal { what: "conflicting crs_stack attribute" }));
         }
-        propagate::propagate(graph, merged, &mut functions);
+        if !relocatable {
+            propagate::propagate(graph, merged, &mut functions);
+        }
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let file = numbers.file_records(graph, merged, &entries);
         Ok(Attributes { file, functions, entries, registers: numbers.registers })
@@ -271,6 +275,12 @@ impl Numbers {
         let stack = graph.longest(|node| self.frames[node]);
         let facts =
             |&entry: &NodeId| EntryFacts { registers: registers[entry], stack: stack[entry] };
+        graph.entries().iter().map(facts).collect()
+    }
+
+    /// What an object tells of its entries: nothing about what they call is final.
+    fn own_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
+        let facts = |&entry: &NodeId| EntryFacts { registers: self.registers[entry], stack: None };
         graph.entries().iter().map(facts).collect()
     }
 

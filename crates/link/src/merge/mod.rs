@@ -260,7 +260,7 @@ pub(crate) fn merge<'d>(
     names: Names<'d>,
     options: &LinkOptions,
 ) -> Merged<'d> {
-    let (draft, fixed) = Draft::new(names, options.target.has_compat);
+    let (draft, fixed) = Draft::new(names, options);
     let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let merged = Merged {
         draft,

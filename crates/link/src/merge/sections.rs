@@ -5,8 +5,9 @@ use culd_cubin::{Section, SectionIndex};
 
 use super::{Bank, FileRecord, InfoSource, Merge, Placed};
 use crate::draft::{Kind, Part};
-use crate::id::{BankId, NameId, NodeId, ObjectId, SectionId};
+use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::objects::{Object, Role};
+use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
     /// Puts a data section into its output section, once; [`Placed::No`] when it belongs to a
@@ -45,6 +46,12 @@ impl<'d> Merge<'_, 'd> {
         Placed::At { section, base }
     }
 
+    /// True for a function whose constant banks stay its own: an entry, or any in an object.
+    fn keeps_banks(&self, function: OutSymbolId) -> bool {
+        let draft = &self.merged.draft;
+        draft.relocatable || draft.symbols[function].is_entry()
+    }
+
     /// The shared memory section of an entry exists already; copies that lost share it.
     fn own_shared(&mut self, id: ObjectId, text: SectionIndex) -> Placed {
         let function = match self.placed(id, text) {
@@ -75,7 +82,7 @@ impl<'d> Merge<'_, 'd> {
             Placed::At { section, .. } => {
                 let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
                 let function = self.merged.function(self.graph, node);
-                if self.merged.draft.symbols[function].is_entry() {
+                if self.keeps_banks(function) {
                     self.entry_bank(section, node, bank, input, true)
                 } else {
                     Placed::Bank(self.function_bank(node, bank, input))
@@ -129,7 +136,7 @@ impl<'d> Merge<'_, 'd> {
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
-        let entry = symbol.is_entry();
+        let keeps_banks = self.keeps_banks(function);
         let own = code.and_then(|code| self.merged.entry_banks.get(&(code, number)).copied());
         let existing = own.or_else(|| self.find(name));
         let section = existing
@@ -140,7 +147,7 @@ impl<'d> Merge<'_, 'd> {
         output.align = output.align.max(input.align);
         output.append(input.data, input.size, input.align);
         let Some(code) = code else { return };
-        if entry {
+        if keeps_banks {
             self.merged.entry_banks.insert((code, number), section);
         } else {
             self.loser_banks.insert((code, number), section);
@@ -180,7 +187,13 @@ impl<'d> Merge<'_, 'd> {
     ) -> Placed {
         let name = self.merged.draft.names.intern(input.name);
         let program = self.graph.nodes[node];
-        let existing = self.find(name);
+        // Equal names of local functions that keep their banks stay apart.
+        let existing =
+            if self.merged.draft.symbols[self.merged.function(self.graph, node)].is_entry() {
+                self.find(name)
+            } else {
+                self.merged.entry_banks.get(&(text, bank)).copied()
+            };
         let emptied = |section: SectionId| {
             let output = &self.merged.draft.sections[section];
             output.emptied && output.losers_only && output.size == 0
@@ -198,10 +211,11 @@ impl<'d> Merge<'_, 'd> {
             let base = output.append(input.data, input.size, input.align);
             return Placed::At { section, base };
         }
+        let relocatable = self.merged.draft.relocatable;
         let Some(section) = existing else {
             let draft = &mut self.merged.draft;
             let reloc = draft.names.join(&[b".rel", input.name]);
-            if bank == 0 {
+            if bank == 0 && !relocatable {
                 // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
                 // follows it.
                 draft.local_strings.add(reloc);
@@ -211,7 +225,7 @@ impl<'d> Merge<'_, 'd> {
             output.owner = Some(text);
             let base = output.append(input.data, input.size, input.align);
             self.merged.entry_banks.insert((text, bank), section);
-            if bank == 0 {
+            if bank == 0 && !relocatable {
                 self.slot_relocations(reloc, section);
             }
             return Placed::At { section, base };
@@ -300,7 +314,6 @@ impl<'d> Merge<'_, 'd> {
     /// Keeps a record about a function if this file's copy is the one that counts, and about a
     /// sampler always.
     fn record_about_symbol(&mut self, id: ObjectId, record: &culd_cubin::attr::Record<'d>) {
-        use crate::symbols::Fate;
         use culd_cubin::SymbolIndex;
         use culd_cubin::attr::code;
         let (Some(index), Some(number)) = (record.word(0), record.word(1)) else { return };
@@ -309,8 +322,8 @@ impl<'d> Merge<'_, 'd> {
         let Some(function) = program.and_then(|program| self.merged.out_symbol(program)) else {
             return;
         };
-        // nvlink computes stack sizes anew.
-        let stale = record.code == code::MAX_STACK_SIZE;
+        // An executable gets stack sizes of its own.
+        let stale = record.code == code::MAX_STACK_SIZE && !self.merged.draft.relocatable;
         let counts =
             record.code == code::SAMPLER_INIT || self.symbols.fate(id, index) == Fate::Chosen;
         if counts && !stale {

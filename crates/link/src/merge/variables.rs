@@ -16,7 +16,7 @@ impl<'d> Merge<'_, 'd> {
                 continue;
             }
             let Some(program) = self.symbols.of(id, index) else { continue };
-            if is_internal(symbol) {
+            if is_internal(symbol) && !self.merged.draft.relocatable {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     let value = symbol.value;
@@ -29,13 +29,14 @@ impl<'d> Merge<'_, 'd> {
                 // A section is copied for the first definition in it that counts.
                 SymbolSection::In(section) if fate.brings_section() => {
                     match self.place(id, object, section) {
-                        Placed::No => continue,
+                        Placed::No | Placed::Waiting => continue,
                         placed => placed,
                     }
                 }
                 _ => Placed::No,
             };
             let out = self.variable_symbol(object, program, symbol);
+            let info = self.merged.draft.variable_info(symbol);
             if symbol.is_shared() {
                 self.shared_variable(id, object, symbol, out, fate);
             } else if symbol.section == SymbolSection::Common {
@@ -44,7 +45,7 @@ impl<'d> Merge<'_, 'd> {
             if fate.brings_section() && placed != Placed::No {
                 // The binding is that of the last definition that was accepted.
                 let entry = &mut self.merged.draft.symbols[out];
-                entry.info = symbol.info & 0xf0 | stt::OBJECT;
+                entry.info = info;
             }
             if let Placed::At { section, base } = placed
                 && fate == Fate::Chosen
@@ -78,20 +79,21 @@ impl<'d> Merge<'_, 'd> {
         let unified = undefined && is_unified_table(symbol.name);
         // The system's own names become global whatever their binding was.
         let system = unified || is_reserved_shared(symbol.name);
-        let kind = if symbol.kind() == stt::CUDA_OBJECT { stt::OBJECT } else { symbol.kind() };
         let name = self.symbols.all[program].name;
-        let hidden = symbol.is_shared() && !self.keeps_shared(object, program, symbol);
+        let relocatable = self.merged.draft.relocatable;
+        let hidden =
+            symbol.is_shared() && !relocatable && !self.keeps_shared(object, program, symbol);
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
-            info: if system { stb::GLOBAL << 4 | stt::OBJECT } else { symbol.info & 0xf0 | kind },
-            other: symbol.other & !sto::SPACE,
+            info: if system { stb::GLOBAL << 4 | stt::OBJECT } else { draft.variable_info(symbol) },
+            other: if relocatable { symbol.other } else { symbol.other & !sto::SPACE },
             section: None,
-            value: if is_reserved_shared(symbol.name) { symbol.value } else { 0 },
+            value: draft.first_value(symbol),
             size: symbol.size,
             program: Some(program),
             shared: None,
-            dropped: unified || hidden,
+            dropped: unified && !relocatable || hidden,
         });
         let global = system || symbol.binding() == stb::GLOBAL;
         if global {
