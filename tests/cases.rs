@@ -96,7 +96,7 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     let actual = if out.exists() { Some(fs::read(out)?) } else { None };
     match (&expected, &actual) {
         (Some(expected), Some(actual)) => {
-            compared(expected, actual, known)?;
+            compared(case, expected, actual, known)?;
             readable(actual).context("goblin")?;
         }
         (None, None) => {}
@@ -122,8 +122,9 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
 }
 
 /// Equal but for known differences.
-fn compared(expected: &[u8], actual: &[u8], known: &[KnownDiff]) -> Result<()> {
-    let Some(first) = compare::cubins(expected, actual) else { return Ok(()) };
+fn compared(case: &Case, expected: &[u8], actual: &[u8], known: &[KnownDiff]) -> Result<()> {
+    let differ = compare::outputs(&case.arguments(), expected, actual);
+    let Some(first) = differ else { return Ok(()) };
     let difference = difference(expected, actual)?;
     let tolerated = |line: &String| known.iter().any(|diff| line.starts_with(&diff.key));
     let mut lines = difference.groups.iter().flat_map(|group| &group.lines).peekable();

@@ -23,9 +23,13 @@ use std::thread;
 const HELP: &str = "\
 usage: cargo xtask oracle [options] [topic | topic/case]...
   --arch SM[,SM]   only links for these architectures
+  --relocatable    link with -r; both must end alike, whatever a case expects of its program
   --jobs N         cases at a time (default 2)
   --keep DIR       where failures are written (default <target>/oracle-failures)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
+
+/// The option that makes an object.
+const RELOCATABLE: &str = "-r";
 
 /// `case.toml`.
 #[derive(Debug, Deserialize)]
@@ -83,6 +87,7 @@ enum Expect {
 
 struct Plan {
     archs: Option<Vec<String>>,
+    relocatable: bool,
     keep: PathBuf,
     tools: Tools,
     cache: Cache,
@@ -97,6 +102,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let jobs = args.option("--jobs")?.unwrap_or(2_usize);
     let plan = Plan {
         archs: archs.map(|list| list.split(',').map(str::to_owned).collect()),
+        relocatable: args.flag("--relocatable"),
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
         tools: workspace::tools(args.option("--culd")?)?,
         cache: Cache::new(workspace::target().join("oracle-cache")),
@@ -155,6 +161,8 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
     let archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
     let wanted = |arch: &&String| plan.archs.as_ref().is_none_or(|list| list.contains(arch));
+    let added = (plan.relocatable && !case.link_flags.contains(&RELOCATABLE.to_owned()))
+        .then(|| RELOCATABLE.to_owned());
     let variants = case.compile.clone().unwrap_or_else(|| vec![Vec::new()]);
     for arch in archs.iter().filter(wanted) {
         for flags in &variants {
@@ -169,9 +177,11 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
             for order in &orders {
                 let mut arguments = vec![format!("-arch={arch}")];
                 arguments.extend(case.link_flags.iter().cloned());
+                arguments.extend(added.iter().cloned());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
                 let verdict = compare_links(&plan.tools, &arguments, work.path())?;
-                let failure = failure(&verdict, case.expect);
+                let expect = if plan.relocatable { None } else { Some(case.expect) };
+                let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
                     let number = lock(report).failures;
                     let kept = plan.keep.join(format!("{number:03}-{}", name.replace('/', "-")));
@@ -227,14 +237,19 @@ fn permutations(stems: &[String]) -> Vec<Vec<String>> {
     all
 }
 
-/// What is wrong with a verdict.
-fn failure(verdict: &Verdict, expect: Expect) -> Option<String> {
+/// What is wrong with a verdict; without an expectation it is enough that both end alike.
+fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
     match (verdict, expect) {
-        (Verdict::Identical, Expect::Ok) | (Verdict::SameError(_), Expect::Error) => None,
-        (Verdict::Identical, Expect::Error) => {
+        (Verdict::Identical, Some(Expect::Ok)) | (Verdict::SameError(_), Some(Expect::Error)) => {
+            None
+        }
+        (Verdict::Identical | Verdict::SameError(_), None) => None,
+        (Verdict::Identical, Some(Expect::Error)) => {
             Some("links, but its case expects an error".to_owned())
         }
-        (Verdict::SameError(messages), Expect::Ok) => Some(format!("unexpected error: {messages}")),
+        (Verdict::SameError(messages), Some(Expect::Ok)) => {
+            Some(format!("unexpected error: {messages}"))
+        }
         // Nothing to compare with: nvlink crashed or found a fault in itself.
         (Verdict::NoVerdict(_), _) => None,
         (Verdict::NotCompiled(message), _) => Some(message.clone()),

@@ -4,6 +4,7 @@
 //! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
 //! names itself.
 
+pub mod relocatable;
 pub mod trial;
 
 use crate::case::{plain_lines, told_once};
@@ -14,6 +15,13 @@ use object::{LittleEndian, elf};
 use std::ops::Range;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
+
+/// Where the outputs of a link differ though they should not; `None` when they agree.
+pub fn outputs(arguments: &[String], expected: &[u8], actual: &[u8]) -> Option<String> {
+    let relocatable = arguments.iter().any(|word| word == "-r" || word == "--relocatable-link");
+    let compare = if relocatable { relocatable::objects } else { cubins };
+    compare(expected, actual)
+}
 
 /// Where two cubins differ; `None` when they are equal but for the linker's own note.
 ///

@@ -3,7 +3,7 @@
 //! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
 //! same folder, once in file order and once reversed.
 
-use super::{cubins, outcomes};
+use super::{outcomes, outputs};
 use crate::generate::model::{Debug, Program, Unit};
 use crate::generate::ptx;
 use crate::oracle::Oracle;
@@ -137,7 +137,7 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
         return Ok(Verdict::NoVerdict(line.to_owned()));
     }
     what = what.or_else(|| match (&expected_out, &actual_out) {
-        (Some(expected), Some(actual)) => cubins(expected, actual),
+        (Some(expected), Some(actual)) => outputs(arguments, expected, actual),
         (None, None) => None,
         (Some(_), None) => Some("no output file".to_owned()),
         (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
