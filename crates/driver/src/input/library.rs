@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use super::archive::Archive;
+use super::walk::is_system;
 use super::{Gather, Ignored, InputError, Stopped};
 use crate::files;
 use crate::options::Id;
@@ -68,7 +70,8 @@ impl Gather<'_, '_> {
                 return Ok(());
             }
             let bytes = &**self.store.alloc(bytes);
-            return self.archive(&path, bytes);
+            let system = is_system(&path);
+            return self.archive(&Archive::file(&path, bytes, system));
         }
         // A shared library takes no part in a device link.
         if !shared && !HOST_LIBRARIES.contains(&name) {

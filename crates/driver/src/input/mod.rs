@@ -6,8 +6,12 @@
 //! or unpacked that is not linked; lines come in the order of the inputs whatever ran at the same
 //! time. The rules are nvlink's (docs/rules/inputs.md) except where docs/DIFFERENCES.md says so.
 //!
-//! [`walk`] looks at files, [`select`] chooses images, [`ready`] unpacks and compiles them.
+//! [`walk`] tells what a file is; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
+//! chooses images; [`ready`] unpacks and compiles them.
 
+mod archive;
+mod fatbin;
+mod host;
 mod library;
 mod ptx;
 mod ready;

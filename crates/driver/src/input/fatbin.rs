@@ -1,0 +1,129 @@
+//! Fat binaries: one image of each container.
+
+use culd_cubin::arch::Variant;
+use culd_fatbin::container::{self, Container, Entry, Kind, containers};
+use culd_fatbin::header::flag;
+
+use super::ready::Code;
+use super::select::{Form, Offer, choose};
+use super::walk::Source;
+use super::{Gather, InputError, MAX_UNPACKED, Stopped};
+use crate::hints::{self, Elsewhere, Unlinked};
+use crate::options::Id;
+
+impl<'a> Gather<'a, '_> {
+    /// One image of each container in `bytes`; false when none of them has one.
+    pub(super) fn fatbins(
+        &mut self,
+        source: &Source,
+        bytes: &'a [u8],
+        stop: InputError,
+    ) -> Result<bool, Stopped> {
+        let mut taken = false;
+        let mut any = false;
+        for container in containers(bytes) {
+            any = true;
+            let entries = container.and_then(|container| container.entries().collect());
+            let entries: Vec<Entry<'a>> = entries.map_err(|error| {
+                self.fatal(InputError::NoFatbin(source.name.clone()), vec![error.to_string()]);
+                self.fatal(stop.clone(), Vec::new())
+            })?;
+            taken |= self.container(source, entries)?;
+        }
+        if !any {
+            self.fatal(InputError::NoFatbin(source.name.clone()), Vec::new());
+            return Err(self.fatal(stop, Vec::new()));
+        }
+        Ok(taken)
+    }
+
+    /// Takes the best of `entries`.
+    fn container(&mut self, source: &Source, entries: Vec<Entry<'a>>) -> Result<bool, Stopped> {
+        let usable: Vec<(Entry<'a>, Offer)> =
+            entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
+        let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
+        let suits = |offer: &&Offer| offer.suits(self.arch);
+        let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
+        if lto && self.options.lto() {
+            return Err(self.fatal(InputError::LtoUnsupported(source.name.clone()), Vec::new()));
+        }
+        match choose(self.arch, &offers).and_then(|place| usable.get(place)) {
+            Some((entry, offer)) => {
+                let code = match offer.form {
+                    Form::Ptx => Code::PackedPtx(*entry),
+                    _ => Code::Packed(*entry),
+                };
+                self.piece(source.clone(), code, false);
+                Ok(true)
+            }
+            None if lto => {
+                Err(self.fatal(InputError::LtoFound, vec![format!("in '{}'", source.name)]))
+            }
+            None => {
+                self.arch_not_found(source, &usable);
+                Ok(false)
+            }
+        }
+    }
+
+    fn arch_not_found(&mut self, source: &Source, usable: &[(Entry<'a>, Offer)]) {
+        self.found.without_code += 1;
+        let archs: Vec<String> = usable.iter().map(|(entry, _)| describe(entry)).collect();
+        for ((entry, _), arch) in usable.iter().zip(&archs) {
+            let why = match entry.kind() {
+                Kind::LtoIr => Unlinked::LtoIr,
+                _ => Unlinked::OtherArch(arch.clone()),
+            };
+            self.unlinked(&source.name, why, *entry);
+        }
+        let quiet =
+            self.options.flag(Id::SuppressArchWarning) || self.options.flag(Id::DisableInfos);
+        if source.member || quiet {
+            return;
+        }
+        let hint = hints::holds(&source.name, archs.iter().map(String::as_str));
+        let (arch, file) = (self.target.clone(), source.name.clone());
+        let notes = hint.iter().map(ToString::to_string).collect();
+        self.warning(InputError::ArchNotFound { arch, file }, notes);
+    }
+
+    /// Remembers code that is not linked.
+    pub(super) fn unlinked(&mut self, file: &str, why: Unlinked, entry: Entry<'a>) {
+        let read = move || Some(entry.data(MAX_UNPACKED).ok()?.into_owned());
+        let cubin = (entry.kind() == Kind::Elf).then(|| Box::new(read) as Box<_>);
+        self.found.elsewhere.push(Elsewhere { file: file.to_owned(), why, cubin });
+    }
+}
+
+/// What an entry offers; `None` for what nvlink passes over.
+fn offer(entry: &Entry<'_>) -> Option<Offer> {
+    let form = match entry.kind() {
+        Kind::Elf => Form::Elf,
+        Kind::Ptx => Form::Ptx,
+        Kind::LtoIr => Form::Lto,
+        Kind::Other(_) => return None,
+    };
+    let variant = match entry.variant() {
+        container::Variant::Plain => Variant::Plain,
+        container::Variant::Family => Variant::Family,
+        container::Variant::Accelerated => Variant::Accelerated,
+    };
+    entry.has(flag::BITS_64).then(|| Offer { form, sm: entry.sm(), variant })
+}
+
+/// `sm_90a`, `compute_80 (PTX)`.
+fn describe(entry: &Entry<'_>) -> String {
+    let (sm, letter) = (entry.sm(), entry.variant().suffix());
+    match entry.kind() {
+        Kind::Ptx => format!("compute_{sm}{letter} (PTX)"),
+        Kind::LtoIr => format!("lto_{sm}{letter} (LTO-IR)"),
+        _ => format!("sm_{sm}{letter}"),
+    }
+}
+
+/// All entries of the fat binaries in a section, as far as they can be read.
+pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    containers(bytes)
+        .map_while(Result::ok)
+        .flat_map(|container: Container<'_>| container.entries().map_while(Result::ok))
+}
