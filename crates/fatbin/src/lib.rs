@@ -25,6 +25,8 @@
 //! # Ok::<(), culd_fatbin::Error>(())
 //! ```
 //!
+//! The example `list` walks archives and objects down to their images.
+//!
 //! # Limits
 //!
 //! | what | limit | beyond it |
