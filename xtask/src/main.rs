@@ -7,6 +7,7 @@ mod bench;
 mod bless;
 mod ci;
 mod corpus;
+mod e2e;
 mod fatbin;
 mod measure;
 mod oracle;
@@ -24,6 +25,7 @@ type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+    ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),

@@ -4,6 +4,7 @@
 //! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
 //! names itself.
 
+pub mod embedded;
 pub mod relocatable;
 pub mod trial;
 
@@ -220,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     /// An ELF file with a tool note of two records and some text.
-    fn cubin(own: &[u8; 8], second: &[u8; 4], text: &[u8; 4]) -> Vec<u8> {
+    pub(super) fn cubin(own: &[u8; 8], second: &[u8; 4], text: &[u8; 4]) -> Vec<u8> {
         let mut note = Vec::new();
         for desc in [&own[..], &second[..]] {
             note.extend(12u32.to_le_bytes());

@@ -5,6 +5,7 @@
 
 pub mod cache;
 pub mod process;
+pub mod wheels;
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -12,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use wheels::Environment;
 
 /// The release of the tools; part of every cache key.
 pub const VERSION: &str = "13.0.88";
@@ -32,8 +34,8 @@ const WHEELS: &[&str] = &[
     "nvidia-cuda-cuobjdump==13.4.92",
 ];
 
-/// Holds the wheels. Written last, so that an interrupted installation is repeated, like one of other wheels.
-const READY: &str = ".ready";
+/// The toolkit among the packages.
+const TOOLKIT: &str = "nvidia/cu13";
 
 /// An installation of the reference tools.
 #[derive(Clone, Debug)]
@@ -52,12 +54,12 @@ impl Oracle {
             return Self::open(Path::new(existing))
                 .with_context(|| format!("CULD_ORACLE={}", existing.display()));
         }
-        let installed = fs::read_to_string(dir.join(READY)).unwrap_or_default();
-        if installed != WHEELS.join("\n") {
-            install(dir).with_context(|| {
-                format!("cannot install the CUDA {VERSION} tools into {}", dir.display())
-            })?;
-        }
+        let environment = Environment::install(dir, WHEELS)
+            .with_context(|| format!("cannot install the CUDA {VERSION} tools"))?;
+        let toolkit = environment.package(TOOLKIT)?;
+        // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
+        link("lib", &toolkit.join("lib64"))?;
+        link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
         Self::open(dir)
     }
 
@@ -66,19 +68,23 @@ impl Oracle {
     /// # Errors
     /// When `existing` or `dir` is an installation without tools.
     pub fn installed(dir: &Path, existing: Option<&OsStr>) -> Result<Option<Self>> {
-        let there = existing.is_some() || dir.join(READY).exists();
+        let there = existing.is_some() || Environment::is_installed(dir, WHEELS);
         there.then(|| Self::locate(dir, existing)).transpose()
     }
 
     fn open(dir: &Path) -> Result<Self> {
-        let toolkit = toolkit(dir)?;
-        let toolkit = fs::canonicalize(&toolkit)?;
+        let toolkit = fs::canonicalize(Environment::existing(dir).package(TOOLKIT)?)?;
         for tool in ["ptxas", "nvlink", "nvcc"] {
             if !toolkit.join("bin").join(tool).is_file() {
                 bail!("no {tool} in {}", toolkit.join("bin").display());
             }
         }
         Ok(Self { toolkit })
+    }
+
+    /// The toolkit: a folder with `bin/nvcc`, `include` and `lib64`.
+    pub fn toolkit(&self) -> &Path {
+        &self.toolkit
     }
 
     /// Path of one of the tools.
@@ -105,48 +111,6 @@ impl Oracle {
         command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");
         command
     }
-}
-
-/// The toolkit folder inside a virtual environment, whatever its Python version.
-fn toolkit(dir: &Path) -> Result<PathBuf> {
-    let lib = dir.join("lib");
-    let entries = fs::read_dir(&lib).with_context(|| format!("cannot list {}", lib.display()))?;
-    for entry in entries {
-        let toolkit = entry?.path().join("site-packages/nvidia/cu13");
-        if toolkit.is_dir() {
-            return Ok(toolkit);
-        }
-    }
-    bail!("no python3*/site-packages/nvidia/cu13 in {}", lib.display())
-}
-
-fn install(dir: &Path) -> Result<()> {
-    eprintln!("installing the CUDA {VERSION} tools from PyPI into {}", dir.display());
-    let mut venv = Command::new("python3");
-    venv.args(["-m", "venv"]).arg(dir);
-    step(
-        &mut venv,
-        "python3 with its venv module is needed (on Debian: apt install python3-venv)",
-    )?;
-    let mut pip = Command::new(dir.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(WHEELS);
-    step(&mut pip, "pip has to reach PyPI or a mirror of it")?;
-    // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
-    let toolkit = toolkit(dir)?;
-    link("lib", &toolkit.join("lib64"))?;
-    link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
-    fs::write(dir.join(READY), WHEELS.join("\n"))?;
-    Ok(())
-}
-
-fn step(command: &mut Command, hint: &str) -> Result<()> {
-    let shown = format!("{:?}", command.get_program());
-    let run = process::run(command, Duration::from_secs(900))
-        .with_context(|| format!("cannot start {shown}: {hint}"))?;
-    if !run.status.success() {
-        bail!("{shown} failed ({}): {hint}\n{}", run.status, run.stderr_text());
-    }
-    Ok(())
 }
 
 fn link(target: &str, path: &Path) -> Result<()> {

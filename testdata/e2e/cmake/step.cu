@@ -1,0 +1,3 @@
+#include "parts.h"
+
+__device__ int step(int value) { return 3 * value + 1; }

@@ -1,0 +1,80 @@
+//! A CMake project with every kind of target that has device code linked.
+//!
+//! In: `testdata/e2e/cmake`; cmake and ninja from PyPI. Out: comparisons in the report. Guaranteed: the builds differ in
+//! the path of nvcc and nothing else.
+
+use super::nvcc::same_programs;
+use super::{Bench, Toolkit, succeed};
+use crate::workspace;
+use anyhow::{Result, ensure};
+use culd_testkit::oracle::process::Run;
+use culd_testkit::oracle::wheels::Environment;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(super) const NAME: &str = "cmake";
+
+const WHEELS: &[&str] = &["cmake==4.4.4", "ninja==1.13.2"];
+
+/// Targets whose device code CMake has linked: a program, a shared library, a static library that asks for it, and a
+/// program whose device code comes linked in that library, so that there is none left.
+const LINKED: &[&str] = &["app", "engine", "solver", "plain"];
+const PROGRAMS: &[&str] = &["app", "plain"];
+const ARCHS: &[&str] = &["80-real", "90-real"];
+
+/// Builds the project with both toolkits and reports.
+pub(super) fn run(bench: &Bench) {
+    if let Err(error) = compare(bench) {
+        bench.check(NAME, Err(error));
+    }
+}
+
+fn compare(bench: &Bench) -> Result<()> {
+    let tools = Environment::install(&workspace::target().join("build-tools"), WHEELS)?;
+    let [theirs, ours] = ["nvlink", "culd"].map(|side| bench.work.join(NAME).join(side));
+    let expected = build(&tools, &bench.reference, &theirs)?;
+    let actual = build(&tools, &bench.candidate, &ours)?;
+    let lines = |run: &Run| -> Vec<String> {
+        let text = String::from_utf8_lossy(&run.stdout).into_owned();
+        text.lines().filter(|line| line.starts_with("#$ nvlink ")).map(str::to_owned).collect()
+    };
+    bench.check("cmake libraries", host_libraries(&lines(&expected), &lines(&actual)));
+    for target in LINKED {
+        let object = format!("CMakeFiles/{target}.dir/cmake_device_link.o");
+        let result = bench.same_files(&theirs.join(&object), &ours.join(&object), ARCHS.len());
+        bench.check(&format!("cmake {target}"), result);
+    }
+    for target in PROGRAMS {
+        let result = same_programs(&theirs.join(target), &ours.join(target));
+        bench.check(&format!("cmake {target} starts"), result);
+    }
+    Ok(())
+}
+
+/// CMake names the libraries of the host link too; the device linker gets them and must not mind those it cannot find.
+fn host_libraries(expected: &[String], actual: &[String]) -> Result<()> {
+    let links = LINKED.len() * ARCHS.len();
+    ensure!((expected.len(), actual.len()) == (links, links), "not {links} links");
+    for line in expected.iter().chain(actual) {
+        for library in ["-lcudadevrt", "-lcudart_static", "-lrt", "-lpthread", "-ldl"] {
+            let is_given = line.split_whitespace().any(|word| word == library);
+            ensure!(is_given, "no {library} in {line}");
+        }
+    }
+    Ok(())
+}
+
+/// Configures and builds; the output of the build, with the commands that nvcc runs.
+fn build(tools: &Environment, toolkit: &Toolkit, dir: &Path) -> Result<Run> {
+    let nvcc: PathBuf = toolkit.dir.join("bin/nvcc");
+    let mut cmake = Command::new(tools.program("cmake"));
+    cmake.arg("-S").arg(workspace::root().join("testdata/e2e/cmake")).arg("-B").arg(dir);
+    cmake.args(["-G", "Ninja"]);
+    cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tools.program("ninja").display()));
+    cmake.arg(format!("-DCMAKE_CUDA_COMPILER={}", nvcc.display()));
+    cmake.arg(format!("-DCMAKE_CUDA_ARCHITECTURES={}", ARCHS.join(";")));
+    succeed(cmake.env_remove("CUDACXX").env_remove("CUDAFLAGS"))?;
+    let mut ninja = Command::new(tools.program("ninja"));
+    ninja.arg("-C").arg(dir).args(["-v", "-j", "2"]).env("NVCC_APPEND_FLAGS", "-v");
+    succeed(&mut ninja)
+}

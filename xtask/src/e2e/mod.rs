@@ -1,0 +1,172 @@
+//! `xtask e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and once with culd.
+//!
+//! In: the toolkit as it is, and a shadow of it that `culd install-shadow` makes. Out: a line for each comparison.
+//! Guaranteed: both builds are the same commands but for the path of the toolkit; exit code 1 when they differ in any byte
+//! but the linkers' own notes, in what the programs say, or when culd was not the linker.
+
+mod cmake;
+mod nvcc;
+
+use crate::args::Args;
+use crate::workspace::{self, lock};
+use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::compare::embedded;
+use culd_testkit::oracle::process::{self, Run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask e2e [options] [name]...
+  --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
+  --keep DIR    where everything is built and left (default <target>/e2e)
+Names are 'cmake' and the variants of 'nvcc/...'; without any, all are built.";
+
+/// Time limit of one command; a slow machine must not look like a failure.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A CUDA toolkit with the linker to build with.
+#[derive(Clone, Debug)]
+struct Toolkit {
+    dir: PathBuf,
+    /// How the linker calls itself in the note of its outputs.
+    linker: &'static str,
+}
+
+/// What the builds work with.
+struct Bench {
+    reference: Toolkit,
+    candidate: Toolkit,
+    /// Everything is built below this folder.
+    work: PathBuf,
+    report: Mutex<Report>,
+}
+
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    failed: usize,
+}
+
+impl Toolkit {
+    /// A command that runs a tool of the toolkit in `dir`.
+    fn command(&self, tool: &str, dir: &Path) -> Command {
+        let mut command = Command::new(self.dir.join("bin").join(tool));
+        command.current_dir(dir).env_remove("LD_LIBRARY_PATH");
+        command
+    }
+}
+
+impl Bench {
+    /// Counts and tells what came of one comparison.
+    fn check(&self, name: &str, result: Result<()>) {
+        let mut report = lock(&self.report);
+        match result {
+            Ok(()) => {
+                report.passed += 1;
+                println!("ok    {name}");
+            }
+            Err(error) => {
+                report.failed += 1;
+                println!("FAILED {name}: {error:#}");
+            }
+        }
+    }
+
+    /// The same file of both builds: alike but for the linkers' notes, `cubins` of them, and each from its linker.
+    fn same_files(&self, expected: &Path, actual: &Path, cubins: usize) -> Result<()> {
+        let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
+        let (theirs, ours) = (read(expected)?, read(actual)?);
+        for (toolkit, file) in [(&self.reference, &theirs), (&self.candidate, &ours)] {
+            let linkers = embedded::linkers(file);
+            ensure!(linkers == vec![toolkit.linker; cubins], "linked by {linkers:?}");
+        }
+        match embedded::files(&theirs, &ours) {
+            Some(what) => bail!("{} and {}: {what}", expected.display(), actual.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Both runs ended alike, and what the reference said the other said in the same order; culd may say more.
+fn same_words(expected: &Run, actual: &Run) -> Result<()> {
+    ensure!(
+        expected.status == actual.status,
+        "{} instead of {}:\n{}",
+        actual.status,
+        expected.status,
+        actual.stderr_text()
+    );
+    ensure!(expected.stdout == actual.stdout, "standard output differs");
+    let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
+    let mut rest = ours.lines();
+    for line in theirs.lines() {
+        ensure!(rest.any(|other| other == line), "it does not say '{line}' but\n{ours}");
+    }
+    Ok(())
+}
+
+/// Runs a command that must succeed.
+fn succeed(command: &mut Command) -> Result<Run> {
+    let run = finish(command)?;
+    ensure!(run.status.success(), "{command:?}: {}\n{}", run.status, run.stderr_text());
+    Ok(run)
+}
+
+fn finish(command: &mut Command) -> Result<Run> {
+    process::run(command, LIMIT).with_context(|| format!("cannot start {command:?}"))
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tools = workspace::tools(args.option("--culd")?)?;
+    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("e2e"));
+    let wanted = args.operands()?;
+    if work.exists() {
+        fs::remove_dir_all(&work)?;
+    }
+    fs::create_dir_all(&work)?;
+    let work = work.canonicalize()?;
+    let reference = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
+    let candidate = if tools.candidate == tools.oracle.tool("nvlink") {
+        reference.clone()
+    } else {
+        shadow(&tools.candidate, &reference, &work)?
+    };
+    let bench = Bench { reference, candidate, work, report: Mutex::default() };
+    execute(&bench, &wanted)?;
+    let Report { passed, failed } = *lock(&bench.report);
+    println!("\ntest result: {passed} passed; {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The shadow toolkit with culd in it.
+fn shadow(culd: &Path, reference: &Toolkit, work: &Path) -> Result<Toolkit> {
+    let dir = work.join("shadow");
+    let mut command = Command::new(culd);
+    succeed(command.arg("install-shadow").arg(&dir).arg("--cuda").arg(&reference.dir))?;
+    Ok(Toolkit { dir, linker: "culd" })
+}
+
+/// Builds what is wanted, CMake beside nvcc.
+fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
+    let is_wanted =
+        |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word));
+    let variants: Vec<_> =
+        nvcc::VARIANTS.iter().filter(|variant| is_wanted(variant.name)).collect();
+    let with_cmake = is_wanted(cmake::NAME);
+    ensure!(with_cmake || !variants.is_empty(), "nothing is called {wanted:?}");
+    thread::scope(|scope| {
+        if with_cmake {
+            scope.spawn(|| cmake::run(bench));
+        }
+        scope.spawn(|| variants.iter().for_each(|variant| nvcc::run(bench, variant)));
+    });
+    Ok(())
+}

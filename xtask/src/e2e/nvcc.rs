@@ -1,0 +1,216 @@
+//! Programs of several files built by nvcc: with and without a static library, for one architecture and for two, with
+//! debug information, from PTX; and links that must fail.
+//!
+//! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are made once, because
+//! no device linker has a part in that, and used by both links.
+
+use super::{Bench, Toolkit, finish, same_words, succeed};
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::process::Run;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One way to build the program.
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    /// Flags of compilation.
+    compile: &'static [&'static str],
+    /// Flags of the link.
+    link: &'static [&'static str],
+    /// Architectures of the link.
+    archs: usize,
+    /// Links that fail too, and compilation and link in one command.
+    full: bool,
+}
+
+const SM_80_AND_90: &[&str] =
+    &["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"];
+
+#[rustfmt::skip]
+pub(super) const VARIANTS: &[Variant] = &[
+    Variant { name: "nvcc/plain", compile: &["-arch=sm_90"], link: &["-arch=sm_90"], archs: 1, full: true },
+    Variant { name: "nvcc/two-archs", compile: SM_80_AND_90, link: SM_80_AND_90, archs: 2, full: true },
+    Variant { name: "nvcc/one-of-two-archs", compile: SM_80_AND_90, link: &["-arch=sm_80"], archs: 1, full: false },
+    Variant { name: "nvcc/lines", compile: &["-arch=sm_90", "-lineinfo"], link: &["-arch=sm_90", "-lineinfo"], archs: 1, full: false },
+    // Without --no-compress the linked images of debug builds are compressed; others never are.
+    Variant { name: "nvcc/debug", compile: &["-arch=sm_80", "-G"], link: &["-arch=sm_80", "-G", "--no-compress"], archs: 1, full: false },
+    Variant { name: "nvcc/ptx", compile: &["-gencode=arch=compute_80,code=compute_80"], link: &["-arch=sm_90"], archs: 1, full: false },
+];
+
+/// The files of the program, without the library.
+const PROGRAM: &[&str] = &["main", "rules"];
+const LIBRARY: &[&str] = &["scale", "fold"];
+
+/// Arguments of a device link, by name.
+const LINKS: &[(&str, &[&str])] = &[
+    ("objects", &["main.o", "rules.o", "scale.o", "fold.o"]),
+    ("archive", &["main.o", "rules.o", "libshapes.a"]),
+    ("-l", &["main.o", "rules.o", "-L.", "-lshapes"]),
+    (
+        "archive-first-and-again",
+        &["libshapes.a", "main.o", "rules.o", "-L.", "-lshapes", "-lmissing"],
+    ),
+    ("shared", &["-shared", "-Xcompiler=-fPIC", "main.o", "rules.o", "-L.", "-lshapes"]),
+    ("verbose", &["-Xnvlink", "-v", "main.o", "rules.o", "-L.", "-lshapes"]),
+];
+
+/// For programs that are compared byte by byte: without the names of temporary files, and without a hash of all bytes.
+const BARE: &[&str] = &["-Xlinker", "--strip-all,--build-id=none"];
+
+/// Device links that fail.
+const FAILURES: &[(&str, &[&str])] = &[
+    ("undefined", &["main.o", "rules.o", "missing.o"]),
+    ("defined-twice", &["main.o", "rules.o", "scale.o", "-L.", "-lshapes"]),
+    ("warning-as-error", &["-Xnvlink", "-Werror", "main.o", "rules.o", "libshapes.a"]),
+];
+
+/// Builds one variant and reports.
+pub(super) fn run(bench: &Bench, variant: &Variant) {
+    let dir = bench.work.join(variant.name);
+    if let Err(error) = compile(&bench.reference, variant, &dir) {
+        bench.check(variant.name, Err(error));
+        return;
+    }
+    for (name, arguments) in LINKS {
+        let result = device_link(bench, variant, &dir, name, arguments);
+        bench.check(&format!("{} {name}", variant.name), result);
+    }
+    bench.check(&format!("{} cubin", variant.name), cubin(bench, variant, &dir));
+    bench.check(&format!("{} program", variant.name), program(bench, variant, &dir));
+    if variant.full {
+        for (name, arguments) in FAILURES {
+            let result = failure(bench, variant, &dir, name, arguments);
+            bench.check(&format!("{} {name}", variant.name), result);
+        }
+        bench.check(&format!("{} in-one", variant.name), in_one(bench, variant, &dir));
+    }
+}
+
+fn sources() -> PathBuf {
+    workspace::root().join("testdata/e2e/nvcc")
+}
+
+fn compile(toolkit: &Toolkit, variant: &Variant, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    for stem in PROGRAM.iter().chain(LIBRARY).chain(&["missing"]) {
+        let mut nvcc = toolkit.command("nvcc", dir);
+        nvcc.args(variant.compile).args(["-rdc=true", "-c", "-Xcompiler=-fPIC"]);
+        succeed(nvcc.arg(sources().join(format!("{stem}.cu"))).args(["-o", &format!("{stem}.o")]))?;
+    }
+    let mut nvcc = toolkit.command("nvcc", dir);
+    let members = LIBRARY.iter().map(|stem| format!("{stem}.o"));
+    succeed(nvcc.arg("-lib").args(members).args(["-o", "libshapes.a"]))?;
+    Ok(())
+}
+
+/// Runs the same link with both toolkits, each with outputs in a folder of its own.
+fn both(
+    bench: &Bench,
+    variant: &Variant,
+    dir: &Path,
+    name: &str,
+    arguments: &[&str],
+) -> Result<[(PathBuf, Run); 2]> {
+    let one = |toolkit: &Toolkit, side: &str| -> Result<(PathBuf, Run)> {
+        let out = dir.join(format!("{name}.{side}"));
+        fs::create_dir_all(&out)?;
+        let mut nvcc = toolkit.command("nvcc", dir);
+        nvcc.args(variant.link)
+            .args(arguments)
+            .arg("--keep-dir")
+            .arg(&out)
+            .arg("-o")
+            .arg(out.join("out"));
+        Ok((out, finish(&mut nvcc)?))
+    };
+    Ok([one(&bench.reference, "nvlink")?, one(&bench.candidate, "culd")?])
+}
+
+/// A device link: the object for the host linker, the file with the names to register, and each cubin.
+fn device_link(
+    bench: &Bench,
+    variant: &Variant,
+    dir: &Path,
+    name: &str,
+    arguments: &[&str],
+) -> Result<()> {
+    let line = [&["-dlink", "--keep"], arguments].concat();
+    let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, name, &line)?;
+    ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
+    same_words(&expected, &actual)?;
+    bench.same_files(&theirs.join("out"), &ours.join("out"), variant.archs)?;
+    let kept = fs::read_dir(&theirs)?.collect::<Result<Vec<_>, _>>()?;
+    let mut registers = 0;
+    for file in kept.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        if file.ends_with(".reg.c") {
+            registers += 1;
+            let text = |dir: &Path| fs::read_to_string(dir.join(&file));
+            ensure!(text(&theirs)? == text(&ours)?, "{file} differs");
+        }
+    }
+    ensure!(registers == 1, "{registers} register files in {}", theirs.display());
+    Ok(())
+}
+
+/// A link that fails: the same status and lines, and no output.
+fn failure(
+    bench: &Bench,
+    variant: &Variant,
+    dir: &Path,
+    name: &str,
+    arguments: &[&str],
+) -> Result<()> {
+    let line = [&["-dlink"], arguments].concat();
+    let [(_, expected), (ours, actual)] = both(bench, variant, dir, name, &line)?;
+    ensure!(!expected.status.success(), "the reference links it");
+    same_words(&expected, &actual)?;
+    ensure!(!ours.join("out").exists(), "it left an output");
+    Ok(())
+}
+
+/// `-dlink -cubin`: the linked cubin itself. It is made for one architecture only.
+fn cubin(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+    let line = ["-dlink", "-cubin", "main.o", "rules.o", "-L.", "-lshapes"];
+    let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "cubin", &line)?;
+    same_words(&expected, &actual)?;
+    if variant.archs > 1 {
+        return Ok(());
+    }
+    bench.same_files(&theirs.join("out"), &ours.join("out"), 1)
+}
+
+/// Device link and host link; the program starts and says the same.
+fn program(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+    let line = [BARE, &["main.o", "rules.o", "-L.", "-lshapes"]].concat();
+    let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "program", &line)?;
+    ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
+    same_words(&expected, &actual)?;
+    bench.same_files(&theirs.join("out"), &ours.join("out"), variant.archs)?;
+    same_programs(&theirs.join("out"), &ours.join("out"))
+}
+
+/// Compilation and link in one command.
+fn in_one(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+    let files: Vec<PathBuf> =
+        PROGRAM.iter().chain(LIBRARY).map(|stem| sources().join(format!("{stem}.cu"))).collect();
+    let mut line = BARE.to_vec();
+    line.push("-rdc=true");
+    line.extend(files.iter().filter_map(|path| path.to_str()));
+    let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "in-one", &line)?;
+    ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
+    same_words(&expected, &actual)?;
+    bench.same_files(&theirs.join("out"), &ours.join("out"), variant.archs)?;
+    same_programs(&theirs.join("out"), &ours.join("out"))
+}
+
+/// Both programs end alike and say the same: what they computed, or without a GPU why they did not.
+pub(super) fn same_programs(expected: &Path, actual: &Path) -> Result<()> {
+    let start = |path: &Path| {
+        let run = finish(&mut std::process::Command::new(path));
+        run.with_context(|| path.display().to_string())
+    };
+    let (expected, actual) = (start(expected)?, start(actual)?);
+    ensure!(!expected.stdout.is_empty(), "the program says nothing");
+    same_words(&expected, &actual)
+}
