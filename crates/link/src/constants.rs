@@ -15,10 +15,13 @@ use crate::sort::list_sort;
 /// compares with (case constant/size-of-bank).
 pub(crate) const SIZE_SYMBOL: &[u8] = b".nv.ptx.const0.size";
 
+/// That size in a program without such a bank (case constant/size-of-no-bank).
+pub(crate) const NO_BANK: u64 = u64::MAX;
+
 /// `-r`: gives the symbols that stand for the size of the bank the size so far.
 pub(crate) fn tell_size(draft: &mut Draft<'_>) {
     let Some(name) = draft.names.lookup(SIZE_SYMBOL) else { return };
-    let size = draft.constant_variables().map_or(0, |bank| draft.sections[bank].size);
+    let size = draft.constant_variables().map_or(NO_BANK, |bank| draft.sections[bank].size);
     let symbols = draft.symbols.values_mut().filter(|symbol| symbol.name == name);
     symbols.for_each(|symbol| symbol.value = size);
 }

@@ -169,7 +169,7 @@ fn run(
         shared: &shared,
         slots: &slots,
         void: &void,
-        constants_size: constants.map_or(0, |bank| merged.draft.sections[bank].size),
+        constants_size: constants.map(|bank| merged.draft.sections[bank].size),
     };
     let relocated = relocs::resolve(session, &resolver, diags)?;
     drop(span);

@@ -110,8 +110,8 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) shared: &'a SharedLayout,
     pub(crate) slots: &'a TextureSlots,
     pub(crate) void: &'a VoidRecords,
-    /// Bytes of constant variables.
-    pub(crate) constants_size: u64,
+    /// Bytes of constant variables, if there is a bank of them.
+    pub(crate) constants_size: Option<u64>,
 }
 
 /// Resolves all relocations.
@@ -311,7 +311,7 @@ impl<'d> Resolver<'_, 'd> {
         if symbol.name != constants::SIZE_SYMBOL {
             return Outcome::Fatal(query.bad("its symbol is local and undefined"));
         }
-        Outcome::Patched(query.value(self.constants_size, 0))
+        Outcome::Patched(query.value(self.constants_size.unwrap_or(constants::NO_BANK), 0))
     }
 
     /// A section symbol: the part that this file's section became.

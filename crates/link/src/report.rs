@@ -1,5 +1,6 @@
 //! What `-v` tells: sizes of the program and of every entry.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use culd_cubin::attr::code;
@@ -41,7 +42,7 @@ pub struct Report {
     pub global: u64,
     /// Constant variables, where there are some.
     pub constant3: Option<u64>,
-    /// Entries, last created first.
+    /// Entries, the one whose code was created last first.
     pub entries: Vec<EntryReport>,
 }
 
@@ -90,8 +91,11 @@ impl Report {
         let draft = &program.merged.draft;
         let constant3 = draft.constant_variables().map(|bank| draft.sections[bank].size);
         let shared = shared_by_name(program);
-        let entries = program.graph.entries().iter().zip(&program.attributes.entries).rev();
-        let entries = entries.map(|(&entry, facts)| {
+        let entries = program.graph.entries().iter().copied().zip(&program.attributes.entries);
+        let mut entries: Vec<_> = entries.collect();
+        // By their code: an entry may be named by a file before the one that defines it.
+        entries.sort_by_key(|&(entry, _)| Reverse(program.merged.code(program.graph, entry)));
+        let entries = entries.into_iter().map(|(entry, facts)| {
             let function = program.merged.function(program.graph, entry);
             let symbol = &draft.symbols[function];
             let bank = |number: u8| {
