@@ -11,6 +11,7 @@ mod e2e;
 mod fatbin;
 mod measure;
 mod oracle;
+mod real;
 mod scale;
 mod tidy;
 mod workspace;
@@ -26,6 +27,7 @@ const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
+    ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),

@@ -205,13 +205,18 @@ pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.stdout != actual.stdout {
         return Some("standard output differs".to_owned());
     }
-    let expected = told_once(plain_lines(&expected.stderr_text(), "nvlink"));
-    let actual = told_once(plain_lines(&actual.stderr_text(), "culd"));
+    let (expected, actual) = (messages(expected), messages(actual));
     let first =
         (0..expected.len().max(actual.len())).find(|&i| expected.get(i) != actual.get(i))?;
     let line =
         |lines: &[String]| lines.get(first).cloned().unwrap_or_else(|| "(nothing)".to_owned());
     Some(format!("message {}: '{}' instead of '{}'", first + 1, line(&actual), line(&expected)))
+}
+
+/// The lines that count; nvlink may stand for either linker.
+fn messages(run: &Run) -> Vec<String> {
+    let lines = plain_lines(&run.stderr_text(), "culd").join("\n");
+    told_once(plain_lines(&lines, "nvlink"))
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! Compiled cubins of hand-written sources, kept between runs.
+//! Compiled hand-written sources, kept between runs.
 //!
-//! In: a `.ptx` or `.cu` file, an architecture and flags. Out: the path of its cubin. Guaranteed: an entry is reused
-//! only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
+//! In: a `.ptx` or `.cu` file, architectures and flags. Out: the path of its cubin or object. Guaranteed: an entry is
+//! reused only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
 
 use super::process;
 use super::{COMPILE_LIMIT, Oracle, VERSION};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// A folder of compiled cubins.
+/// A folder of compiled files.
 #[derive(Clone, Debug)]
 pub struct Cache {
     dir: PathBuf,
@@ -32,37 +33,57 @@ impl Cache {
         arch: &str,
         flags: &[String],
     ) -> Result<PathBuf> {
+        let mut compiler = oracle.compiler(source);
+        compiler.arg(format!("-arch={arch}"));
+        self.make(compiler, source, "cubin", arch, flags)
+    }
+
+    /// The host object of a CUDA C++ `source` with relocatable device code; `flags` name the architectures.
+    ///
+    /// # Errors
+    /// As [`Cache::compile`].
+    pub fn object(&self, oracle: &Oracle, source: &Path, flags: &[String]) -> Result<PathBuf> {
+        let mut nvcc = oracle.command("nvcc");
+        nvcc.args(["-rdc=true", "-c"]);
+        self.make(nvcc, source, "o", "host object", flags)
+    }
+
+    /// What `command` makes of `source`; `what` and `flags` are the rest of the key.
+    fn make(
+        &self,
+        mut command: Command,
+        source: &Path,
+        extension: &str,
+        what: &str,
+        flags: &[String],
+    ) -> Result<PathBuf> {
         let text = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
         let name = source.file_name().unwrap_or_default().to_string_lossy();
         let mut key = Fnv::default();
-        for part in [text.as_slice(), name.as_bytes(), arch.as_bytes(), VERSION.as_bytes()] {
+        for part in [text.as_slice(), name.as_bytes(), what.as_bytes(), VERSION.as_bytes()] {
             key.add(part);
         }
         flags.iter().for_each(|flag| key.add(flag.as_bytes()));
         let dir = self.dir.join(format!("{:032x}", key.0));
         let stem = source.file_stem().unwrap_or_default();
-        let cubin = dir.join(stem).with_extension("cubin");
-        if cubin.exists() {
-            return Ok(cubin);
+        let made = dir.join(stem).with_extension(extension);
+        if made.exists() {
+            return Ok(made);
         }
         fs::create_dir_all(&dir)?;
         // Written aside and renamed: two workers may compile the same file, and one may be killed.
-        let fresh = tempfile::Builder::new().suffix(".cubin").tempfile_in(&dir)?.into_temp_path();
-        let mut command = oracle.compiler(source);
+        let suffix = format!(".{extension}");
+        let fresh = tempfile::Builder::new().suffix(&suffix).tempfile_in(&dir)?.into_temp_path();
         // In the folder of the source and by its bare name, so that debug sections do not depend on where it is.
         command.current_dir(source.parent().unwrap_or(Path::new(".")));
-        command.arg(format!("-arch={arch}")).args(flags).arg(&*name).arg("-o").arg(&fresh);
+        command.args(flags).arg(&*name).arg("-o").arg(&fresh);
         let run = process::run(&mut command, COMPILE_LIMIT)?;
         if !run.status.success() {
-            bail!(
-                "{} for {arch} {flags:?}: {}\n{}",
-                source.display(),
-                run.status,
-                run.stderr_text()
-            );
+            let source = source.display();
+            bail!("{source} for {what} {flags:?}: {}\n{}", run.status, run.stderr_text());
         }
-        fresh.persist(&cubin)?;
-        Ok(cubin)
+        fresh.persist(&made)?;
+        Ok(made)
     }
 }
 

@@ -1,0 +1,197 @@
+//! `xtask real`: programs of our own with libraries of NVIDIA's, through both linkers.
+//!
+//! In: `testdata/real`; libcudadevrt of the reference tools and NVSHMEM from PyPI. Out: a line for each library, architecture
+//! and link. Guaranteed: nothing of a library is kept outside the target folder; exit code 1 when outputs, messages or
+//! status differ.
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_testkit::case::is_chosen;
+use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
+use culd_testkit::oracle::cache::Cache;
+use culd_testkit::oracle::wheels::Environment;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask real [options] [library]...
+  --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
+  --keep DIR    where the inputs and outputs are left (default <target>/real)
+Libraries are cudadevrt and nvshmem; without any, all are linked.";
+
+/// A program and the library it is linked with.
+struct Corpus {
+    name: &'static str,
+    /// Folder of `testdata/real` and its files in link order.
+    folder: &'static str,
+    files: &'static [&'static str],
+    /// SM numbers of the objects, each of which is linked for.
+    archs: &'static [u32],
+    /// Wheel with the library; without one it is in the toolkit.
+    wheel: Option<(&'static str, &'static str)>,
+    links: &'static [Link],
+}
+
+/// One link: its name, the options and libraries before and behind the objects, and whether nvlink makes it.
+type Link = (&'static str, &'static [&'static str], &'static [&'static str], bool);
+
+/// `LIB` stands for the folder with the library.
+#[rustfmt::skip]
+const CORPORA: &[Corpus] = &[
+    Corpus {
+        name: "cudadevrt",
+        folder: "cdp",
+        files: &["tree", "leaf", "streams", "plain"],
+        archs: &[75, 80, 86, 89, 90],
+        wheel: None,
+        links: &[
+            ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
+            ("by name", &[], &["LIB/libcudadevrt.a"], true),
+            // nvlink drops the library where it stands, when nothing has asked for it yet.
+            ("before the objects", &["LIB/libcudadevrt.a"], &[], false),
+            ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
+            ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+            ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
+            ("one kernel", &["-kernels-used=tree"], &["-LLIB", "-lcudadevrt"], true),
+            ("missing", &[], &[], false),
+        ],
+    },
+    Corpus {
+        name: "cudadevrt-unused",
+        folder: "cdp",
+        files: &["plain"],
+        archs: &[80, 90],
+        wheel: None,
+        links: &[
+            ("not needed", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+            ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
+        ],
+    },
+    Corpus {
+        name: "nvshmem",
+        folder: "nvshmem",
+        files: &["put", "barrier"],
+        archs: &[80, 90],
+        wheel: Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem")),
+        links: &[
+            ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
+            ("by name", &[], &["LIB/libnvshmem_device.a"], true),
+            ("before the objects", &["LIB/libnvshmem_device.a"], &[], true),
+            ("debug", &["-g"], &["-LLIB", "-lnvshmem_device"], true),
+            ("verbose", &["-v"], &["-LLIB", "-lnvshmem_device"], true),
+            ("one kernel", &["-kernels-used=exchange"], &["-LLIB", "-lnvshmem_device"], true),
+            ("missing", &[], &[], false),
+        ],
+    },
+];
+
+/// What is compared with, and where.
+struct Bench {
+    tools: Tools,
+    cache: Cache,
+    work: PathBuf,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tools = workspace::tools(args.option("--culd")?)?;
+    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("real"));
+    let cache = Cache::new(workspace::target().join("oracle-cache"));
+    let bench = Bench { tools, cache, work };
+    let wanted = args.operands()?;
+    let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
+    ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
+    let (mut passed, mut failed) = (0, 0);
+    for corpus in corpora {
+        for result in corpus.run(&bench).with_context(|| corpus.name)? {
+            match result {
+                Ok(line) => {
+                    passed += 1;
+                    println!("ok     {line}");
+                }
+                Err(line) => {
+                    failed += 1;
+                    println!("FAILED {line}");
+                }
+            }
+        }
+    }
+    println!("\ntest result: {passed} passed; {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Corpus {
+    /// All links, for all architectures, with the objects in both orders.
+    fn run(&self, bench: &Bench) -> Result<Vec<Result<String, String>>> {
+        let package = self.package(bench)?;
+        let library = package.join("lib");
+        let mut results = Vec::new();
+        for arch in self.archs {
+            let dir = bench.work.join(self.name).join(format!("sm_{arch}"));
+            self.compile(bench, *arch, &package, &dir)?;
+            for (name, before, behind, succeeds) in self.links {
+                let mut objects: Vec<String> =
+                    self.files.iter().map(|stem| format!("{stem}.o")).collect();
+                for order in ["", ", reversed"] {
+                    let at = |word: &&str| word.replace("LIB", &library.to_string_lossy());
+                    let mut arguments = vec![format!("-arch=sm_{arch}")];
+                    arguments.extend(before.iter().map(at));
+                    arguments.extend(objects.iter().cloned());
+                    arguments.extend(behind.iter().map(at));
+                    let verdict = compare_links(&bench.tools, &arguments, &dir)?;
+                    let line = format!("{} sm_{arch} {name}{order}", self.name);
+                    results.push(judge(&verdict, *succeeds).map_or(Ok(line.clone()), |what| {
+                        Err(format!(
+                            "{line}: {what}\n  in {}: {}",
+                            dir.display(),
+                            arguments.join(" ")
+                        ))
+                    }));
+                    objects.reverse();
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// The folder with `lib` and `include` of the library.
+    fn package(&self, bench: &Bench) -> Result<PathBuf> {
+        let Some((wheel, package)) = self.wheel else {
+            return Ok(bench.tools.oracle.toolkit().to_owned());
+        };
+        Environment::install(&workspace::target().join(self.name), &[wheel])?.package(package)
+    }
+
+    /// Host objects, with device code for one architecture, in `dir`.
+    fn compile(&self, bench: &Bench, arch: u32, package: &Path, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir)?;
+        let sources = workspace::root().join("testdata/real").join(self.folder);
+        let mut flags = vec![format!("-arch=sm_{arch}")];
+        if self.wheel.is_some() {
+            flags.push(format!("-I{}", package.join("include").display()));
+        }
+        for stem in self.files {
+            let source = sources.join(format!("{stem}.cu"));
+            let object = bench.cache.object(&bench.tools.oracle, &source, &flags)?;
+            fs::copy(object, dir.join(format!("{stem}.o")))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a verdict.
+fn judge(verdict: &Verdict, succeeds: bool) -> Option<String> {
+    match verdict {
+        Verdict::Identical if succeeds => None,
+        Verdict::SameError(_) if !succeeds => None,
+        Verdict::Identical => Some("both link it, which was to fail".to_owned()),
+        Verdict::SameError(messages) => Some(format!("unexpected error: {messages}")),
+        Verdict::Different(difference) => Some(difference.what.clone()),
+        Verdict::NoVerdict(what) | Verdict::NotCompiled(what) => Some(what.clone()),
+    }
+}
