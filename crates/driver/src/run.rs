@@ -1,6 +1,7 @@
 //! One run from options to files.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
@@ -93,8 +94,12 @@ impl Run<'_> {
         let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
         let session = Session::with_threads(threads.unwrap_or(0));
         let store = Store::new();
+        let start = Instant::now();
         let (gathered, said, gathering) = input::gather(options, self.target, &store, &session);
-        self.phase("inputs", &gathered);
+        self.time("inputs", start);
+        if let Some(timing) = &mut self.timing {
+            timing.compilations(&gathered.times);
+        }
         let inputs: Vec<Input<'_>> = gathered
             .inputs
             .iter()
@@ -112,7 +117,9 @@ impl Run<'_> {
             return self.write_register_file(&gathered, registers, lines);
         }
         let outcome = culd_link::link(&session, &inputs, &link_options);
-        self.phase("link", &Gathered::default());
+        for phase in &outcome.phases {
+            self.phase(phase.name, phase.time);
+        }
         lines.extend(explained(outcome.diagnostics, &gathered));
         if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
             lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
@@ -122,11 +129,12 @@ impl Run<'_> {
         }
         if let (Some(image), Some(path), false) = (outcome.image, options.output(), lines.failed())
         {
+            let start = Instant::now();
             if let Err(error) = files::write(path, &image) {
                 lines.push(FileError::output(path, &error));
                 return;
             }
-            self.phase("write", &Gathered::default());
+            self.time("write", start);
         }
         self.write_register_file(&gathered, registers, lines);
     }
@@ -150,12 +158,15 @@ impl Run<'_> {
         lines.extend(said);
     }
 
-    /// A phase has ended; `gathered` tells what was compiled in it.
-    fn phase(&mut self, name: &str, gathered: &Gathered<'_>) {
+    /// A phase that began at `start` has ended.
+    fn time(&mut self, name: &str, start: Instant) {
+        self.phase(name, start.elapsed());
+    }
+
+    fn phase(&mut self, name: &str, time: Duration) {
         let output = self.options.output().unwrap_or_default();
         if let Some(timing) = &mut self.timing {
-            timing.compilations(&gathered.times);
-            timing.phase(name, output);
+            timing.phase(name, output, time);
         }
     }
 

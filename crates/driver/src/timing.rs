@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::input::Time;
 
@@ -21,7 +21,6 @@ pub(crate) struct Timing {
     to: To,
     text: String,
     target: String,
-    last: Instant,
 }
 
 impl Timing {
@@ -39,10 +38,10 @@ impl Timing {
             }
             To::File(file)
         };
-        Ok(Timing { to, text, target: target.to_owned(), last: Instant::now() })
+        Ok(Timing { to, text, target: target.to_owned() })
     }
 
-    /// Adds the compilations of PTX, as nvlink does. They are no part of the next phase.
+    /// Adds the compilations of PTX, as nvlink does.
     pub(crate) fn compilations(&mut self, times: &[Time]) {
         for time in times {
             let file = &time.file;
@@ -52,12 +51,9 @@ impl Timing {
         }
     }
 
-    /// Adds what has passed since the last phase as one of culd's own.
-    pub(crate) fn phase(&mut self, name: &str, output: &str) {
-        let now = Instant::now();
-        let milliseconds = now.duration_since(self.last).as_secs_f64() * 1e3;
-        self.last = now;
-        self.row(&[output, name, "", output], "culd", milliseconds);
+    /// Adds one of culd's own phases in making `output`.
+    pub(crate) fn phase(&mut self, name: &str, output: &str, time: Duration) {
+        self.row(&[output, name, "", output], "culd", time.as_secs_f64() * 1e3);
     }
 
     fn row(&mut self, files: &[&str; 4], tool: &str, milliseconds: f64) {

@@ -28,6 +28,7 @@ mod names;
 mod notes;
 mod objects;
 mod options;
+mod phases;
 mod relocs;
 mod report;
 mod session;
@@ -40,6 +41,7 @@ mod void;
 
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
+pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};
 pub use crate::session::Session;
 
@@ -52,6 +54,7 @@ use crate::image::Writer;
 use crate::layout::Order;
 use crate::names::Names;
 use crate::objects::Objects;
+use crate::phases::Phases;
 use crate::relocs::Resolver;
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
@@ -76,14 +79,17 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// Sizes for `-v`; `None` when the inputs could not be merged.
     pub report: Option<Report>,
+    /// What took how long, in order; a link that failed has fewer.
+    pub phases: Vec<Phase>,
 }
 
 /// Links `inputs` in the order given.
 pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Outcome {
     let mut diags = Diagnostics::new(options);
     let mut report = None;
-    let image = run(session, inputs, options, &mut diags, &mut report).ok();
-    Outcome { image, diagnostics: diags.into_lines(), report }
+    let mut phases = Phases::default();
+    let image = run(session, inputs, options, &mut diags, &mut report, &mut phases).ok();
+    Outcome { image, diagnostics: diags.into_lines(), report, phases: phases.finish() }
 }
 
 /// Checks `inputs` as [`link`] does before it merges the first: what is wrong with one of them.
@@ -100,35 +106,31 @@ fn run(
     options: &LinkOptions,
     diags: &mut Diagnostics,
     report: &mut Option<Report>,
+    phases: &mut Phases,
 ) -> Result<Vec<u8>, Failed> {
     let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
-    let phase = |name: &'static str| tracing::debug_span!("phase", name).entered();
 
     // Every file is checked before the first is merged: nvlink tells the first bad one only.
-    let span = phase("objects");
+    phases.begin("objects");
     let objects = Objects::parse(session, inputs, options, diags)?;
-    drop(span);
 
     // Which definition counts. Below this line no name clashes.
-    let span = phase("symbols");
+    phases.begin("symbols");
     let mut names = Names::new();
     let symbols = Symbols::resolve(&objects, options, &mut names, diags)?;
-    drop(span);
 
     // Who is alive. Below this line no function joins or leaves the program.
-    let span = phase("callgraph");
+    phases.begin("callgraph");
     let graph = CallGraph::build(&objects, &symbols, options, &mut names);
-    drop(span);
 
     // All files in one draft. Below this line no input adds a section or a symbol.
-    let span = phase("merge");
+    phases.begin("merge");
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let made = synth::add_sections(&mut merged, &graph);
-    drop(span);
 
     // Data that belongs to no one file. Below this line every variable has its place.
-    let span = phase("data");
+    phases.begin("data");
     let (shared, slots) = if options.relocatable {
         shared::keep(&mut merged);
         (SharedLayout::default(), TextureSlots::default())
@@ -136,14 +138,12 @@ fn run(
         let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
         (shared, textures::lay_out(&objects, &symbols, &graph, &mut merged))
     };
-    drop(span);
 
-    let span = phase("attributes");
+    phases.begin("attributes");
     let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
     if let Some(what) = attributes.problem() {
         return Err(diags.fatal(Message::TooLarge { what }));
     }
-    drop(span);
 
     // Everything that is wrong with the program as a whole, told at once.
     let program = Program {
@@ -159,7 +159,7 @@ fn run(
     *report = Some(Report::build(&program, &slots));
     diags.check()?;
 
-    let span = phase("relocations");
+    phases.begin("relocations");
     let constants = merged.draft.constant_variables();
     let resolver = Resolver {
         objects: &objects,
@@ -172,10 +172,9 @@ fn run(
         constants_size: constants.map(|bank| merged.draft.sections[bank].size),
     };
     let relocated = relocs::resolve(session, &resolver, diags)?;
-    drop(span);
 
     // Order, then contents that name symbols by index, then offsets.
-    let span = phase("layout");
+    phases.begin("layout");
     synth::drop_empty(&mut merged, &graph, &made, &attributes, &relocated);
     let order = Order::new(&merged.draft);
     let maker = Maker {
@@ -199,9 +198,8 @@ fn run(
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
     }
-    drop(span);
 
-    let _span = phase("image");
+    phases.begin("image");
     let writer = Writer {
         merged: &merged,
         layout: &layout,

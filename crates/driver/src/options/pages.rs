@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use culd_cubin::arch::ARCHS;
+
 use crate::subcommand::COMMANDS;
 
+use super::Target;
 use super::table::{Origin, Row, TABLE, Takes};
 
 /// The first lines of help and manual page.
@@ -61,6 +64,10 @@ pub fn help() -> String {
                 if row.short.is_empty() { String::new() } else { format!("(-{})", row.short) };
             let line = format!("{names:<51} {short}");
             let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(row.help, "        "));
+            if row.takes == Takes::Target {
+                let names = format!("Targets: {}.", targets().join(", "));
+                let _ = writeln!(text, "{}", wrapped(&names, "        "));
+            }
         }
     }
     text.push_str("\nCommands\n========\n\n");
@@ -151,12 +158,15 @@ fn choices(row: &Row) -> Vec<String> {
     match row.takes {
         Takes::Choice(names) => names.iter().map(|&name| name.to_owned()).collect(),
         Takes::Bool => vec!["true".to_owned(), "false".to_owned()],
-        Takes::Target => {
-            let archs = culd_cubin::arch::ARCHS.iter();
-            archs.map(|arch| arch.name.to_owned()).collect()
-        }
+        Takes::Target => targets(),
         _ => Vec::new(),
     }
+}
+
+/// All names of targets.
+fn targets() -> Vec<String> {
+    let kinds = [Target::Real, Target::Virtual, Target::Lto];
+    kinds.iter().flat_map(|kind| ARCHS.iter().map(|arch| kind(arch).name())).collect()
 }
 
 /// The names of `row` with their dashes.

@@ -122,7 +122,7 @@ pub const TABLE: &[Row] = &[
     row(Id::SuppressArchWarning, "suppress-arch-warning", "suppress-arch-warning", Nothing, Nvlink, "Do not warn about inputs without code for the target"),
     row(Id::SuppressDebugInfo, "suppress-debug-info", "suppress-debug-info", Nothing, Nvlink, "Recorded; only with -g"),
     row(Id::SuppressStackSizeWarning, "suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, Nvlink, "Do not warn about entries of unknown stack size"),
-    row(Id::Time, "time", "time", Text("file"), Nvlink, "Append the times of compilations to this CSV file; '-' is standard output"),
+    row(Id::Time, "time", "time", Text("file"), Nvlink, "Append the times of compilations and phases to this CSV file; '-' is standard output"),
     row(Id::Uidx, "uidx-file", "uidx", Text("file"), Nvlink, "A uidx file"),
     row(Id::UseHostInfo, "use-host-info", "use-host-info", Nothing, Nvlink, "Remove kernels that no host code refers to; the default"),
     row(Id::VariablesUsed, "variables-used", "variables-used", List("variable"), Nvlink, "Names of used variables; without -kernels-used no kernel is used"),

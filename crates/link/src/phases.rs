@@ -1,0 +1,43 @@
+//! How long the phases of a link take, and their spans for `tracing`.
+
+use std::time::{Duration, Instant};
+
+use tracing::span::EnteredSpan;
+
+/// One phase of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phase {
+    /// As in the table of ARCHITECTURE.md.
+    pub name: &'static str,
+    /// On the clock.
+    pub time: Duration,
+}
+
+/// The phases so far, and the one that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Phases {
+    ended: Vec<Phase>,
+    running: Option<(&'static str, Instant, EnteredSpan)>,
+}
+
+impl Phases {
+    /// Ends the phase that runs and begins the next.
+    pub(crate) fn begin(&mut self, name: &'static str) {
+        self.end();
+        let span = tracing::debug_span!("phase", name).entered();
+        self.running = Some((name, Instant::now(), span));
+    }
+
+    fn end(&mut self) {
+        if let Some((name, start, span)) = self.running.take() {
+            drop(span);
+            self.ended.push(Phase { name, time: start.elapsed() });
+        }
+    }
+
+    /// All phases, the last one ended.
+    pub(crate) fn finish(mut self) -> Vec<Phase> {
+        self.end();
+        self.ended
+    }
+}
