@@ -104,11 +104,14 @@ pub(crate) struct Lines {
 impl Lines {
     /// No lines yet, of a link for the target called `target`.
     pub(crate) fn new(options: &Options, target: &str) -> Self {
-        let suffix = match options.flag(Id::ReportArch) {
-            true => format!(" (target: {target})"),
-            false => String::new(),
-        };
-        Lines { lines: Vec::new(), suffix, notes: !options.flag(Id::NoNotes) }
+        let told = Some(target).filter(|_| options.flag(Id::ReportArch));
+        Lines { notes: !options.flag(Id::NoNotes), ..Lines::of(told) }
+    }
+
+    /// No lines yet; each will tell the target `told`.
+    pub(crate) fn of(told: Option<&str>) -> Self {
+        let suffix = told.map(|target| format!(" (target: {target})")).unwrap_or_default();
+        Lines { lines: Vec::new(), suffix, notes: true }
     }
 
     pub(crate) fn push(&mut self, mut line: Line) {

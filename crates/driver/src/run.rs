@@ -51,7 +51,11 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
         Ok(Request::Print(text)) => (text, Outcome::success()),
         Ok(Request::HostScript(options)) => host_script::make(&options),
         Ok(Request::Link(options)) => run(&options),
-        Err(error) => (String::new(), error.into()),
+        Err(error) => {
+            let mut lines = Lines::of(parsed.told_target.as_deref());
+            lines.push(Line::new(Severity::Fatal, error));
+            (String::new(), lines.end())
+        }
     };
     outcome.lines.splice(0..0, redefined);
     (text, outcome)

@@ -95,7 +95,7 @@ impl<'a> Gather<'a, '_> {
         let quiet =
             self.options.flag(Id::SuppressArchWarning) || self.options.flag(Id::DisableInfos);
         if count != 0 && !quiet {
-            let (file, arch) = (path.to_owned(), self.target.clone());
+            let (file, arch) = (path.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });
         }
     }

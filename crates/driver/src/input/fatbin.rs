@@ -42,12 +42,12 @@ impl<'a> Gather<'a, '_> {
         let usable: Vec<(Entry<'a>, Offer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
         let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
-        let suits = |offer: &&Offer| offer.suits(self.arch);
+        let suits = |offer: &&Offer| offer.suits(self.target);
         let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
         if lto && self.options.lto() {
             return Err(self.fatal(InputError::LtoUnsupported(source.name.clone()), Vec::new()));
         }
-        match choose(self.arch, &offers).and_then(|place| usable.get(place)) {
+        match choose(self.target, &offers).and_then(|place| usable.get(place)) {
             Some((entry, offer)) => {
                 let code = match offer.form {
                     Form::Ptx => Code::PackedPtx(*entry),
@@ -82,7 +82,7 @@ impl<'a> Gather<'a, '_> {
             return;
         }
         let hint = hints::holds(&source.name, archs.iter().map(String::as_str));
-        let (arch, file) = (self.target.clone(), source.name.clone());
+        let (arch, file) = (self.target.name(), source.name.clone());
         let notes = hint.iter().map(ToString::to_string).collect();
         self.warning(InputError::ArchNotFound { arch, file }, notes);
     }

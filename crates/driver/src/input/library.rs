@@ -33,8 +33,8 @@ const HOST_LIBRARIES: &[&str] = &[
     "atomic",
 ];
 
-/// Files with fewer bytes are no archives of any kind of object.
-const SHORTEST: usize = 56;
+/// The magic number of an archive. Files without anything behind it are passed over.
+const EMPTY_ARCHIVE: usize = 8;
 
 impl Gather<'_, '_> {
     /// Links the libraries that `-l` names: they come after all files, each once.
@@ -62,7 +62,7 @@ impl Gather<'_, '_> {
                 continue;
             }
             let Ok((bytes, identity)) = files::read_with_identity(&path) else { continue };
-            if bytes.len() < SHORTEST {
+            if bytes.len() <= EMPTY_ARCHIVE {
                 self.incompatible(path, name)?;
                 continue;
             }

@@ -18,7 +18,6 @@ mod ready;
 mod select;
 mod walk;
 
-use culd_cubin::arch::Arch;
 use culd_link::{Session, Severity};
 use thiserror::Error;
 use typed_arena::Arena;
@@ -183,9 +182,7 @@ pub(crate) struct Stopped;
 /// What a walk over the inputs collects.
 struct Gather<'a, 'o> {
     options: &'o Options,
-    arch: &'static Arch,
-    /// The target as messages name it.
-    target: String,
+    target: Target,
     store: &'a Store,
     events: Vec<Event<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
@@ -204,8 +201,7 @@ pub(crate) fn gather<'a>(
 ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
     let mut gather = Gather {
         options,
-        arch: target.arch(),
-        target: target.name(),
+        target,
         store,
         events: Vec::new(),
         failed: false,

@@ -3,7 +3,9 @@
 //! In: what the images are for. Out: the one nvlink 13.0.88 would take, or none. Guaranteed: pure.
 //! The rules are those of docs/rules/inputs.md, section 3.
 
-use culd_cubin::arch::{Arch, Variant};
+use culd_cubin::arch::Variant;
+
+use crate::options::Target;
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +28,12 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// True when the image can become code for `target`.
-    pub(crate) fn suits(&self, target: &Arch) -> bool {
+    /// True when the image can become code for `target`; a virtual one is content with PTX only.
+    pub(crate) fn suits(&self, target: Target) -> bool {
+        if !matches!(target, Target::Real(_)) && self.form != Form::Ptx {
+            return false;
+        }
+        let target = target.arch();
         match (self.form, self.variant) {
             (Form::Elf, Variant::Accelerated) => self.sm == target.sm,
             (Form::Elf, _) => target.takes(self.sm),
@@ -47,7 +53,8 @@ impl Offer {
 }
 
 /// The place of the image to link for `target` among `offers`. LTO-IR is never taken.
-pub(crate) fn choose(target: &Arch, offers: &[Offer]) -> Option<usize> {
+pub(crate) fn choose(target: Target, offers: &[Offer]) -> Option<usize> {
+    let sm = target.arch().sm;
     let mut best: Option<(usize, &Offer)> = None;
     for (place, offer) in offers.iter().enumerate() {
         if offer.form == Form::Lto || !offer.suits(target) {
@@ -56,7 +63,7 @@ pub(crate) fn choose(target: &Arch, offers: &[Offer]) -> Option<usize> {
         let better = best.is_none_or(|(_, best)| {
             // Of equal ones the first is taken, except PTX for just this number.
             let last_wins =
-                offer.form == Form::Ptx && offer.variant == Variant::Plain && offer.sm == target.sm;
+                offer.form == Form::Ptx && offer.variant == Variant::Plain && offer.sm == sm;
             offer.rank() > best.rank() || (last_wins && offer.rank() == best.rank())
         });
         if better {
@@ -69,6 +76,7 @@ pub(crate) fn choose(target: &Arch, offers: &[Offer]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culd_cubin::arch::Arch;
 
     /// `e90a`, `p80`, `l90`: form, number, variant.
     fn offer(text: &str) -> Offer {
@@ -107,12 +115,16 @@ mod tests {
             ("sm_90", "p80 p80", Some(0)),
             ("sm_90a", "p90a p90a", Some(0)),
             ("sm_90", "l90", None),
+            ("compute_90", "e90 p80", Some(1)),
+            ("compute_90", "e90 l90 p90a", None),
             ("sm_90", "", None),
         ];
         for (target, images, expected) in cases {
-            let target_arch = Arch::by_name(target).unwrap();
+            let arch = Arch::by_name(&target.replace("compute", "sm")).unwrap();
+            let real = target.starts_with("sm");
+            let target = if real { Target::Real(arch) } else { Target::Virtual(arch) };
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
-            assert_eq!(choose(target_arch, &offers), expected, "{target}: {images}");
+            assert_eq!(choose(target, &offers), expected, "{}: {images}", target.name());
         }
     }
 }

@@ -33,14 +33,19 @@ pub struct Parsed {
     /// Options that were repeated with another value, in order: nvlink warns even when the line
     /// is wrong as a whole.
     pub redefined: Vec<&'static str>,
+    /// The target, if the line asks that lines tell it. Errors about single words never do.
+    pub told_target: Option<String>,
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
 pub fn parse(args: &[String]) -> Parsed {
     let mut parser = Parser { options: Options::new(), redefined: Vec::new() };
     let read = parser.words(args.iter().cloned().peekable(), 0);
-    let request = read.and_then(|()| finish(parser.options));
-    Parsed { request, redefined: parser.redefined }
+    let Parser { options, redefined } = parser;
+    let tells = read.is_ok() && options.flag(Id::ReportArch);
+    let told_target = options.target.filter(|_| tells).map(|target| target.name());
+    let request = read.and_then(|()| finish(options));
+    Parsed { request, redefined, told_target }
 }
 
 fn finish(options: Options) -> Result<Request, UsageError> {
@@ -190,7 +195,8 @@ fn number(text: &str) -> Result<i32, UsageError> {
     let whole = text;
     let text = text.trim_start();
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (digits, radix) = match (digits.strip_prefix("0x"), digits.strip_prefix('0')) {
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let (digits, radix) = match (hexadecimal, digits.strip_prefix('0')) {
         (Some(hexadecimal), _) => (hexadecimal, 16),
         (None, Some(octal)) if !octal.is_empty() => (octal, 8),
         _ => (digits, 10),
@@ -241,6 +247,7 @@ mod tests {
         for (text, value) in [
             ("032", 26),
             ("0x3", 3),
+            ("0X3", 3),
             ("-3", -3),
             ("0", 0),
             (" +64", 64),
