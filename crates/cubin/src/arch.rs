@@ -1,5 +1,7 @@
 //! The GPU architectures, one row each.
 
+use std::fmt;
+
 /// How a target's linked file is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -9,15 +11,32 @@ pub enum Flavour {
     Mercury,
 }
 
-/// What stands behind the number in the name of an architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Which devices of its SM number and beyond code is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
-    /// Nothing: code for this number and compatible later ones.
+    /// `sm_90`: later devices of the same major number too, and PTX on all later ones.
     Plain,
-    /// `f`: for the family of this number.
+    /// `sm_100f`: devices of the same family.
     Family,
-    /// `a`: for exactly this number.
+    /// `sm_90a`: this number only.
     Accelerated,
+}
+
+impl Variant {
+    /// The letter behind the number.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Variant::Plain => "",
+            Variant::Family => "f",
+            Variant::Accelerated => "a",
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.suffix())
+    }
 }
 
 /// One architecture that `-arch` can name.

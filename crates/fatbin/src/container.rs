@@ -4,6 +4,8 @@
 //! its [`Entry`] values. Guaranteed: an entry's header, identifier, options and payload lie in the container and do not
 //! overlap; after an error an iterator ends; [`Entry::data`] makes exactly the declared number of bytes or fails.
 
+pub use culd_cubin::arch::Variant;
+
 use crate::compress;
 use crate::error::Error;
 use crate::header::{
@@ -11,7 +13,6 @@ use crate::header::{
 };
 use crate::read;
 use std::borrow::Cow;
-use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
@@ -161,34 +162,6 @@ impl From<Kind> for u16 {
             Kind::LtoIr => kind::LTO_IR,
             Kind::Other(raw) => raw,
         }
-    }
-}
-
-/// Which devices of its SM number and beyond an image is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Variant {
-    /// `sm_90`: later devices of the same major number too, and PTX on all later ones.
-    Plain,
-    /// `sm_100f`: devices of the same family.
-    Family,
-    /// `sm_90a`: this number only.
-    Accelerated,
-}
-
-impl Variant {
-    /// The letter behind the number.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Variant::Plain => "",
-            Variant::Family => "f",
-            Variant::Accelerated => "a",
-        }
-    }
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.suffix())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Fat binaries: one image of each container.
 
-use culd_cubin::arch::Variant;
-use culd_fatbin::container::{self, Container, Entry, Kind, containers};
+use culd_fatbin::container::{Container, Entry, Kind, containers};
 use culd_fatbin::header::flag;
 
 use super::ready::Code;
@@ -103,12 +102,7 @@ fn offer(entry: &Entry<'_>) -> Option<Offer> {
         Kind::LtoIr => Form::Lto,
         Kind::Other(_) => return None,
     };
-    let variant = match entry.variant() {
-        container::Variant::Plain => Variant::Plain,
-        container::Variant::Family => Variant::Family,
-        container::Variant::Accelerated => Variant::Accelerated,
-    };
-    entry.has(flag::BITS_64).then(|| Offer { form, sm: entry.sm(), variant })
+    entry.has(flag::BITS_64).then(|| Offer { form, sm: entry.sm(), variant: entry.variant() })
 }
 
 /// `sm_90a`, `compute_80 (PTX)`.
