@@ -37,7 +37,7 @@ struct Corpus {
 /// One link: its name, the options and libraries before and behind the objects, and whether nvlink makes it.
 type Link = (&'static str, &'static [&'static str], &'static [&'static str], bool);
 
-/// `LIB` stands for the folder with the library.
+/// `LIB` stands for the folder with the library, `TOOLKIT` for that of the toolkit.
 #[rustfmt::skip]
 const CORPORA: &[Corpus] = &[
     Corpus {
@@ -76,7 +76,7 @@ const CORPORA: &[Corpus] = &[
         archs: &[80, 90],
         wheel: Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem")),
         links: &[
-            ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
+            ("as nvcc does", &["-m64"], &["-LLIB", "-LTOOLKIT", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
             ("by name", &[], &["LIB/libnvshmem_device.a"], true),
             ("before the objects", &["LIB/libnvshmem_device.a"], &[], true),
             ("debug", &["-g"], &["-LLIB", "-lnvshmem_device"], true),
@@ -130,6 +130,7 @@ impl Corpus {
     fn run(&self, bench: &Bench) -> Result<Vec<Result<String, String>>> {
         let package = self.package(bench)?;
         let library = package.join("lib");
+        let toolkit = bench.tools.oracle.toolkit().join("lib");
         let mut results = Vec::new();
         for arch in self.archs {
             let dir = bench.work.join(self.name).join(format!("sm_{arch}"));
@@ -138,7 +139,10 @@ impl Corpus {
                 let mut objects: Vec<String> =
                     self.files.iter().map(|stem| format!("{stem}.o")).collect();
                 for order in ["", ", reversed"] {
-                    let at = |word: &&str| word.replace("LIB", &library.to_string_lossy());
+                    let at = |word: &&str| {
+                        let word = word.replace("LIB", &library.to_string_lossy());
+                        word.replace("TOOLKIT", &toolkit.to_string_lossy())
+                    };
                     let mut arguments = vec![format!("-arch=sm_{arch}")];
                     arguments.extend(before.iter().map(at));
                     arguments.extend(objects.iter().cloned());

@@ -4,6 +4,7 @@
 //! Guaranteed: both builds are the same commands but for the path of the toolkit; exit code 1 when they differ in any byte
 //! but the linkers' own notes, in what the programs say, or when culd was not the linker.
 
+mod callers;
 mod cmake;
 mod nvcc;
 
@@ -24,7 +25,7 @@ const HELP: &str = "\
 usage: cargo xtask e2e [options] [name]...
   --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
   --keep DIR    where everything is built and left (default <target>/e2e)
-Names are 'cmake' and the variants of 'nvcc/...'; without any, all are built.";
+Names are 'cmake', 'callers' and the variants of 'nvcc/...'; without any, all are built.";
 
 /// Time limit of one command; a slow machine must not look like a failure.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -99,8 +100,13 @@ fn same_words(expected: &Run, actual: &Run) -> Result<()> {
     ensure!(status == other, "{other} instead of {status}:\n{ours}");
     ensure!(expected.stdout == actual.stdout, "standard output differs");
     let lines = |text: &str| told_once(plain_lines(text, "nvlink"));
-    ensure!(lines(&theirs) == lines(&ours), "it said\n{ours}instead of\n{theirs}");
-    Ok(())
+    let (theirs, ours) = (lines(&theirs), lines(&ours));
+    let at = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at));
+    let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+    match at {
+        Some(at) => bail!("it says '{}' instead of '{}'", line(&ours, at), line(&theirs, at)),
+        None => Ok(()),
+    }
 }
 
 /// Runs a command that must succeed.
@@ -154,13 +160,18 @@ fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
         |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word));
     let variants: Vec<_> =
         nvcc::VARIANTS.iter().filter(|variant| is_wanted(variant.name)).collect();
-    let with_cmake = is_wanted(cmake::NAME);
-    ensure!(with_cmake || !variants.is_empty(), "nothing is called {wanted:?}");
+    let (with_cmake, with_callers) = (is_wanted(cmake::NAME), is_wanted(callers::NAME));
+    ensure!(with_cmake || with_callers || !variants.is_empty(), "nothing is called {wanted:?}");
     thread::scope(|scope| {
         if with_cmake {
             scope.spawn(|| cmake::run(bench));
         }
-        scope.spawn(|| variants.iter().for_each(|variant| nvcc::run(bench, variant)));
+        scope.spawn(|| {
+            variants.iter().for_each(|variant| nvcc::run(bench, variant));
+            if with_callers {
+                callers::run(bench);
+            }
+        });
     });
     Ok(())
 }
