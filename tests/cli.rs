@@ -217,7 +217,7 @@ fn came(program: &Program, run: &Run, done: &Done, expected: &Expected) -> Resul
 fn shown(program: &Program, run: &Run, done: &Done, mut expected: Expected) -> Result<Expected> {
     let called = run.called.as_deref().unwrap_or(program.name);
     let called = called.rsplit('/').next().unwrap_or_default();
-    let place = done.dir.path().canonicalize()?.join(&run.dir);
+    let place = done.dir.path().join(&run.dir).canonicalize()?;
     let place: String = place.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let fill = |text: &String| text.replace("PROGRAM", called).replace("PLACE", &place);
     expected.stderr = expected.stderr.iter().map(fill).collect();

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files below this many bytes are read: mapping costs more than it saves.
 const MAP_FROM: u64 = 1 << 20;
@@ -17,6 +17,8 @@ const MAX_PIPE: u64 = 1 << 30;
 
 /// What a new file gets; the system masks it.
 const NEW_FILE_MODE: u32 = 0o666;
+/// As many links may follow each other as the system follows.
+const MAX_LINKS: usize = 40;
 
 /// The bytes of an input.
 pub(crate) enum Bytes {
@@ -68,11 +70,21 @@ fn map(file: &File) -> io::Result<memmap2::Mmap> {
     unsafe { memmap2::Mmap::map(file) }
 }
 
+/// What a row of symbolic links names, although it is not there.
+fn end_of_links(path: &Path) -> PathBuf {
+    let mut end = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = std::fs::read_link(&end) else { break };
+        end = end.parent().unwrap_or(Path::new("")).join(next);
+    }
+    end
+}
+
 /// Replaces the file at `path` by `bytes`, whole or not at all.
 pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
     let target = Path::new(path);
     // Through a link, the file it names is replaced.
-    let real = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    let real = std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target));
     // A rename would replace what nobody may write to; opening it does not change it.
     let mode = match File::options().write(true).open(&real) {
         Ok(mut old) => {

@@ -115,10 +115,12 @@ impl Run<'_> {
         }
         lines.extend(said);
         lines.extend(input::no_lto(options));
-        // Undefined references do not keep nvlink from writing the register file; this does.
-        let registers = !lines.failed();
+        // A warning about an input that -Werror made an error: the inputs are read to the end, and not linked.
+        if lines.failed() {
+            return;
+        }
         if let Target::Virtual(_) = self.target {
-            return self.write_register_file(&gathered, registers, lines);
+            return self.write_register_file(&gathered, lines);
         }
         let outcome = culd_link::link(&session, &inputs, &link_options);
         for phase in &outcome.phases {
@@ -140,7 +142,7 @@ impl Run<'_> {
             }
             self.time("write", start);
         }
-        self.write_register_file(&gathered, registers, lines);
+        self.write_register_file(&gathered, lines);
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
@@ -174,8 +176,8 @@ impl Run<'_> {
         }
     }
 
-    fn write_register_file(&self, gathered: &Gathered<'_>, wanted: bool, lines: &mut Lines) {
-        let Some(path) = self.options.text(Id::RegisterFile).filter(|_| wanted) else { return };
+    fn write_register_file(&self, gathered: &Gathered<'_>, lines: &mut Lines) {
+        let Some(path) = self.options.text(Id::RegisterFile) else { return };
         let modules: Vec<_> = gathered.modules.iter().filter(|module| !module.system).collect();
         if let Err(error) = files::write(path, &register::text(&modules)) {
             lines.push(FileError::output(path, &error));

@@ -5,7 +5,7 @@ use std::fs;
 use super::archive::Archive;
 use super::walk::is_system;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files;
+use crate::files::{self, Bytes};
 use crate::options::Id;
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -36,57 +36,65 @@ const HOST_LIBRARIES: &[&str] = &[
 /// The magic number of an archive. Files without anything behind it are passed over.
 const EMPTY_ARCHIVE: usize = 8;
 
+/// A library of `-l`.
+pub(super) struct Library {
+    name: String,
+    /// Path, contents and identity.
+    file: Option<(String, Bytes, (u64, u64))>,
+    /// There is a shared library of that name, which takes no part in a device link.
+    shared: bool,
+}
+
 impl Gather<'_, '_> {
-    /// Links the libraries that `-l` names: they come after all files, each once.
-    pub(super) fn libraries(&mut self) -> Result<(), Stopped> {
-        let mut done: Vec<&str> = Vec::new();
-        let options = self.options;
-        for name in options.list(Id::Library) {
-            if done.contains(&name.as_str()) {
-                continue;
-            }
-            done.push(name);
-            self.library(name)?;
-        }
-        Ok(())
+    /// Looks for the libraries that `-l` names; what is passed over is told before any input is
+    /// opened, as often as it is named.
+    pub(super) fn search(&mut self) -> Vec<Library> {
+        let names = self.options.list(Id::Library);
+        names.iter().map(|name| self.look_for(name)).collect()
     }
 
-    fn library(&mut self, name: &str) -> Result<(), Stopped> {
+    fn look_for(&mut self, name: &str) -> Library {
+        let mut library = Library { name: name.to_owned(), file: None, shared: false };
         let options = self.options;
-        let mut shared = false;
         for folder in options.list(Id::LibraryPath) {
             let folder = folder.trim_end_matches('/');
             let path = format!("{folder}/lib{name}.a");
-            shared |= fs::metadata(format!("{folder}/lib{name}.so")).is_ok();
+            library.shared |= fs::metadata(format!("{folder}/lib{name}.so")).is_ok();
             if !fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
                 continue;
             }
             let Ok((bytes, identity)) = files::read_with_identity(&path) else { continue };
-            if bytes.len() <= EMPTY_ARCHIVE {
-                self.incompatible(path, name)?;
-                continue;
+            if bytes.len() > EMPTY_ARCHIVE {
+                library.file = Some((path, bytes, identity));
+                break;
             }
-            if !self.first_time(identity) {
-                return Ok(());
+            if !options.flag(Id::DisableInfos) {
+                let name = name.to_owned();
+                self.warning(InputError::Incompatible { path, name }, Vec::new());
             }
-            let bytes = &**self.store.alloc(bytes);
-            let system = is_system(&path);
-            return self.archive(&Archive::file(&path, bytes, system));
         }
-        // A shared library takes no part in a device link.
-        if !shared && !HOST_LIBRARIES.contains(&name) {
-            self.found.missing_libraries.push(name.to_owned());
-            self.ignored(Ignored::Library { name: name.to_owned() });
-        }
-        Ok(())
+        library
     }
 
-    fn incompatible(&mut self, path: String, name: &str) -> Result<(), Stopped> {
-        if self.options.flag(Id::DisableInfos) {
-            return Ok(());
+    /// Links the libraries: they come after all files.
+    pub(super) fn libraries(&mut self, libraries: Vec<Library>) -> Result<(), Stopped> {
+        for Library { name, file, shared } in libraries {
+            match file {
+                Some((path, bytes, identity)) => {
+                    if self.first_time(identity) {
+                        let bytes = &**self.store.alloc(bytes);
+                        self.archive(&Archive::file(&path, bytes, is_system(&path)))?;
+                    }
+                }
+                None if shared || HOST_LIBRARIES.contains(&name.as_str()) => {}
+                None if self.found.missing_libraries.contains(&name) => {}
+                None => {
+                    self.found.missing_libraries.push(name.clone());
+                    self.ignored(Ignored::Library { name });
+                }
+            }
         }
-        self.warning(InputError::Incompatible { path, name: name.to_owned() }, Vec::new());
-        if self.failed { Err(self.fatal(InputError::Internal, Vec::new())) } else { Ok(()) }
+        Ok(())
     }
 
     /// True when this archive was not linked yet, under whatever name.

@@ -29,10 +29,11 @@ impl<'a> Gather<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
         let options = self.options;
+        let libraries = self.search();
         for path in &options.inputs {
             self.file(path)?;
         }
-        self.libraries()
+        self.libraries(libraries)
     }
 
     fn file(&mut self, path: &str) -> Result<(), Stopped> {
