@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
-use culd_link::{Diagnostic, Input, LinkOptions, Message, Session, Severity};
+use culd_link::{
+    Diagnostic, HostReferences, Input, LinkOptions, Message, Selection, Session, Severity,
+};
 use thiserror::Error;
 
-use crate::input::{self, Gathered, Store};
+use crate::input::{self, Gathered, References, Store};
 use crate::lines::{Line, Lines, Outcome};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
 use crate::timing::Timing;
@@ -109,7 +111,10 @@ impl Run<'_> {
             .iter()
             .map(|input| Input { name: &input.name, bytes: input.bytes })
             .collect();
-        let link_options = link_options(options, self.target.arch());
+        let mut link_options = link_options(options, self.target.arch());
+        if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
+            link_options.selection = host_references(gathered.references.as_ref());
+        }
         if gathering.is_err() {
             return self.end_early(said, &session, &inputs, &link_options, lines);
         }
@@ -226,5 +231,25 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.relocatable = options.flag(Id::Relocatable);
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
+    link_options.selection = selection(options);
     link_options
+}
+
+/// Which kernels the options keep.
+fn selection(options: &Options) -> Selection {
+    let (kernels, variables) = (options.values(Id::KernelsUsed), options.values(Id::VariablesUsed));
+    if kernels.is_none() && variables.is_none() {
+        return Selection::All;
+    }
+    let texts = |values: Option<&[String]>| values.unwrap_or_default().to_vec();
+    Selection::Named { kernels: texts(kernels), variables: texts(variables) }
+}
+
+/// Which kernels host code keeps: all, if it says nothing.
+fn host_references(references: Option<&References<'_>>) -> Selection {
+    let said = |references: &&References<'_>| **references != References::default();
+    let Some(references) = references.filter(said) else { return Selection::All };
+    let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
+    let (external, internal) = (owned(&references.external), owned(&references.internal));
+    Selection::Host(HostReferences { external, internal })
 }

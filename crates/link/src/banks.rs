@@ -13,7 +13,7 @@ use crate::id::{BankId, IdVec, NodeId, SectionId};
 use crate::merge::{Bank, Merged};
 
 /// Merges all banks of non-entries.
-pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
+pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, selecting: bool) {
     if merged.banks.len() == 0 {
         return;
     }
@@ -30,8 +30,10 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
         let offset = end.next_multiple_of(align);
         merged.banks[id].offset = offset;
-        // nvlink's value of symbol 0 tells where the literals of a losing copy are.
-        if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
+        // nvlink's value of symbol 0 tells where the literals of a losing copy are; with a selection
+        // not those of a function whose address is taken.
+        let silent = entries.is_empty() || (selecting && graph.is_address_taken(bank.node));
+        if let Some(lost_at) = bank.lost_at.filter(|_| !silent) {
             merged.draft.null_value = offset + lost_at;
         }
         for &entry in entries.iter().rev() {

@@ -7,8 +7,8 @@
 //! A function is alive when an entry can reach it, or its address is taken anywhere
 //! (docs/LINKING.md, dead code).
 
-use culd_cubin::SymbolIndex;
 use culd_cubin::callgraph::Edge;
+use culd_cubin::{Symbol, SymbolIndex};
 
 use hashbrown::{HashMap, HashSet};
 
@@ -17,6 +17,7 @@ use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::Names;
 use crate::objects::{Object, Objects};
+use crate::selection::Selection;
 use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
 
 /// What the program knows of a function's signature.
@@ -33,6 +34,9 @@ pub(crate) struct CallGraph {
     node_of: IdVec<SymbolId, Option<NodeId>>,
     signatures: IdVec<NodeId, Signature>,
     entries: Vec<NodeId>,
+    kernels: Vec<NodeId>,
+    known: IdVec<NodeId, bool>,
+    single: bool,
     any_dead: bool,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
@@ -72,17 +76,21 @@ impl CallGraph {
         let mut signatures: IdVec<SymbolId, Signature> =
             IdVec::filled(Signature::default(), symbols.all.len());
         let mut records = Records::default();
+        let selection = options.effective_selection();
+        let mut roots = Roots::none(symbols);
         for (id, object) in objects.iter() {
             let read = Reader { symbols, object, id };
+            roots.meet_kernels(&read, selection, &signatures);
             read.edges(&mut records, &mut signatures, names);
         }
+        roots.add_taken(objects, symbols, &signatures);
         if options.relocatable {
             records.list_once();
         }
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
-            alive(objects, symbols, &records, &signatures)
+            alive(symbols, &roots, &records, &signatures)
         };
         let (nodes, node_of) = number(objects, symbols, &alive);
         let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
@@ -110,11 +118,14 @@ impl CallGraph {
         };
         CallGraph {
             any_dead: symbols.all.iter().any(is_dead),
-            entries: nodes
+            entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
+            kernels: nodes
                 .iter()
-                .filter(|(_, s)| is_entry(objects, symbols, **s))
+                .filter(|(_, s)| kernel(objects, symbols, **s).is_some())
                 .map(|(n, _)| n)
                 .collect(),
+            known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
+            single: roots.single,
             calls: Adjacency::new(nodes.len(), &calls),
             indirect: Adjacency::new(nodes.len(), &indirect),
             references: Adjacency::new(nodes.len(), &pairs(&records.references)),
@@ -136,9 +147,25 @@ impl CallGraph {
         self.any_dead
     }
 
-    /// All entries in node order.
+    /// All entries in node order: kernels that count as started from outside.
     pub(crate) fn entries(&self) -> &[NodeId] {
         &self.entries
+    }
+
+    /// All kernels in node order: entries, and kernels that were not selected and are alive
+    /// because their address is taken.
+    pub(crate) fn kernels(&self) -> &[NodeId] {
+        &self.kernels
+    }
+
+    /// False for kernels of which it was not known that they stay when their file was read.
+    pub(crate) fn is_known_entry(&self, node: NodeId) -> bool {
+        self.known[node]
+    }
+
+    /// The selected kernel, if there is exactly one.
+    pub(crate) fn single_entry(&self) -> Option<NodeId> {
+        if self.single { self.entries.first().copied() } else { None }
     }
 
     /// Direct calls of `node`, last read first, as the output lists them.
@@ -190,6 +217,19 @@ impl CallGraph {
     pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
         let mut all = Vec::with_capacity(self.entries.len());
         self.each_reached(wanted, |_, reached| all.push(reached.to_vec()));
+        all
+    }
+
+    /// For every kernel, in node order: which of the `wanted` nodes it reaches, in node order;
+    /// at most itself if it is no entry (case selection/address-taken-shared).
+    pub(crate) fn reached_by_kernels(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+        let alone = |&kernel: &NodeId| if wanted[kernel] { vec![kernel] } else { Vec::new() };
+        let mut all: Vec<Vec<NodeId>> = self.kernels.iter().map(alone).collect();
+        self.each_reached(wanted, |entry, reached| {
+            if let Ok(place) = self.kernels.binary_search(&entry) {
+                all[place] = reached.to_vec();
+            }
+        });
         all
     }
 
@@ -308,18 +348,79 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// True for a symbol whose definition is a kernel.
-fn is_entry(objects: &Objects<'_>, symbols: &Symbols, id: SymbolId) -> bool {
-    let definition = symbols.all[id].definition;
-    definition.is_some_and(|site| objects[site.object].symbol(site.index).is_entry())
+/// The definition of a kernel.
+fn kernel<'o, 'd>(
+    objects: &'o Objects<'d>,
+    symbols: &Symbols,
+    id: SymbolId,
+) -> Option<&'o Symbol<'d>> {
+    let site = symbols.all[id].definition?;
+    Some(objects[site.object].symbol(site.index)).filter(|symbol| symbol.is_entry())
 }
 
-/// Who is in the output: what entries reach, by direct calls and through prototypes; functions
+/// Where execution can begin.
+struct Roots {
+    /// By kernel: whether it was known to stay when the first file that defines it was read.
+    known: IdVec<SymbolId, Option<bool>>,
+    is_entry: IdVec<SymbolId, bool>,
+    /// Exactly one kernel is selected.
+    single: bool,
+}
+
+impl Roots {
+    fn none(symbols: &Symbols) -> Self {
+        Roots {
+            known: IdVec::filled(None, symbols.all.len()),
+            is_entry: IdVec::filled(false, symbols.all.len()),
+            single: false,
+        }
+    }
+
+    /// Kernels of a file. Those that the command line leaves out stay if a file before takes their
+    /// address; what host code refers to is told after all files (cases selection/address-taken-*).
+    fn meet_kernels(
+        &mut self,
+        read: &Reader<'_, '_>,
+        selection: &Selection,
+        signatures: &IdVec<SymbolId, Signature>,
+    ) {
+        for (index, symbol) in read.object.cubin.symbol_indices() {
+            if !symbol.is_entry() || symbol.defined_in().is_none() {
+                continue;
+            }
+            let Some(id) = read.symbols.of(read.id, index) else { continue };
+            if read.symbols.fate(read.id, index).accepted() {
+                let selected = selection.keeps(symbol);
+                self.is_entry[id] |= selected;
+                let known = selected || signatures[id].address_taken || selection.is_host();
+                self.known[id].get_or_insert(known);
+            }
+        }
+    }
+
+    /// Kernels whose address is taken anywhere, unless exactly one kernel is selected.
+    fn add_taken(
+        &mut self,
+        objects: &Objects<'_>,
+        symbols: &Symbols,
+        signatures: &IdVec<SymbolId, Signature>,
+    ) {
+        self.single = self.is_entry.values().filter(|&&is_entry| is_entry).count() == 1;
+        if self.single {
+            return;
+        }
+        for id in symbols.all.ids().filter(|&id| signatures[id].address_taken) {
+            self.is_entry[id] |= kernel(objects, symbols, id).is_some();
+        }
+    }
+}
+
+/// Who is in the output: what the kept entries reach, by direct calls and through prototypes; functions
 /// whose address is taken anywhere; and what those would need from outside the program. What only
 /// an unreached function with a taken address calls is dead (case indirect/taken-in-dead-code).
 fn alive(
-    objects: &Objects<'_>,
     symbols: &Symbols,
+    roots: &Roots,
     records: &Records,
     signatures: &IdVec<SymbolId, Signature>,
 ) -> IdVec<SymbolId, bool> {
@@ -331,8 +432,7 @@ fn alive(
         candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
     }
     let mut alive = IdVec::filled(false, symbols.all.len());
-    let mut stack: Vec<SymbolId> =
-        symbols.all.ids().filter(|&id| is_entry(objects, symbols, id)).collect();
+    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| roots.is_entry[id]).collect();
     let callees = |id: SymbolId| {
         calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
     };

@@ -109,7 +109,7 @@ impl Program<'_, '_> {
 
     /// What fills the shared memory of the entry whose code is `code`.
     fn shared_variables(&self, code: Option<SectionId>) -> Vec<Note> {
-        let entries = self.graph.entries().iter();
+        let entries = self.graph.kernels().iter();
         let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(self.graph, entry) == code;
         let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
         let groups = &self.merged.shared.groups;

@@ -31,6 +31,7 @@ mod options;
 mod phases;
 mod relocs;
 mod report;
+mod selection;
 mod session;
 mod shared;
 mod sort;
@@ -43,6 +44,7 @@ pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, deman
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};
+pub use crate::selection::{HostReferences, Selection};
 pub use crate::session::Session;
 
 use crate::attributes::Attributes;
@@ -127,16 +129,19 @@ fn run(
     phases.begin("merge");
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
-    let made = synth::add_sections(&mut merged, &graph);
+    let calls = synth::add_sections(&mut merged);
 
     // Data that belongs to no one file. Below this line every variable has its place.
     phases.begin("data");
-    let (shared, slots) = if options.relocatable {
+    let (shared, made, slots) = if options.relocatable {
         shared::keep(&mut merged);
-        (SharedLayout::default(), TextureSlots::default())
+        let made = synth::add_last_sections(&mut merged, &graph, calls, options);
+        (SharedLayout::default(), made, TextureSlots::default())
     } else {
+        // Some shared sections come before those that banks need.
         let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
-        (shared, textures::lay_out(&objects, &symbols, &graph, &mut merged))
+        let made = synth::add_last_sections(&mut merged, &graph, calls, options);
+        (shared, made, textures::lay_out(&objects, &symbols, &graph, &mut merged))
     };
 
     phases.begin("attributes");

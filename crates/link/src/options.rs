@@ -3,6 +3,8 @@
 use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 
+use crate::selection::Selection;
+
 /// A release of NVIDIA's linker whose rules are followed.
 ///
 /// nvlink's behaviour depends on its own release only. 13.0 is the one that exists now; another
@@ -32,6 +34,8 @@ pub struct LinkOptions {
     pub debug: bool,
     /// `-r`: the output is to be linked again.
     pub relocatable: bool,
+    /// Which kernels are kept; all of them where dead code is kept, whatever it says.
+    pub selection: Selection,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -41,6 +45,11 @@ pub struct LinkOptions {
 }
 
 impl LinkOptions {
+    /// The selection that takes effect: links that keep dead functions keep all kernels.
+    pub(crate) fn effective_selection(&self) -> &Selection {
+        if self.keeps_dead_code() { &Selection::All } else { &self.selection }
+    }
+
     /// A plain link for `target`, made by `tool`.
     pub fn new(target: &'static Arch, tool: ToolRecord) -> Self {
         LinkOptions {
@@ -49,6 +58,7 @@ impl LinkOptions {
             tool,
             debug: false,
             relocatable: false,
+            selection: Selection::All,
             warnings_are_errors: false,
             disable_infos: false,
             suppress_stack_size_warning: false,

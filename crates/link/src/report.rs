@@ -91,11 +91,11 @@ impl Report {
         let draft = &program.merged.draft;
         let constant3 = draft.constant_variables().map(|bank| draft.sections[bank].size);
         let shared = shared_by_name(program);
-        let entries = program.graph.entries().iter().copied().zip(&program.attributes.entries);
-        let mut entries: Vec<_> = entries.collect();
-        // By their code: an entry may be named by a file before the one that defines it.
-        entries.sort_by_key(|&(entry, _)| Reverse(program.merged.code(program.graph, entry)));
-        let entries = entries.into_iter().map(|(entry, facts)| {
+        // By their code: a kernel may be named by a file before the one that defines it.
+        let mut kernels = program.graph.kernels().to_vec();
+        kernels.sort_by_key(|&kernel| Reverse(program.merged.code(program.graph, kernel)));
+        let entries = kernels.into_iter().map(|entry| {
+            let facts = program.attributes.kernel_facts(program.graph, entry);
             let function = program.merged.function(program.graph, entry);
             let symbol = &draft.symbols[function];
             let bank = |number: u8| {

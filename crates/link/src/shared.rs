@@ -8,11 +8,12 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
+use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
-use crate::draft::Kind;
+use crate::draft::{Kind, OutSection};
 use crate::id::{IdVec, NodeId, SectionId, SymbolId};
 use crate::merge::{Merged, SharedNode};
 use crate::objects::Objects;
@@ -35,9 +36,11 @@ pub(crate) struct SharedLayout {
     extern_values: Option<Vec<u64>>,
     /// End of the variables that several entries share, bytes.
     pool_end: u64,
-    /// Bytes that each entry needs, by place in [`CallGraph::entries`].
+    /// Bytes that each kernel needs, by place in [`CallGraph::kernels`].
     pub(crate) sizes: Vec<u64>,
-    /// Entries that use each variable, ascending.
+    /// Kernels that use more than `extern` arrays.
+    filled: Vec<bool>,
+    /// Kernels that use each variable, ascending.
     users: Vec<Vec<EntryNumber>>,
 }
 
@@ -61,7 +64,7 @@ impl SharedLayout {
     }
 }
 
-/// Number of an entry: its place in [`CallGraph::entries`].
+/// Number of a kernel: its place in [`CallGraph::kernels`].
 type EntryNumber = usize;
 
 struct Builder<'a, 'd> {
@@ -100,7 +103,8 @@ pub(crate) fn lay_out(
             extern_starts: HashMap::new(),
             extern_values: None,
             pool_end: 0,
-            sizes: vec![0; graph.entries().len()],
+            sizes: vec![0; graph.kernels().len()],
+            filled: Vec::new(),
             users: Vec::new(),
         },
     };
@@ -109,6 +113,7 @@ pub(crate) fn lay_out(
     let multi = builder.multi_user(&pool);
     builder.colour(&multi);
     builder.per_entry(&pool);
+    builder.layout.filled = builder.layout.sizes.iter().map(|&size| size > 0).collect();
     builder.extern_arrays();
     if options.debug {
         builder.one_start_each();
@@ -204,7 +209,7 @@ fn each_reference(
 
 /// The number of the entry whose code a section is.
 fn entries_by_code(merged: &Merged<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
-    let entries = graph.entries().iter().enumerate();
+    let entries = graph.kernels().iter().enumerate();
     entries.filter_map(|(number, &entry)| Some((merged.code(graph, entry)?, number))).collect()
 }
 
@@ -224,7 +229,7 @@ fn place_symbols(
         .filter_map(|(id, section)| Some((section.owner?, id)))
         .collect();
     let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
-        by_owner.get(&merged.code(graph, graph.entries()[entry])?).copied()
+        by_owner.get(&merged.code(graph, graph.kernels()[entry])?).copied()
     };
     for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
@@ -285,7 +290,7 @@ impl Builder<'_, '_> {
 
     fn collect_users(&mut self, uses: &IdVec<NodeId, Vec<u32>>) {
         let wanted = uses.values().map(|list| !list.is_empty()).collect();
-        let reached = self.graph.reached_by_entries(&wanted);
+        let reached = self.graph.reached_by_kernels(&wanted);
         for (entry, nodes) in reached.into_iter().enumerate() {
             for node in nodes {
                 for &index in &uses[node] {
@@ -393,7 +398,7 @@ impl Builder<'_, '_> {
         }
         let mut wanted = IdVec::filled(false, self.graph.nodes.len());
         self.extern_functions.iter().for_each(|&node| wanted[node] = true);
-        let reached = self.graph.reached_by_entries(&wanted);
+        let reached = self.graph.reached_by_kernels(&wanted);
         let mut groups = Groups::new(reached.len());
         let mut owner: HashMap<NodeId, EntryNumber> = HashMap::new();
         for (entry, nodes) in reached.iter().enumerate() {
@@ -521,6 +526,38 @@ impl Shape {
     }
 }
 
+/// Kernels of which merging did not know that they stay get their sections now, if they need them
+/// (case selection/address-taken-shared). Returns which.
+fn add_missing(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    aligns: &[u64],
+) -> Vec<EntryNumber> {
+    let mut late = Vec::new();
+    for (place, &kernel) in graph.kernels().iter().enumerate() {
+        // An extern array has no size, but wants the section for its alignment.
+        let needed = layout.sizes[place] > 0 || aligns[place] > 1;
+        if !needed || graph.is_known_entry(kernel) {
+            continue;
+        }
+        let code = merged.code(graph, kernel);
+        let exists =
+            |section: &OutSection<'_>| section.kind == Kind::Shared && section.owner == code;
+        if merged.draft.sections.values().any(exists) {
+            continue;
+        }
+        let function = merged.function(graph, kernel);
+        let name = merged.draft.symbols[function].name;
+        let name = merged.draft.names.prefixed(b".nv.shared.", name);
+        let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
+        let section = merged.draft.add_section(name, Kind::Shared, flags, 1);
+        merged.draft.sections[section].owner = code;
+        late.push(place);
+    }
+    late
+}
+
 /// Writes sizes and alignments into the sections and drops those that do not exist.
 fn apply(
     merged: &mut Merged<'_>,
@@ -532,12 +569,16 @@ fn apply(
 ) {
     let by_owner = entries_by_code(merged, graph);
     let reserved = options.target.reserved_shared;
+    let late = add_missing(merged, graph, layout, aligns);
     for section in merged.draft.sections.values_mut() {
         match section.kind {
             Kind::Shared => {
                 let entry = section.owner.and_then(|owner| by_owner.get(&owner)).copied();
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
-                let align = own_align.max(if shape.multi { shape.pool_align } else { 1 });
+                let alone =
+                    entry.is_some_and(|entry| late.contains(&entry) && !layout.filled[entry]);
+                let pooled = shape.multi && !alone;
+                let align = own_align.max(if pooled { shape.pool_align } else { 1 });
                 let wide_enough = if reserved != 0 { align >= 16 } else { align == 16 };
                 let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
                 section.align = align;

@@ -2,6 +2,7 @@
 
 use culd_cubin::elf::shf;
 
+use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
@@ -12,16 +13,21 @@ use crate::id::{IdVec, SectionId};
 use crate::merge::Merged;
 use crate::relocs::Relocated;
 
-/// The sections made after the last input.
-pub(crate) struct Made {
+/// The sections of the call graph.
+pub(crate) struct CallSections {
     call_graph: SectionId,
     prototype: SectionId,
+}
+
+/// The sections made after the last input.
+pub(crate) struct Made {
+    calls: CallSections,
     /// In an executable.
     rel_action: Option<SectionId>,
 }
 
-/// Places tentative definitions, creates the call graph's sections, merges constant banks.
-pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
+/// Places tentative definitions, creates the call graph's sections.
+pub(crate) fn add_sections(merged: &mut Merged<'_>) -> CallSections {
     place_commons(merged);
     let relocatable = merged.draft.relocatable;
     if relocatable {
@@ -34,14 +40,24 @@ pub(crate) fn add_sections(merged: &mut Merged<'_>, graph: &CallGraph) -> Made {
     let call_graph = draft.add_section(name, Kind::CallGraph, 0, 4);
     let name = draft.names.intern(b".nv.prototype");
     let prototype = draft.add_section(name, Kind::Prototype, 0, 4);
-    banks::merge_banks(merged, graph);
+    CallSections { call_graph, prototype }
+}
+
+/// Merges constant banks and creates the last section.
+pub(crate) fn add_last_sections(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    calls: CallSections,
+    options: &LinkOptions,
+) -> Made {
+    let selecting = options.effective_selection().is_active();
+    banks::merge_banks(merged, graph, selecting);
     banks::drop_empty(merged);
-    let draft = &mut merged.draft;
-    let rel_action = (!relocatable).then(|| {
-        let name = draft.names.intern(b".nv.rel.action");
-        draft.add_section(name, Kind::RelAction, 0, 8)
+    let rel_action = (!merged.draft.relocatable).then(|| {
+        let name = merged.draft.names.intern(b".nv.rel.action");
+        merged.draft.add_section(name, Kind::RelAction, 0, 8)
     });
-    Made { call_graph, prototype, rel_action }
+    Made { calls, rel_action }
 }
 
 /// Tentative definitions that no definition replaced go to the end of `.nv.global`, the last
@@ -86,7 +102,7 @@ pub(crate) fn drop_empty(
     let file_info = merged.fixed.file_info;
     let draft = &mut merged.draft;
     draft.sections[file_info].dropped = attributes.file.is_empty() && graph.entries().is_empty();
-    draft.sections[made.prototype].dropped = !graph
+    draft.sections[made.calls.prototype].dropped = !graph
         .nodes
         .ids()
         .any(|node| !graph.is_address_taken(node) && graph.prototype(node).is_some());
@@ -105,8 +121,8 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
             contents[source.section] = Some(maker.function_info(node));
         }
     }
-    contents[made.call_graph] = Some(maker.call_graph());
-    contents[made.prototype] = Some(maker.prototypes());
+    contents[made.calls.call_graph] = Some(maker.call_graph());
+    contents[made.calls.prototype] = Some(maker.prototypes());
     if let Some(section) = made.rel_action {
         contents[section] = Some(REL_ACTION.to_vec());
     }

@@ -18,14 +18,8 @@ const NOT_SUPPORTED: &[Id] = &[
 ];
 
 /// Options that are to come.
-const NOT_YET: &[Id] = &[
-    Id::AllowUndefinedGlobals,
-    Id::DumpCallgraph,
-    Id::DumpCallgraphMangled,
-    Id::KernelsUsed,
-    Id::PreserveRelocs,
-    Id::VariablesUsed,
-];
+const NOT_YET: &[Id] =
+    &[Id::AllowUndefinedGlobals, Id::DumpCallgraph, Id::DumpCallgraphMangled, Id::PreserveRelocs];
 
 /// The first thing that is wrong with a line that asks for a link.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {

@@ -128,7 +128,7 @@ impl Options {
     }
 
     /// All values of an option; `None` when it was not given.
-    fn values(&self, id: Id) -> Option<&[String]> {
+    pub(crate) fn values(&self, id: Id) -> Option<&[String]> {
         self.values[id as usize].as_deref()
     }
 

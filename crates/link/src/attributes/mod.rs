@@ -146,6 +146,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) entries: Vec<EntryFacts>,
     /// Registers of each function itself.
     pub(crate) registers: IdVec<NodeId, u32>,
+    /// Bytes of stack of each function itself.
+    frames: IdVec<NodeId, u32>,
 }
 
 impl<'d> Attributes<'d> {
@@ -175,7 +177,8 @@ impl<'d> Attributes<'d> {
         }
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let file = numbers.file_records(graph, merged, &entries);
-        Ok(Attributes { file, functions, entries, registers: numbers.registers })
+        let Numbers { frames, registers } = numbers;
+        Ok(Attributes { file, functions, entries, registers, frames })
     }
 
     /// An attribute that does not fit its record.
@@ -187,6 +190,15 @@ impl<'d> Attributes<'d> {
         let mut all = self.functions.values().flatten();
         let large = all.find(|attribute| size(attribute) > usize::from(u16::MAX))?;
         Some(format!("attribute {:#04x} of {:#x} bytes", large.code(), size(large)))
+    }
+
+    /// What is known about a kernel; one that is no entry stands for itself alone.
+    pub(crate) fn kernel_facts(&self, graph: &CallGraph, kernel: NodeId) -> EntryFacts {
+        let entry = graph.entries().binary_search(&kernel);
+        entry.map_or_else(
+            |_| EntryFacts { registers: self.registers[kernel], stack: Some(self.frames[kernel]) },
+            |place| self.entries[place],
+        )
     }
 
     /// The first attribute `code` of a function as a number.

@@ -76,7 +76,7 @@ pub(super) fn propagate(graph: &CallGraph, merged: &Merged<'_>, lists: &mut List
         merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
     call_return_stack(graph, &entries, lists);
     sparse_mask(graph, merged, &entries, lists);
-    if let [entry] = entries[..] {
+    if let Some(entry) = graph.single_entry().filter(|_| entries.len() == 1) {
         single(merged, entry, &functions, lists);
     } else {
         several(graph, &functions, lists);
@@ -118,7 +118,7 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     let has_own = |node: NodeId| {
         merged.function_infos[node].is_some() && position(&lists[node], code).is_some()
     };
-    let single = entries.len() == 1;
+    let single = graph.single_entry().is_some() && entries.len() == 1;
     // Of a program with one entry nvlink collects nothing while nothing is missing.
     let defined =
         |node: &NodeId| merged.draft.symbols[merged.function(graph, *node)].section.is_some();

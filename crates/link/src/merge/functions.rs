@@ -5,7 +5,7 @@ use culd_cubin::{SectionIndex, Symbol};
 
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
-use crate::id::{NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::objects::{Object, is_system_call};
 use crate::symbols::{Fate, Site};
 use crate::void::LINE_TABLES;
@@ -18,6 +18,11 @@ impl<'d> Merge<'_, 'd> {
             }
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
+                if self.host_references && symbol.is_entry() && symbol.defined_in().is_some() {
+                    // A kernel that no host code refers to leaves a name behind.
+                    let name = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
+                    self.merged.draft.intern_section_name(name);
+                }
                 self.note_dead_copy(object, Site { object: id, index }, program);
                 continue;
             };
@@ -124,13 +129,15 @@ impl<'d> Merge<'_, 'd> {
             self.merged.draft.sections[section].function = Some(out);
             self.node_of_text.insert(section, node);
         }
-        // A function of the program with the name of a system call is treated like an entry.
-        if symbol.is_entry() || is_system_call(symbol.name) {
+        // A function of the program with the name of a system call is treated like an entry, a
+        // kernel that is none so far is not.
+        let entry = symbol.is_entry() && self.graph.is_known_entry(node);
+        if entry || is_system_call(symbol.name) {
             self.entry_sections(symbol, section);
         }
     }
 
-    fn new_code(&mut self, symbol: &Symbol<'d>, name: crate::id::NameId, align: u64) -> SectionId {
+    fn new_code(&mut self, symbol: &Symbol<'d>, name: NameId, align: u64) -> SectionId {
         let flags = shf::ALLOC | shf::EXECINSTR;
         if symbol.binding() == stb::LOCAL {
             self.merged.draft.add_section(name, Kind::Text, flags, align)
@@ -183,9 +190,15 @@ impl<'d> Merge<'_, 'd> {
         }
         let shared = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
         if self.find(shared).is_none() {
-            let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
-            let section = self.create(shared, Kind::Shared, flags, 1);
-            self.merged.draft.sections[section].owner = Some(code);
+            self.shared_section(shared, code);
         }
+    }
+
+    /// Creates the shared section of the kernel whose code is `code`.
+    pub(super) fn shared_section(&mut self, name: NameId, code: SectionId) -> SectionId {
+        let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
+        let section = self.create(name, Kind::Shared, flags, 1);
+        self.merged.draft.sections[section].owner = Some(code);
+        section
     }
 }

@@ -231,6 +231,10 @@ struct Merge<'a, 'd> {
     reloc_ids: HashMap<(NameId, SectionId), RelocId>,
     /// `-g`: shared variables that code names, whose symbols stay.
     named_shared: Option<HashSet<SymbolId>>,
+    /// Kernels may be left out.
+    selecting: bool,
+    /// Kernels may be left out because no host code refers to them.
+    host_references: bool,
     /// A strong definition of this entry or function has been merged.
     strong_seen: IdVec<SymbolId, bool>,
     /// Names that have been seen as tentative definitions.
@@ -289,6 +293,8 @@ pub(crate) fn merge<'d>(
         by_name: IdVec::new(),
         reloc_ids: HashMap::new(),
         named_shared: options.debug.then(|| shared::named(objects, symbols)),
+        selecting: options.effective_selection().is_active(),
+        host_references: options.effective_selection().is_host(),
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),

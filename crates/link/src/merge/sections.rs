@@ -25,11 +25,20 @@ impl<'d> Merge<'_, 'd> {
         let input = object.section(index);
         let placed = match (object.role(index), input.info_section()) {
             (Role::Constant(bank), Some(text)) => self.owned_bank(id, object, index, bank, text),
-            (Role::Constant(bank), None) => self.append(Kind::Constant(bank), input),
+            (Role::Constant(bank), None) => {
+                let placed = self.append(Kind::Constant(bank), input);
+                if let Placed::At { base, .. } = placed
+                    && self.selecting
+                    && looked_up(input)
+                {
+                    self.merged.draft.null_value = base;
+                }
+                placed
+            }
             (Role::Global, _) => self.append(Kind::Global, input),
             (Role::GlobalInit, _) => self.append(Kind::GlobalInit, input),
             (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
-            (Role::OwnShared, Some(text)) => self.own_shared(id, text),
+            (Role::OwnShared, Some(text)) => self.own_shared(id, text, input),
             _ => Placed::No,
         };
         self.set_placed(id, index, placed);
@@ -53,19 +62,26 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The shared memory section of an entry exists already; copies that lost share it.
-    fn own_shared(&mut self, id: ObjectId, text: SectionIndex) -> Placed {
+    fn own_shared(&mut self, id: ObjectId, text: SectionIndex, input: &Section<'d>) -> Placed {
         let function = match self.placed(id, text) {
             Placed::At { section, .. } => self.merged.draft.sections[section].function,
             Placed::Lost(function) => Some(function),
             _ => None,
         };
-        let Some(function) = function else { return Placed::No };
+        let Some(function) = function else {
+            // That of a kernel which is left out leaves its name behind.
+            let name = self.merged.draft.names.intern(input.name);
+            self.merged.draft.intern_section_name(name);
+            return Placed::No;
+        };
         let name = self.merged.draft.symbols[function].name;
         let name = self.merged.draft.names.prefixed(b".nv.shared.", name);
-        match self.find(name) {
-            Some(section) => Placed::At { section, base: 0 },
-            None => Placed::No,
-        }
+        let section = self.find(name).or_else(|| {
+            // A kernel that was not selected gets it now.
+            let code = self.merged.draft.symbols[function].section?;
+            Some(self.shared_section(name, code))
+        });
+        section.map_or(Placed::No, |section| Placed::At { section, base: 0 })
     }
 
     /// A constant bank that belongs to a function.
@@ -356,6 +372,13 @@ impl Merge<'_, '_> {
         self.info_of_code.insert(code, section);
         section
     }
+}
+
+/// With a selection nvlink looks parts of these shapes up by their contents, and leaves the place
+/// of the last one that was new in symbol 0 (case selection/constants). It also drops what it
+/// finds and then uses the wrong addresses (docs/DIFFERENCES.md, equal-constants).
+fn looked_up(input: &Section<'_>) -> bool {
+    matches!((input.size, input.align), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
 }
 
 /// Appends an input bank; returns its offset, bytes.

@@ -22,6 +22,9 @@ pub(super) fn build(seed: u64, family: &Family, arch: Arch, rng: &mut Rng) -> Pr
     builder.entries();
     builder.tables();
     fill::fill(&mut builder);
+    if builder.rng.chance(builder.mix.select_pc) {
+        builder.selection();
+    }
     builder.program
 }
 
@@ -74,6 +77,39 @@ impl<'r> Builder<'r> {
             builder.program.units.iter_mut().for_each(|unit| unit.independent_textures = true);
         }
         builder
+    }
+
+    /// Options that keep some of the kernels.
+    fn selection(&mut self) {
+        let named = |wanted: fn(&SymbolKind) -> bool| {
+            let symbols = self.program.symbols.iter().filter(|symbol| wanted(&symbol.kind));
+            symbols.map(|symbol| symbol.name.clone()).collect::<Vec<_>>()
+        };
+        let kernels = named(|kind| matches!(kind, SymbolKind::Entry(_)));
+        let variables = named(|kind| matches!(kind, SymbolKind::Variable(..)));
+        for _ in 0..self.rng.range(1, 2) {
+            let option = if !variables.is_empty() && self.rng.chance(15) {
+                format!("-variables-used={}", variables[self.rng.below(variables.len())])
+            } else if kernels.is_empty() {
+                "-kernels-used=k".to_owned()
+            } else {
+                let name = &kernels[self.rng.below(kernels.len())];
+                format!("-kernels-used={}", self.pattern(name))
+            };
+            self.program.link_options.push(option);
+        }
+    }
+
+    /// A pattern that `name`, and perhaps others, match.
+    fn pattern(&mut self, name: &str) -> String {
+        let (first, last) = (self.rng.below(name.len()), self.rng.below(name.len()));
+        let (from, to) = (first.min(last), first.max(last) + 1);
+        match self.rng.below(5) {
+            0 | 1 => name.to_owned(),
+            2 => name[from..to].to_owned(),
+            3 => format!("{}*{}", &name[..from], &name[to..]),
+            _ => format!("{}*", &name[from..to]),
+        }
     }
 
     /// All symbols with their homes.

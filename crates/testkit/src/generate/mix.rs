@@ -41,6 +41,7 @@ pub struct Mix {
     pub cross_arch_pc: u32,
     pub mistakes: usize,
     pub link_options: &'static [&'static str],
+    pub select_pc: u32,
     pub unsized_pc: u32,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
@@ -111,6 +112,7 @@ pub const PLAIN: Mix = Mix {
     cross_arch_pc: 10,
     mistakes: 0,
     link_options: &[],
+    select_pc: 0,
     unsized_pc: 0,
     w_slow_path: 0,
     w_kernel_address: 0,
@@ -162,7 +164,7 @@ families! {
     "recursion" x 4 { recursion_pc: 25, w_frame: 3, w_barrier: 1, w_syscall: 1 }
     "indirect" x 7 { tables: (0, 2), w_call_address: 5, w_call_table: 6, w_address: 5, w_syscall: 1, signature_variety: 3, recursion_pc: 4, dead_pc: 20, w_frame: 2, w_barrier: 1 }
     "slowpath" x 4 { w_slow_path: 10, weak_function_pc: 15, dead_pc: 25, w_doubles: 2, options_pc: 15 }
-    "launch" x 2 { w_kernel_address: 10, entries: (2, 4), w_syscall: 2 }
+    "launch" x 2 { link_options: &["-v", "-w"], w_kernel_address: 10, entries: (2, 4), w_syscall: 2 }
     "weak" x 8 { weak_function_pc: 50, weak_entry_pc: 10, weak_variable_pc: 30, w_pressure: 6, w_address: 2, options_pc: 20, lines_pc: 15, debug_pc: 4 }
     "common" x 5 { unsized_pc: 15, commons: (1, 4), weak_variable_pc: 30, w_global: 14, w_address: 3, globals: (1, 4) }
     "shared" x 9 { shared: (1, 4), dynamic_shared_pc: 35, w_shared: 14, w_function_shared: 5, entries: (1, 5), units: (2, 6), dead_pc: 20, w_address: 2 }
@@ -186,10 +188,16 @@ families! {
         lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 2, w_frame: 2,
         w_alloca: 1, w_doubles: 2, w_switch: 1, w_barrier: 1, w_syscall: 2, w_special: 2, w_nested: 2, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
     }
+    "select" x 8 {
+        select_pc: 100, link_options: &["-v", "-w"], initialised_pc: 100, units: (2, 5), functions: (0, 3), entries: (1, 4), globals: (0, 2), constants: (0, 2), shared: (0, 3), tables: (0, 1), textures: (0, 0),
+        commons: (0, 1), dynamic_shared_pc: 20, pointer_pc: 25, weak_function_pc: 10, weak_entry_pc: 10, weak_variable_pc: 10, dead_pc: 20, recursion_pc: 3,
+        signature_variety: 3, launch_bounds_pc: 20, options_pc: 15, lines_pc: 10, debug_pc: 5, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 3,
+        w_shared: 6, w_function_shared: 4, w_frame: 2, w_doubles: 2, w_switch: 1, w_barrier: 1, w_syscall: 2, w_special: 2, w_slow_path: 1, w_kernel_address: 1,
+    }
     "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: Shape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
     "errors" x 5 { mistakes: 2, units: (2, 4), globals: (1, 3), weak_function_pc: 10, commons: (0, 1), shared: (0, 1), constants: (0, 1), w_const: 1, w_shared: 1 }
     "options" x 0 {
-        link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-kernels-used=k", "-dump-callgraph"],
+        link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],
         recursion_pc: 5, weak_function_pc: 10, constants: (0, 1), w_const: 1, shared: (0, 1), w_shared: 1, textures: (0, 1), w_fetch: 1, w_frame: 2, w_syscall: 1, dead_pc: 25,
         lines_pc: 20, debug_pc: 15,
     }
