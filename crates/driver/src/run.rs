@@ -120,8 +120,12 @@ impl Run<'_> {
         }
         lines.extend(said);
         lines.extend(input::no_lto(options));
-        // A warning about an input that -Werror made an error: the inputs are read to the end, and not linked.
+        // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
         if lines.failed() {
+            if let Target::Real(_) = self.target {
+                let found = culd_link::check(&session, &inputs, &link_options);
+                lines.extend(found.into_iter().map(line));
+            }
             return;
         }
         if let Target::Virtual(_) = self.target {
