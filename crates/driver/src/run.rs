@@ -241,7 +241,9 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
 
 /// Which kernels the options keep.
 fn selection(options: &Options) -> Selection {
-    let (kernels, variables) = (options.values(Id::KernelsUsed), options.values(Id::VariablesUsed));
+    // A list without elements is none.
+    let given = |id| options.values(id).filter(|values| !values.is_empty());
+    let (kernels, variables) = (given(Id::KernelsUsed), given(Id::VariablesUsed));
     if kernels.is_none() && variables.is_none() {
         return Selection::All;
     }
