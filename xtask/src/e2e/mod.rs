@@ -13,6 +13,7 @@ use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::case::{plain_lines, told_once};
 use culd_testkit::compare::embedded;
+use culd_testkit::compare::trial::Tools;
 use culd_testkit::oracle::process::{self, Run};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -133,11 +134,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     fs::create_dir_all(&work)?;
     let work = work.canonicalize()?;
-    let reference = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
-    let candidate = if tools.candidate == tools.oracle.tool("nvlink") {
-        reference.clone()
+    let nvlink = tools.oracle.tool("nvlink");
+    let (reference, candidate) = if tools.candidate == nvlink {
+        let toolkit = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
+        (toolkit.clone(), toolkit)
     } else {
-        shadow(&tools.candidate, &reference, &work)?
+        let candidate = shadow(&tools, &work, "culd")?;
+        let reference = shadow(&tools, &work, "nvlink")?;
+        let program = reference.dir.join("bin/nvlink");
+        fs::remove_file(&program)?;
+        std::os::unix::fs::symlink(nvlink, program)?;
+        (reference, candidate)
     };
     let bench = Bench { reference, candidate, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
@@ -146,12 +153,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The shadow toolkit with culd in it.
-fn shadow(culd: &Path, reference: &Toolkit, work: &Path) -> Result<Toolkit> {
-    let dir = work.join("shadow");
-    let mut command = Command::new(culd);
-    succeed(command.arg("install-shadow").arg(&dir).arg("--cuda").arg(&reference.dir))?;
-    Ok(Toolkit { dir, linker: "culd" })
+/// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes hold the options, and
+/// among them the toolkit's folder of libraries.
+fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<Toolkit> {
+    let dir = work.join(format!("cuda-{linker:->6}"));
+    let mut command = Command::new(&tools.candidate);
+    succeed(command.arg("install-shadow").arg(&dir).arg("--cuda").arg(tools.oracle.toolkit()))?;
+    Ok(Toolkit { dir, linker })
 }
 
 /// Builds what is wanted, CMake beside nvcc.

@@ -13,17 +13,18 @@ const ORDER: &[Id] = &[
     Id::Machine,
     Id::Library,
     Id::LibraryPath,
+    Id::RegisterFile,
     Id::Verbose,
     Id::PreserveRelocs,
     Id::DisableWarnings,
-    Id::Relocatable,
-    Id::DisableInfos,
     Id::WarningsAreErrors,
+    Id::DisableInfos,
     Id::KeepSystemLibraries,
     Id::KernelsUsed,
     Id::VariablesUsed,
     Id::CpuArch,
     Id::ReportArch,
+    Id::Time,
     Id::ExtraWarnings,
     Id::NvvmPath,
     Id::SplitCompile,
@@ -36,8 +37,13 @@ const ORDER: &[Id] = &[
     Id::DumpCallgraphMangled,
     Id::UseHostInfo,
     Id::IgnoreHostInfo,
+    Id::Relocatable,
     Id::StackProtector,
+    Id::OptionsFile,
 ];
+
+/// Options that only the note of a link with `-g` has, by the last part of their file's name.
+const WITH_DEBUG: &[Id] = &[Id::RegisterFile, Id::Time, Id::OptionsFile];
 
 impl Options {
     /// The options as the tool note of an output tells them: nvlink's words and order.
@@ -49,6 +55,10 @@ impl Options {
         }
         for &id in ORDER {
             let Some(values) = self.values(id) else { continue };
+            let is_file = WITH_DEBUG.contains(&id);
+            if is_file && !self.flag(Id::Debug) {
+                continue;
+            }
             if id == Id::Debug {
                 line.push_str(&format!("-o {} ", self.object_name()));
             }
@@ -56,6 +66,10 @@ impl Options {
             line.push_str(&match takes {
                 // A flag is told with an empty value.
                 Takes::Nothing => format!("-{short}  "),
+                // Even one without a short name.
+                _ if is_file => {
+                    format!("-{short} {} ", values.first().map_or("", |path| base_name(path)))
+                }
                 _ => format!("-{short} {} ", values.join(",")),
             });
         }
@@ -86,6 +100,18 @@ mod tests {
     #[test]
     fn with_debugging_files_are_told_by_their_last_name() {
         assert_eq!(note("-arch=sm_75 -g in/a.o b.o -o out/x"), "a.o,b.o -o x -g  -arch sm_75 ");
+    }
+
+    #[test]
+    fn with_debugging_other_files_are_told_too() {
+        let line = "-arch=sm_80 -g -r -Werror -disable-infos -w a.o -o x -time out/t.csv";
+        assert_eq!(
+            note(&format!("{line} --register-link-binaries=out/r.c -cpu-arch=X86_64 -L. -v")),
+            "a.o -o x -g  -arch sm_80 -L . - r.c -v  -w  -Werror  -disable-infos  -cpu-arch X86_64 \
+             -time t.csv -r  "
+        );
+        let empty = note("-arch=sm_80 -g -optf /dev/null -device-stack-protector true a.o -o x");
+        assert_eq!(empty, "a.o -o x -g  -arch sm_80 -device-stack-protector true -optf  ");
     }
 
     #[test]

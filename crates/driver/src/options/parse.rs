@@ -133,6 +133,8 @@ impl Parser {
             _ => vec![self.one_value(row, value)?],
         };
         if row.id == Id::OptionsFile {
+            // That there was one is told in the tool note; its words stand for themselves.
+            self.options.values[row.id as usize] = Some(Vec::new());
             return values.iter().try_for_each(|file| self.options_file(file, depth));
         }
         let slot = &mut self.options.values[row.id as usize];
