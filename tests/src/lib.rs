@@ -80,7 +80,8 @@ pub fn link(
     threads: usize,
 ) -> Result<Outcome> {
     let session = Session::with_threads(threads);
-    let inputs: Vec<Input<'_>> = inputs.iter().map(|(name, bytes)| Input { name, bytes }).collect();
+    let inputs: Vec<Input<'_>> =
+        inputs.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
     Ok(culd_link::link(&session, &inputs, options))
 }
 

@@ -10,7 +10,7 @@ use culd_link::{
 };
 use thiserror::Error;
 
-use crate::input::{self, Gathered, References, Store};
+use crate::input::{self, Gathered, Module, References, Store};
 use crate::lines::{Line, Lines, Outcome};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
 use crate::timing::Timing;
@@ -109,7 +109,7 @@ impl Run<'_> {
         let inputs: Vec<Input<'_>> = gathered
             .inputs
             .iter()
-            .map(|input| Input { name: &input.name, bytes: input.bytes })
+            .map(|input| Input { name: &input.name, bytes: input.bytes, system: input.system })
             .collect();
         let mut link_options = link_options(options, self.target.arch());
         if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
@@ -129,12 +129,16 @@ impl Run<'_> {
             return;
         }
         if let Target::Virtual(_) = self.target {
-            return self.write_register_file(&gathered, lines);
+            return self.write_register_file(&gathered, false, lines);
         }
         let outcome = culd_link::link(&session, &inputs, &link_options);
         for phase in &outcome.phases {
             self.phase(phase.name, phase.time);
         }
+        let used = |(place, input): (usize, &Input<'_>)| {
+            input.system && outcome.unused.binary_search(&place).is_err()
+        };
+        let system = inputs.iter().enumerate().any(used);
         lines.extend(explained(outcome.diagnostics, &gathered));
         if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
             lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
@@ -151,7 +155,7 @@ impl Run<'_> {
             }
             self.time("write", start);
         }
-        self.write_register_file(&gathered, lines);
+        self.write_register_file(&gathered, system, lines);
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
@@ -185,9 +189,11 @@ impl Run<'_> {
         }
     }
 
-    fn write_register_file(&self, gathered: &Gathered<'_>, lines: &mut Lines) {
+    /// `system`: the system library is linked.
+    fn write_register_file(&self, gathered: &Gathered<'_>, system: bool, lines: &mut Lines) {
         let Some(path) = self.options.text(Id::RegisterFile) else { return };
-        let modules: Vec<_> = gathered.modules.iter().filter(|module| !module.system).collect();
+        let counts = |module: &&Module<'_>| system || !module.system;
+        let modules: Vec<_> = gathered.modules.iter().filter(counts).collect();
         if let Err(error) = files::write(path, &register::text(&modules)) {
             lines.push(FileError::output(path, &error));
         }
@@ -236,6 +242,7 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options.selection = selection(options);
+    link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
     link_options
 }
 

@@ -94,6 +94,10 @@ impl<I: Id, T> IdVec<I, T> {
         self.items.iter()
     }
 
+    pub(crate) fn into_values(self) -> std::vec::IntoIter<T> {
+        self.items.into_iter()
+    }
+
     pub(crate) fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }

@@ -37,6 +37,7 @@ mod shared;
 mod sort;
 mod symbols;
 mod synth;
+mod system;
 mod textures;
 mod void;
 
@@ -70,6 +71,8 @@ pub struct Input<'d> {
     pub name: &'d str,
     /// The whole file.
     pub bytes: &'d [u8],
+    /// It belongs to a system library (libcudadevrt), which is left out if nothing needs it.
+    pub system: bool,
 }
 
 /// What came of a link.
@@ -81,6 +84,8 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// Sizes for `-v`; `None` when the inputs could not be merged.
     pub report: Option<Report>,
+    /// Places of inputs of system libraries that were left out.
+    pub unused: Vec<usize>,
     /// What took how long, in order; a link that failed has fewer.
     pub phases: Vec<Phase>,
 }
@@ -90,8 +95,10 @@ pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> O
     let mut diags = Diagnostics::new(options);
     let mut report = None;
     let mut phases = Phases::default();
-    let image = run(session, inputs, options, &mut diags, &mut report, &mut phases).ok();
-    Outcome { image, diagnostics: diags.into_lines(), report, phases: phases.finish() }
+    let mut unused = Vec::new();
+    let made = Made { report: &mut report, unused: &mut unused, phases: &mut phases };
+    let image = run(session, inputs, options, &mut diags, made).ok();
+    Outcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
 }
 
 /// Checks `inputs` as [`link`] does before it merges the first: what is wrong with one of them.
@@ -102,19 +109,26 @@ pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> 
     diags.into_lines()
 }
 
+/// What a link tells besides its lines, filled as it goes.
+struct Made<'a> {
+    report: &'a mut Option<Report>,
+    unused: &'a mut Vec<usize>,
+    phases: &'a mut Phases,
+}
+
 fn run(
     session: &Session,
     inputs: &[Input<'_>],
     options: &LinkOptions,
     diags: &mut Diagnostics,
-    report: &mut Option<Report>,
-    phases: &mut Phases,
+    Made { report, unused, phases }: Made<'_>,
 ) -> Result<Vec<u8>, Failed> {
     let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
 
     // Every file is checked before the first is merged: nvlink tells the first bad one only.
     phases.begin("objects");
-    let objects = Objects::parse(session, inputs, options, diags)?;
+    let mut objects = Objects::parse(session, inputs, options, diags)?;
+    *unused = system::remove_unused(&mut objects, inputs, options);
 
     // Which definition counts. Below this line no name clashes.
     phases.begin("symbols");

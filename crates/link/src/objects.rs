@@ -187,6 +187,14 @@ impl<'d> Objects<'d> {
         Ok(Objects { all })
     }
 
+    /// Removes the files at `places`, which ascend.
+    pub(crate) fn remove(&mut self, places: &[usize]) {
+        let all = std::mem::take(&mut self.all);
+        let stays = |(place, _): &(usize, Object<'d>)| places.binary_search(place).is_err();
+        let rest = all.into_values().enumerate().filter(stays);
+        self.all = rest.map(|(_, object)| object).collect();
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (ObjectId, &Object<'d>)> {
         self.all.iter()
     }

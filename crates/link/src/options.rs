@@ -36,6 +36,8 @@ pub struct LinkOptions {
     pub relocatable: bool,
     /// Which kernels are kept; all of them where dead code is kept, whatever it says.
     pub selection: Selection,
+    /// System libraries are linked even where nothing needs them.
+    pub keep_system_libraries: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -59,6 +61,7 @@ impl LinkOptions {
             debug: false,
             relocatable: false,
             selection: Selection::All,
+            keep_system_libraries: false,
             warnings_are_errors: false,
             disable_infos: false,
             suppress_stack_size_warning: false,

@@ -43,7 +43,6 @@ pub(crate) struct Ready<'a> {
     pub(crate) name: String,
     pub(crate) bytes: &'a [u8],
     /// Part of a library that is linked only if something needs it.
-    #[expect(dead_code, reason = "the linker is to drop system libraries that nothing needs")]
     pub(crate) system: bool,
 }
 

@@ -1,0 +1,73 @@
+//! Phase 1, second half: system libraries that nothing needs are left out.
+//!
+//! In: all inputs, parsed. Out: those that are linked. nvcc puts libcudadevrt on every command
+//! line; a file of it is linked whole, or not at all (docs/LINKING.md, system libraries).
+
+use culd_cubin::elf::stb;
+use culd_cubin::{Symbol, SymbolSection};
+use hashbrown::HashMap;
+
+use crate::objects::{Object, Objects, may_stay_undefined};
+use crate::{Input, LinkOptions};
+
+/// Removes unused system files from `objects`; returns the places of their inputs.
+pub(crate) fn remove_unused(
+    objects: &mut Objects<'_>,
+    inputs: &[Input<'_>],
+    options: &LinkOptions,
+) -> Vec<usize> {
+    if options.keep_system_libraries || inputs.iter().all(|input| !input.system) {
+        return Vec::new();
+    }
+    // nvlink looks at the files before the library, and does not link what comes behind one that
+    // it left out; the files behind count too here (docs/DIFFERENCES.md, after-system-library).
+    let needed_by_all = {
+        let own = objects.all.values().zip(inputs).filter(|(_, input)| !input.system);
+        let mut open = Open::default();
+        own.for_each(|(object, _)| open.add(object));
+        open.any()
+    };
+    let mut open = Open::default();
+    let mut unused = Vec::new();
+    for (place, (object, input)) in objects.all.values().zip(inputs).enumerate() {
+        if input.system && !open.any() && !needed_by_all {
+            unused.push(place);
+        } else {
+            open.add(object);
+        }
+    }
+    objects.remove(&unused);
+    unused
+}
+
+/// Functions that files name and none so far defines.
+#[derive(Default)]
+struct Open<'d> {
+    /// By name: defined.
+    functions: HashMap<&'d [u8], bool>,
+    count: usize,
+}
+
+impl<'d> Open<'d> {
+    fn any(&self) -> bool {
+        self.count != 0
+    }
+
+    fn add(&mut self, object: &Object<'d>) {
+        let global = |symbol: &&Symbol<'d>| symbol.is_function() && symbol.binding() != stb::LOCAL;
+        for symbol in object.cubin.symbols.iter().filter(global) {
+            let defined = symbol.section != SymbolSection::Undefined;
+            if !defined && may_stay_undefined(symbol.name) {
+                continue;
+            }
+            match self.functions.insert(symbol.name, defined) {
+                None if !defined => self.count += 1,
+                Some(false) if defined => self.count -= 1,
+                Some(true) => {
+                    self.functions.insert(symbol.name, true);
+                }
+                _ => {}
+            }
+        }
+    }
+}
