@@ -88,9 +88,7 @@ pub fn link(
 /// The lines of an outcome, as the command prints them after its name, without notes.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
     let line = |diagnostic: &culd_link::Diagnostic| {
-        let (severity, text) = (diagnostic.severity, diagnostic.message.to_string());
-        let line = culd_driver::Line::new(severity, text);
-        line.show("").trim_start().to_owned()
+        culd_driver::line(diagnostic.clone()).show("").trim_start().to_owned()
     };
     outcome.diagnostics.iter().map(line).collect()
 }

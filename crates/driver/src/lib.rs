@@ -16,12 +16,12 @@ mod shadow;
 mod subcommand;
 mod timing;
 
-pub use crate::lines::{Line, NOTE, Outcome};
+pub use crate::lines::{Kind, Line, NOTE, Outcome};
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
-pub use crate::run::{command, link_options, run};
+pub use crate::run::{command, line, link_options, run};
 pub use crate::subcommand::subcommand;
 
 /// The version of this program.

@@ -7,11 +7,22 @@ use crate::options::{Id, Options, UsageError};
 /// What a note begins with: as in lld and mold, and nothing that tools search for.
 pub const NOTE: &str = "  >>> ";
 
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A message.
+    Message(Severity),
+    /// What another program printed.
+    Tool,
+    /// Something that was asked for, such as the call graph.
+    Dump,
+}
+
 /// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How bad it is; `None` for a line of another program, which is printed as it is.
-    pub severity: Option<Severity>,
+    /// What it is.
+    pub kind: Kind,
     /// What it says.
     pub text: String,
     /// Lines below it that explain it.
@@ -21,7 +32,7 @@ pub struct Line {
 impl Line {
     /// A line without notes.
     pub fn new(severity: Severity, text: impl ToString) -> Self {
-        Line { severity: Some(severity), text: text.to_string(), notes: Vec::new() }
+        Line { kind: Kind::Message(severity), text: text.to_string(), notes: Vec::new() }
     }
 
     /// The same line with notes below it.
@@ -30,14 +41,22 @@ impl Line {
         Line { notes, ..self }
     }
 
-    /// A line that another program printed.
-    pub(crate) fn of_tool(text: String) -> Self {
-        Line { severity: None, text, notes: Vec::new() }
+    /// A line that is printed as it is.
+    pub(crate) fn plain(kind: Kind, text: String) -> Self {
+        Line { kind, text, notes: Vec::new() }
+    }
+
+    /// How bad it is, if it is a message.
+    pub(crate) fn severity(&self) -> Option<Severity> {
+        match self.kind {
+            Kind::Message(severity) => Some(severity),
+            Kind::Tool | Kind::Dump => None,
+        }
     }
 
     /// The line as the program `program` prints it, with nvlink's padding; without notes.
     pub fn show(&self, program: &str) -> String {
-        let severity = match self.severity {
+        let severity = match self.severity() {
             None => return self.text.clone(),
             Some(Severity::Info) => "info   ",
             Some(Severity::Warning) => "warning",
@@ -115,7 +134,9 @@ impl Lines {
     }
 
     pub(crate) fn push(&mut self, mut line: Line) {
-        line.text.push_str(&self.suffix);
+        if line.kind != Kind::Dump {
+            line.text.push_str(&self.suffix);
+        }
         if !self.notes {
             line.notes.clear();
         }
@@ -137,7 +158,7 @@ impl Lines {
     }
 
     fn worst(&self) -> Option<Severity> {
-        self.lines.iter().filter_map(|line| line.severity).max()
+        self.lines.iter().filter_map(Line::severity).max()
     }
 
     pub(crate) fn end(self) -> Outcome {

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    Diagnostic, HostReferences, Input, LinkOptions, Message, Selection, Session, Severity,
+    CallGraphNames, Diagnostic, HostReferences, Input, LinkOptions, Message, Selection, Session,
+    Severity,
 };
 use thiserror::Error;
 
 use crate::input::{self, Gathered, Module, References, Store};
-use crate::lines::{Line, Lines, Outcome};
+use crate::lines::{Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
 use crate::timing::Timing;
 use crate::{files, hints, host_script, register};
@@ -170,7 +171,7 @@ impl Run<'_> {
         if self.target.arch().flavour == Flavour::Classic {
             let earlier = culd_link::check(session, inputs, link_options);
             if earlier.iter().any(|line| line.severity == Severity::Fatal) {
-                said.retain(|line| line.severity < Some(Severity::Error));
+                said.retain(|line| line.severity() < Some(Severity::Error));
                 said.extend(earlier.into_iter().map(line));
             }
         }
@@ -221,8 +222,11 @@ fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line>
 }
 
 /// A diagnostic of the linker as a line.
-fn line(diagnostic: Diagnostic) -> Line {
+pub fn line(diagnostic: Diagnostic) -> Line {
     let Diagnostic { severity, message, notes } = diagnostic;
+    if let Message::Dump { line } = message {
+        return Line::plain(Kind::Dump, line);
+    }
     Line::new(severity, message).with_notes(notes.iter().map(ToString::to_string).collect())
 }
 
@@ -243,6 +247,11 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options.selection = selection(options);
     link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
+    link_options.dump_callgraph = match () {
+        () if options.flag(Id::DumpCallgraph) => Some(CallGraphNames::Source),
+        () if options.flag(Id::DumpCallgraphMangled) => Some(CallGraphNames::Mangled),
+        () => None,
+    };
     link_options
 }
 

@@ -74,6 +74,7 @@ impl Message {
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
             | Message::BadRelocation { .. }
+            | Message::Dump { .. }
             | Message::TooLarge { .. } => Vec::new(),
         }
     }
@@ -151,6 +152,9 @@ pub enum Message {
     Internal { what: &'static str },
     #[error("Input file '{file}', section '{section}', offset {offset:#x}: {what}")]
     BadRelocation { file: String, section: String, offset: u64, what: String },
+    /// A line of `-dump-callgraph`, printed as it is.
+    #[error("{line}")]
+    Dump { line: String },
     #[error("Output too large: {what}")]
     TooLarge { what: String },
 }
@@ -204,6 +208,11 @@ impl Diagnostics {
     pub(crate) fn check(&self) -> Result<(), Failed> {
         let failed = self.lines.iter().any(|line| line.severity >= Severity::Error);
         if failed { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Records a line that somebody asked for.
+    pub(crate) fn dump(&mut self, line: String) {
+        self.lines.push(Message::Dump { line }.at(Severity::Info, Vec::new()));
     }
 
     pub(crate) fn into_lines(self) -> Vec<Diagnostic> {

@@ -12,6 +12,7 @@ use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Message, Note};
 use crate::draft::{Kind, OutSection, OutSymbol};
+use crate::dump;
 use crate::explain::{self, Paths};
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::Merged;
@@ -50,6 +51,9 @@ impl Program<'_, '_> {
         }
         self.limits(diags);
         self.undefined(diags);
+        if let Some(names) = self.options.dump_callgraph {
+            dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
+        }
         self.register_limits(diags);
     }
 
@@ -57,7 +61,7 @@ impl Program<'_, '_> {
         self.merged.draft.names.text(self.merged.draft.symbols[symbol].name)
     }
 
-    fn function_name(&self, node: NodeId) -> String {
+    pub(crate) fn function_name(&self, node: NodeId) -> String {
         self.name(self.merged.function(self.graph, node))
     }
 
@@ -190,11 +194,16 @@ impl Program<'_, '_> {
             let limit = self.attributes.number(entry, code::MAXREG_COUNT);
             limit.filter(|&limit| limit != NO_REGISTER_LIMIT)
         };
-        let mut exceeded: Vec<(usize, u32)> = Vec::new();
-        for (place, (&entry, facts)) in entries.iter().zip(&self.attributes.entries).enumerate() {
-            exceeded.extend(limit(entry).filter(|&n| facts.registers > n).map(|n| (place, n)));
-        }
-        if exceeded.is_empty() {
+        let exceeded: Vec<Option<u32>> = entries
+            .iter()
+            .zip(&self.attributes.entries)
+            .map(|(&entry, facts)| limit(entry).filter(|&limit| facts.registers > limit))
+            .collect();
+        // The dump of the call graph tells who raises the count of any entry.
+        let dump = self.options.dump_callgraph;
+        let watched = |&place: &usize| dump.is_some() || exceeded[place].is_some();
+        let watched: Vec<usize> = (0..entries.len()).filter(watched).collect();
+        if watched.is_empty() {
             return;
         }
         let mut wanted = IdVec::filled(true, self.graph.nodes.len());
@@ -208,13 +217,20 @@ impl Program<'_, '_> {
         let mut told = 0;
         for function in functions {
             let registers = self.attributes.registers[function];
-            for &(place, limit) in exceeded.iter().rev() {
+            for &place in watched.iter().rev() {
                 let calls = reached[place].binary_search(&function).is_ok();
                 if !calls || registers <= current[place] {
                     continue;
                 }
                 current[place] = registers;
-                if registers > limit {
+                if let Some(names) = dump {
+                    let told = |node| dump::name(&self.function_name(node), names);
+                    let (function, entry) = (told(function), told(entries[place]));
+                    diags.dump(format!(
+                        "regcount {registers} for {function} propagated to entry {entry}"
+                    ));
+                }
+                if let Some(limit) = exceeded[place].filter(|&limit| registers > limit) {
                     let path = (told < EXPLAINED)
                         .then(|| self.paths().call_path(entries[place], function));
                     told += 1;

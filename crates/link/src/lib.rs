@@ -17,6 +17,7 @@ mod constants;
 mod content;
 mod diag;
 mod draft;
+mod dump;
 mod explain;
 mod finish;
 mod graph;
@@ -42,6 +43,7 @@ mod textures;
 mod void;
 
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
+pub use crate::dump::CallGraphNames;
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};

@@ -3,6 +3,7 @@
 use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 
+use crate::dump::CallGraphNames;
 use crate::selection::Selection;
 
 /// A release of NVIDIA's linker whose rules are followed.
@@ -42,6 +43,8 @@ pub struct LinkOptions {
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
     pub disable_infos: bool,
+    /// Tell the call graph, in these names.
+    pub dump_callgraph: Option<CallGraphNames>,
     /// Do not warn about entries whose stack size is unknown.
     pub suppress_stack_size_warning: bool,
 }
@@ -64,6 +67,7 @@ impl LinkOptions {
             keep_system_libraries: false,
             warnings_are_errors: false,
             disable_infos: false,
+            dump_callgraph: None,
             suppress_stack_size_warning: false,
         }
     }

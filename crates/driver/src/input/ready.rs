@@ -15,7 +15,7 @@ use super::{
     Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
 };
 use crate::files::Bytes;
-use crate::lines::{Line, warning_severity};
+use crate::lines::{Kind, Line, warning_severity};
 use crate::options::{Id, Options};
 
 /// Device code on its way into the link.
@@ -204,7 +204,7 @@ impl<'a> Finish<'a, '_, '_> {
 
     fn compiled(&mut self, piece: Piece<'_>, compiled: Compiled) -> Result<(), Stopped> {
         let Compiled { cubin, lines, time } = compiled;
-        self.lines.extend(lines.into_iter().map(Line::of_tool));
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
         let (file, whole_file) = (piece.name.clone(), piece.whole_file);
         self.found.times.push(Time { whole_file, file, milliseconds: time });
         match cubin {

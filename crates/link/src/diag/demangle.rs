@@ -46,14 +46,34 @@ pub(crate) fn declared_name(name: &str) -> Option<String> {
     Some(if text.contains("operator") { text } else { outside.collect() })
 }
 
+/// What nvcc puts in front of the name of a `static` function of one file: the file's id, with
+/// its length.
+fn without_file_id(name: &str) -> &str {
+    let rest = || {
+        let (length, rest) = name.strip_prefix("__nv_static_")?.split_once('_')?;
+        rest.get(length.parse().ok()?..)?.strip_prefix('_')
+    };
+    rest().unwrap_or(name)
+}
+
+/// Without the namespace, called after the file, into which nvcc puts what is in an unnamed one.
+fn without_file_namespace(name: String) -> String {
+    let Some((head, rest)) = name.split_once("_INTERNAL_") else { return name };
+    match rest.split_once("::") {
+        Some((_, rest)) => format!("{head}{rest}"),
+        None => name,
+    }
+}
+
 fn told(name: &str, options: DemangleOptions) -> Option<String> {
+    let name = without_file_id(name);
     if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
         return None;
     }
     let symbol = Symbol::new(name).ok()?;
     let mut text = Bounded(String::new());
     symbol.structured_demangle(&mut text, &options).ok()?;
-    Some(text.0)
+    Some(without_file_namespace(text.0))
 }
 
 #[cfg(test)]
