@@ -14,7 +14,7 @@ use culd_tests::{Finished, finish, root};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -159,6 +159,11 @@ fn perform(program: &Program, transcript: &Transcript, run: &Run) -> Result<Done
     let recipes = run.make.or(&transcript.make);
     for name in run.make.names().chain(run.names(&transcript.make)) {
         recipes.make(name, dir.path())?;
+    }
+    if let Some(tools) = program.tools.as_ref().filter(|_| run.nvvm) {
+        let folder = dir.path().join("nvvm/lib64");
+        fs::create_dir_all(&folder)?;
+        symlink(tools.join("../lib/libnvvm.so.4"), folder.join("libnvvm.so"))?;
     }
     for line in &run.before {
         let words: Vec<String> = words(line).collect();

@@ -62,6 +62,9 @@ pub struct Run {
     /// The command needs `ptxas`, which nvlink has built in.
     #[serde(default)]
     pub ptxas: bool,
+    /// The folder `nvvm` is there, with the library that nvlink loads for `-lto`.
+    #[serde(default)]
+    pub nvvm: bool,
     /// The case whose output is expected, when it is not `case`.
     like: Option<String>,
     /// The run of this transcript with the same output.
