@@ -160,10 +160,14 @@ enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    fn line(self) -> Option<Line> {
+    /// What is told of it when nothing is linked.
+    fn line(self, options: &Options) -> Option<Line> {
         match self {
             Event::Line(line) => Some(line),
-            Event::Piece(_) => None,
+            Event::Piece(piece) => {
+                let told = InputError::PartialLto(piece.name);
+                options.lto().then(|| Line::new(Severity::Info, told))
+            }
         }
     }
 
@@ -217,7 +221,7 @@ pub(crate) fn gather<'a>(
         }
         // Nothing is made of the inputs.
         _ => {
-            lines.extend(events.into_iter().filter_map(Event::line));
+            lines.extend(events.into_iter().filter_map(|event| event.line(options)));
             Ok(())
         }
     };
