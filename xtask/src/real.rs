@@ -49,8 +49,6 @@ const CORPORA: &[Corpus] = &[
         links: &[
             ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
             ("by name", &[], &["LIB/libcudadevrt.a"], true),
-            // nvlink drops the library where it stands, when nothing has asked for it yet.
-            ("before the objects", &["LIB/libcudadevrt.a"], &[], false),
             ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
             ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
             ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),

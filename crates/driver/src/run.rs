@@ -269,8 +269,8 @@ fn selection(options: &Options) -> Selection {
 
 /// Which kernels host code keeps: all, if it says nothing.
 fn host_references(references: Option<&References<'_>>) -> Selection {
-    let said = |references: &&References<'_>| **references != References::default();
-    let Some(references) = references.filter(said) else { return Selection::All };
+    let selects = |references: &&References<'_>| references.selects;
+    let Some(references) = references.filter(selects) else { return Selection::All };
     let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
     let (external, internal) = (owned(&references.external), owned(&references.internal));
     Selection::Host(HostReferences { external, internal })

@@ -16,7 +16,7 @@ impl<'a> Gather<'a, '_> {
             Ok(object) => object.unwrap_or_default(),
             Err(error) => return Err(self.no_fatbin(source, Some(error))),
         };
-        self.references(&object);
+        self.references(&source, &object);
         if !object.has_segment {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// Takes in the kernels that the host code of an object refers to.
-    fn references(&mut self, object: &HostObject<'a>) {
+    fn references(&mut self, source: &Source, object: &HostObject<'a>) {
         let tells = object.has_segment
             && object.references.iter().any(|(reference, section)| {
                 *reference == Reference::Kernel && !section.data.is_empty()
@@ -62,7 +62,9 @@ impl<'a> Gather<'a, '_> {
                 Reference::InternalKernel => &mut all.internal,
                 _ => continue,
             };
+            let before = list.len();
             list.extend(section.data.split(|&byte| byte == 0).filter(|name| !name.is_empty()));
+            all.selects |= list.len() > before && !source.system;
         }
     }
 

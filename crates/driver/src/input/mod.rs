@@ -71,6 +71,8 @@ pub(crate) struct References<'a> {
     pub(crate) external: Vec<&'a [u8]>,
     /// For kernels with internal linkage.
     pub(crate) internal: Vec<&'a [u8]>,
+    /// One of them is not from a system library; the lists of those alone select nothing.
+    pub(crate) selects: bool,
 }
 
 /// One row of the time table.
