@@ -28,7 +28,7 @@ usage: cargo xtask corpus [options]
   --seeds A..B     seeds to try (default 0..200); A.. with --minutes
   --arch SM        only links for this architecture
   --family NAME    only programs of this family
-  --relocatable    link with -r
+  --with OPTION    a further option of every link, '--with=--preserve-relocs'
   --minutes M      stop after M minutes
   --jobs N         programs at a time (default 2)
   --keep DIR       where failures are written (default <target>/corpus)
@@ -43,7 +43,7 @@ struct Plan {
     wish: Wish,
     deadline: Option<Instant>,
     jobs: usize,
-    relocatable: bool,
+    with: Option<String>,
     keep: PathBuf,
     reduce: bool,
     find: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         wish,
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         jobs: args.option("--jobs")?.unwrap_or(2),
-        relocatable: args.flag("--relocatable"),
+        with: args.option("--with")?,
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
         reduce: args.flag("--reduce"),
         find: args.option("--find")?,
@@ -162,7 +162,7 @@ fn execute(plan: &Plan) -> Result<Report> {
 
 fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let mut program = generate(seed, plan.wish);
-    program.link_options.extend(plan.relocatable.then(|| "-r".to_owned()));
+    program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
     let verdict = trial(&plan.tools, &program, dir.path())?;
     count(&program, &verdict, &mut lock(report));

@@ -23,13 +23,10 @@ use std::thread;
 const HELP: &str = "\
 usage: cargo xtask oracle [options] [topic | topic/case]...
   --arch SM[,SM]   only links for these architectures
-  --relocatable    link with -r; both must end alike, whatever a case expects of its program
+  --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
   --jobs N         cases at a time (default 2)
   --keep DIR       where failures are written (default <target>/oracle-failures)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
-
-/// The option that makes an object.
-const RELOCATABLE: &str = "-r";
 
 /// `case.toml`.
 #[derive(Debug, Deserialize)]
@@ -87,7 +84,7 @@ enum Expect {
 
 struct Plan {
     archs: Option<Vec<String>>,
-    relocatable: bool,
+    with: Option<String>,
     keep: PathBuf,
     tools: Tools,
     cache: Cache,
@@ -102,7 +99,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let jobs = args.option("--jobs")?.unwrap_or(2_usize);
     let plan = Plan {
         archs: archs.map(|list| list.split(',').map(str::to_owned).collect()),
-        relocatable: args.flag("--relocatable"),
+        with: args.option("--with")?,
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
         tools: workspace::tools(args.option("--culd")?)?,
         cache: Cache::new(workspace::target().join("oracle-cache")),
@@ -161,8 +158,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
     let archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
     let wanted = |arch: &&String| plan.archs.as_ref().is_none_or(|list| list.contains(arch));
-    let added = (plan.relocatable && !case.link_flags.contains(&RELOCATABLE.to_owned()))
-        .then(|| RELOCATABLE.to_owned());
+    let added = plan.with.clone().filter(|option| !case.link_flags.contains(option));
     let variants = case.compile.clone().unwrap_or_else(|| vec![Vec::new()]);
     for arch in archs.iter().filter(wanted) {
         for flags in &variants {
@@ -177,10 +173,10 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
             for order in &orders {
                 let mut arguments = vec![format!("-arch={arch}")];
                 arguments.extend(case.link_flags.iter().cloned());
-                arguments.extend(added.iter().cloned());
+                arguments.extend(added.clone());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
                 let verdict = compare_links(&plan.tools, &arguments, work.path())?;
-                let expect = if plan.relocatable { None } else { Some(case.expect) };
+                let expect = if plan.with.is_some() { None } else { Some(case.expect) };
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
                     let number = lock(report).failures;
@@ -237,19 +233,16 @@ fn permutations(stems: &[String]) -> Vec<Vec<String>> {
     all
 }
 
-/// What is wrong with a verdict; without an expectation it is enough that both end alike.
+/// What is wrong with a verdict; without an expectation, only that the linkers differ.
 fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
     match (verdict, expect) {
-        (Verdict::Identical, Some(Expect::Ok)) | (Verdict::SameError(_), Some(Expect::Error)) => {
-            None
-        }
-        (Verdict::Identical | Verdict::SameError(_), None) => None,
         (Verdict::Identical, Some(Expect::Error)) => {
             Some("links, but its case expects an error".to_owned())
         }
         (Verdict::SameError(messages), Some(Expect::Ok)) => {
             Some(format!("unexpected error: {messages}"))
         }
+        (Verdict::Identical | Verdict::SameError(_), _) => None,
         // Nothing to compare with: nvlink crashed or found a fault in itself.
         (Verdict::NoVerdict(_), _) => None,
         (Verdict::NotCompiled(message), _) => Some(message.clone()),

@@ -12,7 +12,7 @@ use culd_link::{
 use thiserror::Error;
 
 use crate::input::{self, Gathered, Module, References, Store};
-use crate::lines::{Kind, Line, Lines, Outcome};
+use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
 use crate::timing::Timing;
 use crate::{files, hints, host_script, register};
@@ -26,6 +26,11 @@ pub(crate) enum FileError {
     Writing,
     #[error("Cannot open file '{0}'")]
     Time(String),
+    #[error(
+        "Option '--preserve-relocs' is not fully implemented for gpu archtecture '{0}' and may not \
+         work as expected"
+    )]
+    PreserveRelocs(String),
     #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
     Redefined(&'static str),
 }
@@ -71,6 +76,7 @@ pub fn run(options: &Options) -> (String, Outcome) {
         return (String::new(), error.into());
     }
     let mut lines = Lines::new(options, &target.name());
+    lines.extend(preserve_relocs(options, target));
     let mut timing = None;
     if let Some(path) = options.text(Id::Time) {
         match Timing::open(path, &target.name()) {
@@ -86,6 +92,13 @@ pub fn run(options: &Options) -> (String, Outcome) {
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
     (table.unwrap_or_default(), lines.end())
+}
+
+/// What nvlink says of its own `--preserve-relocs`, spelling and all.
+fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
+    let said = options.flag(Id::PreserveRelocs) && !options.flag(Id::DisableInfos);
+    let text = || FileError::PreserveRelocs(target.name());
+    (said && target.arch().sm >= 90).then(|| Line::new(warning_severity(options), text()))
 }
 
 /// A link that is being made.
@@ -243,6 +256,7 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
     link_options.debug = options.flag(Id::Debug);
     link_options.relocatable = options.flag(Id::Relocatable);
+    link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options.selection = selection(options);

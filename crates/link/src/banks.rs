@@ -69,16 +69,20 @@ pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
             kept.insert(section.name);
         }
     }
-    drop_literals(draft);
+    drop_symbols(draft);
 }
 
-/// Literals of a replaced copy go with their section. nvlink cannot make an object then
-/// (docs/DIFFERENCES.md, literals-replaced-by-none).
-fn drop_literals(draft: &mut Draft<'_>) {
-    for symbol in draft.symbols.values_mut() {
+/// Symbols of literals go with their section, name and all (case weak/entry-literals with
+/// `--preserve-relocs`). nvlink cannot make an object then (docs/DIFFERENCES.md,
+/// literals-replaced-by-none).
+fn drop_symbols(draft: &mut Draft<'_>) {
+    for symbol in draft.symbols.values_mut().filter(|symbol| symbol.program.is_some()) {
         let section = symbol.section.map(|section| &draft.sections[section]);
-        symbol.dropped |= section
-            .is_some_and(|section| section.dropped && matches!(section.kind, Kind::Constant(_)));
+        let gone = section.is_some_and(|s| s.dropped && matches!(s.kind, Kind::Constant(_)));
+        if gone {
+            symbol.dropped = true;
+            draft.local_strings.remove(symbol.name);
+        }
     }
 }
 

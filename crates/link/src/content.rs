@@ -126,7 +126,7 @@ impl Maker<'_, '_> {
             let kept = &self.relocated.sections[id].kept;
             let mut out = Vec::with_capacity(kept.len() * 24);
             for record in kept {
-                let symbol = self.symbol(record.symbol);
+                let symbol = record.symbol.map_or(0, |symbol| self.symbol(symbol));
                 if rela {
                     encode::write_rela(&mut out, record.offset, symbol, record.kind, record.addend);
                 } else {
@@ -134,6 +134,14 @@ impl Maker<'_, '_> {
                 }
             }
             contents[reloc.section] = Some(out);
+        }
+        for resolved in &draft.resolved {
+            let mut out = Vec::new();
+            for record in self.relocated.applied(&resolved.targets) {
+                let symbol = record.symbol.map_or(0, |symbol| self.symbol(symbol));
+                encode::write_rela(&mut out, record.offset, symbol, record.kind, record.addend);
+            }
+            contents[resolved.section] = Some(out);
         }
         for &section in &self.slots.relocs {
             let mut out = Vec::new();

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Prototype,
     RelAction,
     Reloc,
+    /// `.nv.resolvedrela.X`: relocations of X that are applied.
+    Resolved,
     Constant(u8),
     Text,
     GlobalInit,
@@ -45,7 +47,7 @@ impl Kind {
             Kind::CallGraph => 5,
             Kind::Prototype => 6,
             Kind::RelAction => 7,
-            Kind::Reloc => 8,
+            Kind::Reloc | Kind::Resolved => 8,
             Kind::Constant(_) => 9,
             Kind::Text => 10,
             Kind::GlobalInit => 11,
@@ -65,7 +67,10 @@ impl Kind {
 
     /// Whether a section of this kind gets a section symbol when it is created.
     fn has_symbol(self) -> bool {
-        !matches!(self, Kind::FileInfo | Kind::Compat | Kind::FunctionInfo | Kind::Reloc)
+        !matches!(
+            self,
+            Kind::FileInfo | Kind::Compat | Kind::FunctionInfo | Kind::Reloc | Kind::Resolved
+        )
     }
 
     /// `sh_type` and `sh_entsize`. An object that is linked again keeps CUDA's own types.
@@ -83,6 +88,7 @@ impl Kind {
             Kind::Prototype => (sht::CUDA_PROTOTYPE, 8),
             Kind::RelAction => (sht::CUDA_REL_ACTION, 8),
             Kind::Reloc => (sht::RELA, 24),
+            Kind::Resolved => (sht::CUDA_RESOLVED_RELA, 24),
             Kind::Global | Kind::Shared | Kind::PoolShared => (sht::NOBITS, 0),
         }
     }
@@ -176,6 +182,13 @@ pub(crate) struct RelocSection {
     pub(crate) sources: Vec<RelocSource>,
 }
 
+/// The section that tells which relocations of others, all of one name, were applied.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedSection {
+    pub(crate) section: SectionId,
+    pub(crate) targets: Vec<SectionId>,
+}
+
 /// Bytes to be zeroed because the function they speak of is dead.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clear {
@@ -200,6 +213,8 @@ pub(crate) struct Draft<'d> {
     /// Symbols first seen global.
     pub(crate) globals: Vec<OutSymbolId>,
     pub(crate) relocs: IdVec<RelocId, RelocSection>,
+    /// With `--preserve-relocs`.
+    pub(crate) resolved: Vec<ResolvedSection>,
     pub(crate) clears: Vec<Clear>,
     /// `st_value` of symbol 0.
     pub(crate) null_value: u64,
@@ -232,6 +247,7 @@ impl<'d> Draft<'d> {
             locals: Vec::new(),
             globals: Vec::new(),
             relocs: IdVec::new(),
+            resolved: Vec::new(),
             clears: Vec::new(),
             null_value: 0,
             section_strings: NameList::default(),

@@ -97,11 +97,11 @@ impl Program<'_, '_> {
                     let message = self.bank_message(section, bank);
                     diags.error(message, explain::constants(draft, id));
                 }
-                Kind::Shared if !section.dropped => {
-                    let size = section.size - self.options.target.reserved_shared;
+                Kind::Shared | Kind::PoolShared if !section.dropped => {
+                    let size = section.size.saturating_sub(self.options.target.reserved_shared);
                     let limit = self.options.target.shared_limit;
                     if size > limit {
-                        let entry = self.owner_name(section.owner);
+                        let entry = self.shared_owner(section);
                         let message = Message::SharedTooLarge { entry, size, limit };
                         diags.error(message, self.shared_variables(section.owner));
                     }
@@ -109,6 +109,17 @@ impl Program<'_, '_> {
                 _ => {}
             }
         }
+    }
+
+    /// The entry that nvlink takes a shared section for. The pool has a size where variables keep
+    /// their symbols; its name is read as that of an entry's section, `.nv.shared.<entry>`
+    /// (docs/rules/diagnostics.md, 4).
+    fn shared_owner(&self, section: &OutSection<'_>) -> String {
+        if section.kind == Kind::Shared {
+            return self.owner_name(section.owner);
+        }
+        let name = self.merged.draft.names.text(section.name);
+        name.get(b".nv.shared.".len()..).unwrap_or_default().to_owned()
     }
 
     /// What fills the shared memory of the entry whose code is `code`.

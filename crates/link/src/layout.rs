@@ -248,6 +248,7 @@ impl Layout {
             | Kind::CallGraph
             | Kind::Prototype
             | Kind::Reloc
+            | Kind::Resolved
             | Kind::Text => 3,
             _ => 0,
         }

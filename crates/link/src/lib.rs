@@ -191,6 +191,7 @@ fn run(
         slots: &slots,
         void: &void,
         constants_size: constants.map(|bank| merged.draft.sections[bank].size),
+        preserve: options.preserve_relocs,
     };
     let relocated = relocs::resolve(session, &resolver, diags)?;
 

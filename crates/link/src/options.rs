@@ -39,6 +39,9 @@ pub struct LinkOptions {
     pub selection: Selection,
     /// System libraries are linked even where nothing needs them.
     pub keep_system_libraries: bool,
+    /// `--preserve-relocs`: no function is dead, and every relocation that is applied is told in
+    /// `.nv.resolvedrela.*`, with the symbols that it names.
+    pub preserve_relocs: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -65,6 +68,7 @@ impl LinkOptions {
             relocatable: false,
             selection: Selection::All,
             keep_system_libraries: false,
+            preserve_relocs: false,
             warnings_are_errors: false,
             disable_infos: false,
             dump_callgraph: None,
@@ -74,6 +78,11 @@ impl LinkOptions {
 
     /// True when functions stay that no entry reaches.
     pub(crate) fn keeps_dead_code(&self) -> bool {
-        self.debug || self.relocatable
+        self.debug || self.preserve_relocs || self.relocatable
+    }
+
+    /// True when shared variables keep their symbols.
+    pub(crate) fn keeps_shared_symbols(&self) -> bool {
+        self.debug || self.preserve_relocs
     }
 }

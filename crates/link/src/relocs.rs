@@ -8,7 +8,7 @@
 //! read first, as nvlink prepends them.
 
 use culd_cubin::elf::{sht, stb, sto, stt};
-use culd_cubin::{RelocEntry, Section, Symbol, SymbolSection};
+use culd_cubin::{RelocEntry, Section, SectionIndex, Symbol, SymbolSection};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use crate::Session;
@@ -16,7 +16,7 @@ use crate::callgraph::CallGraph;
 use crate::constants;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
-use crate::id::{Id, IdVec, NodeId, OutSymbolId, RelocId, SectionId, SymbolId};
+use crate::id::{Id, IdVec, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::merge::{Merged, Placed, Target};
 use crate::objects::{Object, Objects, is_internal, is_unified_table};
 use crate::shared::SharedLayout;
@@ -28,7 +28,8 @@ use crate::void::{VoidRecords, is_line_table};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub(crate) offset: u64,
-    pub(crate) symbol: OutSymbolId,
+    /// `None` for symbol 0.
+    pub(crate) symbol: Option<OutSymbolId>,
     pub(crate) kind: u32,
     pub(crate) addend: i64,
 }
@@ -71,8 +72,18 @@ impl Patch {
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
     pub(crate) kept: Vec<Kept>,
+    /// With `--preserve-relocs`: what is applied, by input section, last first.
+    applied: Vec<Applied>,
     patches: Vec<Patch>,
     problem: Option<Message>,
+}
+
+/// What is applied of one input relocation section.
+#[derive(Debug)]
+struct Applied {
+    object: ObjectId,
+    section: SectionIndex,
+    records: Vec<Kept>,
 }
 
 /// All relocations resolved.
@@ -85,6 +96,14 @@ pub(crate) struct Relocated {
 }
 
 impl Relocated {
+    /// What is applied to `sections`, last read first, whatever sections it was read from.
+    pub(crate) fn applied(&self, sections: &[SectionId]) -> Vec<Kept> {
+        let relocs = sections.iter().flat_map(|&section| &self.by_target[section]);
+        let mut parts: Vec<&Applied> = relocs.flat_map(|&id| &self.sections[id].applied).collect();
+        parts.sort_by_key(|part| std::cmp::Reverse((part.object, part.section)));
+        parts.iter().flat_map(|part| part.records.iter().copied()).collect()
+    }
+
     /// All patches of `section`, in the order in which they are to be applied.
     pub(crate) fn patches(&self, section: SectionId) -> impl Iterator<Item = &Patch> {
         let resolved = self.by_target[section].iter();
@@ -96,9 +115,34 @@ impl Relocated {
 enum Outcome {
     Dropped,
     Kept(OutSymbolId),
-    /// V, S alone where the addend is in the place.
-    Patched(Value),
+    Patched(Patched),
     Fatal(Message),
+}
+
+/// Whether and how an applied record is told.
+#[derive(Debug, Clone, Copy)]
+enum Named {
+    /// Not at all.
+    Nothing,
+    /// As one of symbol 0.
+    Null,
+    Symbol(OutSymbolId),
+}
+
+impl Named {
+    /// By the symbol, if the output has one.
+    fn by(symbol: Option<OutSymbolId>) -> Self {
+        symbol.map_or(Named::Nothing, Named::Symbol)
+    }
+}
+
+/// A record that is applied.
+struct Patched {
+    /// V, S alone where the addend is in the place.
+    value: Value,
+    /// What `.nv.resolvedrela` says of it, and where that file's part of what is named starts.
+    named: Named,
+    base: u64,
 }
 
 /// Everything that resolution looks at.
@@ -112,6 +156,8 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) void: &'a VoidRecords,
     /// Bytes of constant variables, if there is a bank of them.
     pub(crate) constants_size: Option<u64>,
+    /// What is applied is recorded.
+    pub(crate) preserve: bool,
 }
 
 /// Resolves all relocations.
@@ -171,6 +217,10 @@ impl<'d> Resolver<'_, 'd> {
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
             let section = object.section(source.section);
+            if self.preserve {
+                let (object, section, records) = (source.object, source.section, Vec::new());
+                resolved.applied.push(Applied { object, section, records });
+            }
             for record in section.relocations().iter().rev() {
                 let (id, target) = (source.object, source.target);
                 if self.void.contains(self.symbols, id, object, target, record) {
@@ -223,12 +273,22 @@ impl<'d> Resolver<'_, 'd> {
         match outcome {
             Outcome::Dropped => {}
             Outcome::Kept(symbol) => {
+                let symbol = Some(symbol);
                 resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
             }
             Outcome::Fatal(problem) => resolved.problem = Some(problem),
-            Outcome::Patched(value) => match row {
+            Outcome::Patched(Patched { value, named, base }) => match row {
                 Some(row) if row.is_applicable() => {
                     resolved.patches.push(Patch { offset, row, value, write });
+                    let symbol = match named {
+                        Named::Nothing => return,
+                        Named::Null => None,
+                        Named::Symbol(symbol) => Some(symbol),
+                    };
+                    if let Some(applied) = resolved.applied.last_mut() {
+                        let addend = record.addend.wrapping_add_unsigned(base);
+                        applied.records.push(Kept { offset, symbol, kind: record.kind, addend });
+                    }
                 }
                 Some(row) if row.observed != Observed::Rejected => {
                     let what = "its type cannot be applied to a symbol of this kind";
@@ -301,7 +361,8 @@ impl<'d> Resolver<'_, 'd> {
     /// define for symbol 0.
     fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
-            return Outcome::Patched(query.value(self.merged.draft.null_value, 0));
+            let named = if query.record.symbol.0 == 0 { Named::Nothing } else { Named::Null };
+            return query.patched(self.merged.draft.null_value, 0, named);
         }
         Outcome::Fatal(query.bad("its symbol has no type"))
     }
@@ -311,7 +372,7 @@ impl<'d> Resolver<'_, 'd> {
         if symbol.name != constants::SIZE_SYMBOL {
             return Outcome::Fatal(query.bad("its symbol is local and undefined"));
         }
-        Outcome::Patched(query.value(self.constants_size.unwrap_or(constants::NO_BANK), 0))
+        query.patched(self.constants_size.unwrap_or(constants::NO_BANK), 0, Named::Nothing)
     }
 
     /// A section symbol: the part that this file's section became.
@@ -324,7 +385,8 @@ impl<'d> Resolver<'_, 'd> {
         if output.kind.is_alloc() {
             return output.symbol.map_or(Outcome::Dropped, Outcome::Kept);
         }
-        Outcome::Patched(query.value(base, 0))
+        let value = query.value(base, 0);
+        Outcome::Patched(Patched { value, named: Named::by(output.symbol), base })
     }
 
     fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Outcome {
@@ -335,10 +397,10 @@ impl<'d> Resolver<'_, 'd> {
         let draft = &self.merged.draft;
         let entry = &draft.symbols[out];
         if let Some(slot) = self.slots.offset(out) {
-            return Outcome::Patched(query.value(slot, 0));
+            return query.patched(slot, 0, Named::Nothing);
         }
         if let Some(index) = entry.shared.filter(|_| !self.relocatable()) {
-            return self.shared(query, index);
+            return self.shared(query, index, out);
         }
         match entry.section {
             Some(section) => self.in_section(query, section, entry.value, Some(out)),
@@ -368,19 +430,29 @@ impl<'d> Resolver<'_, 'd> {
         }
     }
 
-    fn shared(&self, query: &Query<'_, 'd>, index: u32) -> Outcome {
+    fn shared(&self, query: &Query<'_, 'd>, index: u32, out: OutSymbolId) -> Outcome {
         if let Some(row) = query.row {
             if row.kept_for_constants() || row.needs_function() {
-                return Outcome::Fatal(Message::Internal { what: "reference to deleted symbol" });
+                return Outcome::Fatal(DELETED);
             }
             if row.is_pc_relative() {
                 return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
             }
         }
         let address = self.shared.address(index, query.place.function);
-        Outcome::Patched(query.value(address, 0))
+        let known = self.shared.is_extern_of(index, query.place.function);
+        let named = match self.merged.draft.symbols[out].dropped {
+            _ if known || !self.preserve => Named::Nothing,
+            false => Named::Symbol(out),
+            // nvlink deletes such symbols of a pool and then looks for them.
+            true if self.shared.has_pool() => return Outcome::Fatal(DELETED),
+            true => Named::Nothing,
+        };
+        query.patched(address, 0, named)
     }
 }
+
+const DELETED: Message = Message::Internal { what: "reference to deleted symbol" };
 
 const PC_RELATIVE: &str = "PC relative branch address should be in the same section";
 
@@ -401,7 +473,7 @@ fn constant(query: &Query<'_, '_>, value: u64, bank: u8, out: Option<OutSymbolId
             return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
         }
     }
-    Outcome::Patched(query.value(value, bank))
+    query.patched(value, bank, Named::by(out))
 }
 
 /// What all records of one relocation section share.
@@ -428,6 +500,10 @@ impl Query<'_, '_> {
     /// The value of a symbol at `address`, with the addend that the record carries.
     fn value(&self, address: u64, bank: u8) -> Value {
         Value { address: address.wrapping_add_signed(self.record.addend), bank }
+    }
+
+    fn patched(&self, address: u64, bank: u8, named: Named) -> Outcome {
+        Outcome::Patched(Patched { value: self.value(address, bank), named, base: 0 })
     }
 
     fn bad(&self, what: &str) -> Message {

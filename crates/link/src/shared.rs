@@ -8,6 +8,8 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
+mod symbols;
+
 use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
@@ -28,6 +30,8 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct SharedLayout {
     /// Offset by variable, bytes; the one placed last counts.
     offsets: Vec<u64>,
+    /// How often each variable was placed: once for each of its definitions.
+    placements: Vec<u64>,
     is_extern: Vec<bool>,
     /// Where extern arrays start, for the functions that name one.
     extern_starts: HashMap<NodeId, u64>,
@@ -45,6 +49,22 @@ pub(crate) struct SharedLayout {
 }
 
 impl SharedLayout {
+    fn put(&mut self, group: usize, offset: u64) {
+        self.offsets[group] = offset;
+        self.placements[group] += 1;
+    }
+
+    /// True when `index` is an array without size whose address the code of `function` knows.
+    pub(crate) fn is_extern_of(&self, index: u32, function: Option<NodeId>) -> bool {
+        let known = function.is_some_and(|node| self.extern_starts.contains_key(&node));
+        self.is_extern[index as usize] && self.extern_values.is_none() && known
+    }
+
+    /// True when entries share variables.
+    pub(crate) fn has_pool(&self) -> bool {
+        self.pool_end != 0
+    }
+
     /// True when entry `number` uses shared variable `index`.
     pub(crate) fn uses(&self, number: EntryNumber, index: u32) -> bool {
         self.users[index as usize].binary_search(&number).is_ok()
@@ -99,6 +119,7 @@ pub(crate) fn lay_out(
         extern_functions: HashSet::new(),
         layout: SharedLayout {
             offsets: vec![NOWHERE; groups.len()],
+            placements: vec![0; groups.len()],
             is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
             extern_starts: HashMap::new(),
             extern_values: None,
@@ -122,8 +143,8 @@ pub(crate) fn lay_out(
     let shape = Shape::of(variables.any_extern, &builder);
     let Builder { mut layout, users, named, .. } = builder;
     apply(merged, graph, &layout, &aligns, shape, options);
-    if options.debug {
-        place_symbols(merged, graph, &layout, (&users, &named), options);
+    if options.keeps_shared_symbols() {
+        symbols::place(merged, graph, &layout, (&users, &named), options);
     }
     merged.shared = variables;
     layout.users = users;
@@ -211,48 +232,6 @@ fn each_reference(
 fn entries_by_code(merged: &Merged<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
     let entries = graph.kernels().iter().enumerate();
     entries.filter_map(|(number, &entry)| Some((merged.code(graph, entry)?, number))).collect()
-}
-
-/// `-g`: the symbols that stay get a section and a value.
-fn place_symbols(
-    merged: &mut Merged<'_>,
-    graph: &CallGraph,
-    layout: &SharedLayout,
-    (users, named): (&[Vec<EntryNumber>], &[bool]),
-    options: &LinkOptions,
-) {
-    let reserved = options.target.reserved_shared;
-    let sections = || merged.draft.sections.iter();
-    let pool = sections().find(|(_, section)| section.kind == Kind::PoolShared).map(|(id, _)| id);
-    let by_owner: HashMap<SectionId, SectionId> = sections()
-        .filter(|(_, section)| section.kind == Kind::Shared)
-        .filter_map(|(id, section)| Some((section.owner?, id)))
-        .collect();
-    let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
-        by_owner.get(&merged.code(graph, graph.kernels()[entry])?).copied()
-    };
-    for id in merged.draft.symbols.ids() {
-        let Some(group) = merged.draft.symbols[id].shared else { continue };
-        let group = group as usize;
-        let (section, value) = if layout.is_extern[group] {
-            let base = if layout.pool_end == 0 { 0 } else { reserved };
-            let values = layout.extern_values.as_ref();
-            (pool, base + values.map_or(0, |values| values[group]))
-        } else if layout.offsets[group] == NOWHERE {
-            (None, 0)
-        } else {
-            let section = match users[group][..] {
-                [entry] => own_section(merged, entry),
-                _ if users[group].len() > 1 || named[group] => pool,
-                _ => None,
-            };
-            (section, reserved + layout.offsets[group])
-        };
-        let symbol = &mut merged.draft.symbols[id];
-        symbol.section = section;
-        symbol.value = value;
-        symbol.dropped |= section.is_none();
-    }
 }
 
 impl Builder<'_, '_> {
@@ -354,7 +333,7 @@ impl Builder<'_, '_> {
             cursor = cursor.next_multiple_of(align);
             for &node in &class {
                 let group = self.group(node);
-                self.layout.offsets[group] = cursor;
+                self.layout.put(group, cursor);
                 let end = cursor + self.nodes[node].size;
                 for &entry in &self.users[group] {
                     let size = &mut self.layout.sizes[entry];
@@ -376,10 +355,10 @@ impl Builder<'_, '_> {
             }
         }
         for (entry, list) in lists.into_iter().enumerate() {
-            let (nodes, offsets) = (self.nodes, &mut self.layout.offsets);
-            let start = self.layout.sizes[entry];
-            self.layout.sizes[entry] = place(nodes, &list, start, |node, offset| {
-                offsets[nodes[node].group as usize] = offset;
+            let (nodes, layout) = (self.nodes, &mut self.layout);
+            let start = layout.sizes[entry];
+            layout.sizes[entry] = place(nodes, &list, start, |node, offset| {
+                layout.put(nodes[node].group as usize, offset);
             });
         }
     }
@@ -589,12 +568,13 @@ fn apply(
                 let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
                 section.align = 16;
                 section.size = 0;
-                if options.debug {
+                if options.keeps_shared_symbols() {
                     let multi = if shape.multi { shape.pool_align } else { 1 };
                     section.align = multi.max(if shape.any_extern { 16 } else { 1 });
                     section.size = reserved + layout.pool_end;
                 }
-                section.dropped = !(wanted || options.debug && layout.pool_end > 0);
+                section.dropped =
+                    !(wanted || options.keeps_shared_symbols() && layout.pool_end > 0);
             }
             _ => {}
         }

@@ -109,6 +109,9 @@ pub(crate) fn drop_empty(
     for (id, reloc) in draft.relocs.iter() {
         draft.sections[reloc.section].dropped = relocated.sections[id].kept.is_empty();
     }
+    for resolved in &draft.resolved {
+        draft.sections[resolved.section].dropped = relocated.applied(&resolved.targets).is_empty();
+    }
 }
 
 /// Makes the contents of all sections that are not copied from inputs, notes aside.

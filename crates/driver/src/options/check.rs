@@ -18,7 +18,7 @@ const NOT_SUPPORTED: &[Id] = &[
 ];
 
 /// Options that are to come.
-const NOT_YET: &[Id] = &[Id::AllowUndefinedGlobals, Id::PreserveRelocs];
+const NOT_YET: &[Id] = &[Id::AllowUndefinedGlobals];
 
 /// The first thing that is wrong with a line that asks for a link.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {

@@ -229,7 +229,11 @@ struct Merge<'a, 'd> {
     by_name: IdVec<NameId, Option<SectionId>>,
     /// Relocation sections by name and patched section.
     reloc_ids: HashMap<(NameId, SectionId), RelocId>,
-    /// `-g`: shared variables that code names, whose symbols stay.
+    /// Relocations that are applied are recorded.
+    preserve: bool,
+    /// Sections for what is applied, by name: places in [`Draft::resolved`].
+    resolved_ids: HashMap<NameId, usize>,
+    /// Shared variables that code names, if their symbols stay.
     named_shared: Option<HashSet<SymbolId>>,
     /// Kernels may be left out.
     selecting: bool,
@@ -292,7 +296,9 @@ pub(crate) fn merge<'d>(
         merged,
         by_name: IdVec::new(),
         reloc_ids: HashMap::new(),
-        named_shared: options.debug.then(|| shared::named(objects, symbols)),
+        preserve: options.preserve_relocs,
+        resolved_ids: HashMap::new(),
+        named_shared: options.keeps_shared_symbols().then(|| shared::named(objects, symbols)),
         selecting: options.effective_selection().is_active(),
         host_references: options.effective_selection().is_host(),
         strong_seen: IdVec::filled(false, symbols.all.len()),

@@ -7,7 +7,7 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section};
 
 use super::{Merge, Placed};
-use crate::draft::{Clear, Kind, RelocSection, RelocSource};
+use crate::draft::{Clear, Kind, RelocSection, RelocSource, ResolvedSection};
 use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
 
@@ -33,7 +33,28 @@ impl<'d> Merge<'_, 'd> {
         output.owner = Some(target);
         let reloc = draft.relocs.push(RelocSection { section, target, sources: Vec::new() });
         self.reloc_ids.insert((name, target), reloc);
+        if self.preserve {
+            self.resolved_section(target);
+        }
         reloc
+    }
+
+    /// The section for what is applied to `target` comes with its first relocation section.
+    fn resolved_section(&mut self, target: SectionId) {
+        let draft = &mut self.merged.draft;
+        let name = draft.names.prefixed(b".nv.resolvedrela", draft.sections[target].name);
+        // Local functions of one name share it (case local/kernels).
+        if let Some(&at) = self.resolved_ids.get(&name) {
+            let targets = &mut draft.resolved[at].targets;
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+            return;
+        }
+        let section = draft.add_section(name, Kind::Resolved, shf::INFO_LINK, 8);
+        draft.sections[section].owner = Some(target);
+        self.resolved_ids.insert(name, draft.resolved.len());
+        draft.resolved.push(ResolvedSection { section, targets: vec![target] });
     }
 
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.

@@ -19,8 +19,7 @@ impl<'d> Merge<'_, 'd> {
             if is_internal(symbol) && !self.merged.draft.relocatable {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
-                    let value = symbol.value;
-                    self.merged.targets[program] = Target::Internal { placed, value };
+                    self.merged.targets[program] = self.internal(program, symbol, placed);
                 }
                 continue;
             }
@@ -56,6 +55,34 @@ impl<'d> Merge<'_, 'd> {
                 entry.size = symbol.size;
             }
         }
+    }
+
+    /// What relocations against a symbol of ptxas mean. Those in banks of entries stay visible when
+    /// relocations are recorded.
+    fn internal(&mut self, program: SymbolId, symbol: &Symbol<'d>, placed: Placed) -> Target {
+        let value = symbol.value;
+        let Placed::At { section, base } = placed else {
+            return Target::Internal { placed, value };
+        };
+        if !self.preserve {
+            return Target::Internal { placed, value };
+        }
+        let draft = &mut self.merged.draft;
+        let name = self.symbols.all[program].name;
+        let out = draft.symbols.push(OutSymbol {
+            name,
+            info: stb::LOCAL << 4 | stt::OBJECT,
+            other: sto::INTERNAL,
+            section: Some(section),
+            value: base + value,
+            size: symbol.size,
+            program: Some(program),
+            shared: None,
+            dropped: false,
+        });
+        draft.locals.push(out);
+        draft.local_strings.add(name);
+        Target::Symbol(out)
     }
 
     /// The pool of shared variables exists as soon as a file names one.
@@ -111,13 +138,13 @@ impl<'d> Merge<'_, 'd> {
         out
     }
 
-    /// With `-g` the symbols of kernels' own shared variables stay, and of all others that code
-    /// names or that are declared only (cases debug/*).
+    /// Where shared variables keep their symbols: kernels' own ones, arrays without size, and all
+    /// others that code names (cases debug/*, syscalls/reserved-shared).
     fn keeps_shared(&self, object: &Object<'d>, program: SymbolId, symbol: &Symbol<'d>) -> bool {
         let Some(named) = &self.named_shared else { return false };
         match symbol.defined_in() {
             Some(section) if object.role(section) == Role::OwnShared => true,
-            None if symbol.binding() != stb::LOCAL => true,
+            None if symbol.binding() != stb::LOCAL && symbol.size == 0 => true,
             _ => named.contains(&program),
         }
     }

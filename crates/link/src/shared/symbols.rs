@@ -1,0 +1,76 @@
+//! Symbols of shared variables, for the options that keep them.
+//!
+//! In: the layout. Out: section and value of every shared symbol that is laid out; the others are
+//! dropped, names and all. Rules: docs/LINKING.md, -g and --preserve-relocs.
+
+use culd_cubin::elf::sto;
+use hashbrown::{HashMap, HashSet};
+
+use super::{EntryNumber, NOWHERE, SharedLayout};
+use crate::LinkOptions;
+use crate::callgraph::CallGraph;
+use crate::draft::{Draft, Kind};
+use crate::id::{NameId, SectionId};
+use crate::merge::Merged;
+
+/// Where shared variables keep their symbols, those that are laid out get a section and a value;
+/// the others go, name and all.
+pub(super) fn place(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    (users, named): (&[Vec<EntryNumber>], &[bool]),
+    options: &LinkOptions,
+) {
+    let reserved = options.target.reserved_shared;
+    let sections = || merged.draft.sections.iter();
+    let pool = sections().find(|(_, section)| section.kind == Kind::PoolShared).map(|(id, _)| id);
+    let by_owner: HashMap<SectionId, SectionId> = sections()
+        .filter(|(_, section)| section.kind == Kind::Shared)
+        .filter_map(|(id, section)| Some((section.owner?, id)))
+        .collect();
+    let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
+        by_owner.get(&merged.code(graph, graph.kernels()[entry])?).copied()
+    };
+    for id in merged.draft.symbols.ids() {
+        let Some(group) = merged.draft.symbols[id].shared else { continue };
+        let group = group as usize;
+        let (section, value) = if layout.is_extern[group] {
+            let base = if layout.pool_end == 0 { 0 } else { reserved };
+            let value = layout.extern_values.as_ref().map_or(NOWHERE, |values| values[group]);
+            let value = value.wrapping_add(base);
+            // Without a value of its own it stays only where the reserved part makes it one.
+            (pool.filter(|_| value != NOWHERE), value)
+        } else if layout.offsets[group] == NOWHERE {
+            (None, 0)
+        } else {
+            let section = match users[group][..] {
+                [entry] => own_section(merged, entry),
+                _ if users[group].len() > 1 || named[group] => pool,
+                _ => None,
+            };
+            // Every definition that was placed moves it by the reserved part (case shared/weak).
+            (section, reserved * layout.placements[group] + layout.offsets[group])
+        };
+        let symbol = &mut merged.draft.symbols[id];
+        symbol.section = section;
+        symbol.value = value;
+        if !options.debug {
+            symbol.other |= sto::INTERNAL;
+        }
+        symbol.dropped |= section.is_none();
+    }
+    forget_names(&mut merged.draft);
+}
+
+/// The names of shared variables that are not in the output are not in its string table.
+fn forget_names(draft: &mut Draft<'_>) {
+    let symbols = || draft.symbols.values();
+    let alive: HashSet<NameId> = symbols().filter(|s| !s.dropped).map(|s| s.name).collect();
+    let gone = symbols().filter(|symbol| symbol.dropped && symbol.shared.is_some());
+    let gone: Vec<NameId> = gone.map(|s| s.name).filter(|name| !alive.contains(name)).collect();
+    for name in gone {
+        draft.local_strings.remove(name);
+        draft.global_strings.remove(name);
+    }
+}
