@@ -46,12 +46,21 @@ fn unless_it_is_to_be_kept() {
 }
 
 #[test]
-fn what_an_earlier_or_a_later_file_needs_is_linked() {
-    for files in [["a.cubin", "b.cubin"], ["b.cubin", "a.cubin"]] {
-        let outcome = linked(TIED, &files, &["b.cubin"], false);
-        assert_eq!(outcome.unused, []);
-        assert_eq!(outcome.image, image(TIED, &files));
-    }
+fn what_an_earlier_file_needs_is_linked() {
+    let files = ["a.cubin", "b.cubin"];
+    let outcome = linked(TIED, &files, &["b.cubin"], false);
+    assert_eq!(outcome.unused, []);
+    assert_eq!(outcome.image, image(TIED, &files));
+}
+
+#[test]
+fn what_only_a_later_file_needs_is_left_out() {
+    let outcome = linked(TIED, &["b.cubin", "a.cubin"], &["b.cubin"], false);
+    assert_eq!(outcome.unused, [0]);
+    assert_eq!(outcome.image, None);
+    let lines: Vec<String> =
+        outcome.diagnostics.iter().map(|line| line.message.to_string()).collect();
+    assert_eq!(lines, ["Undefined reference to 'taken' in 'a.cubin'"]);
 }
 
 #[test]

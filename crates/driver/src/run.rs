@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::input::{self, Gathered, Module, References, Store};
 use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
-use crate::options::{Id, Options, Parsed, Request, Target, UsageError, not_yet};
+use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::timing::Timing;
 use crate::{files, hints, host_script, register};
 
@@ -72,9 +72,6 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
 /// Links as `options` say and writes the outputs; returns what is for standard output.
 pub fn run(options: &Options) -> (String, Outcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
-    if let Err(error) = not_yet(options) {
-        return (String::new(), error.into());
-    }
     let mut lines = Lines::new(options, &target.name());
     lines.extend(preserve_relocs(options, target));
     let mut timing = None;
@@ -260,6 +257,7 @@ pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);
     link_options.selection = selection(options);
+    link_options.allow_undefined_globals = options.flag(Id::AllowUndefinedGlobals);
     link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
     link_options.dump_callgraph = match () {
         () if options.flag(Id::DumpCallgraph) => Some(CallGraphNames::Source),

@@ -5,7 +5,7 @@
 //! suppresses another; the link ends after all are told.
 
 use culd_cubin::attr::code;
-use culd_cubin::elf::{stb, stt};
+use culd_cubin::elf::{stb, sto, stt};
 
 use crate::LinkOptions;
 use crate::attributes::Attributes;
@@ -18,7 +18,7 @@ use crate::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::Merged;
 use crate::objects::{Objects, is_reserved_shared, is_unified_table, may_stay_undefined};
 use crate::shared::SharedLayout;
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, space};
 
 /// The most bytes of a constant bank.
 pub(crate) const BANK_LIMIT: u64 = 0x10000;
@@ -177,6 +177,14 @@ impl Program<'_, '_> {
         }
     }
 
+    /// True for a variable in global memory.
+    fn is_global(&self, symbol: &OutSymbol) -> bool {
+        symbol.program.is_some_and(|program| {
+            let first = self.symbols.all[program].first;
+            space(self.objects[first.object].symbol(first.index)) == sto::SPACE_GLOBAL
+        })
+    }
+
     fn must_be_defined(&self, symbol: &OutSymbol) -> bool {
         let name = self.merged.draft.names.get(symbol.name);
         if symbol.section.is_some() || symbol.info >> 4 == stb::WEAK {
@@ -185,6 +193,7 @@ impl Program<'_, '_> {
         match symbol.info & 15 {
             stt::FUNC => !may_stay_undefined(name),
             stt::OBJECT if is_unified_table(name) || is_reserved_shared(name) => false,
+            stt::OBJECT if self.options.allow_undefined_globals && self.is_global(symbol) => false,
             // The layout keeps no section for shared variables; their definition tells.
             stt::OBJECT => match symbol.shared {
                 Some(index) => {

@@ -42,6 +42,8 @@ pub struct LinkOptions {
     /// `--preserve-relocs`: no function is dead, and every relocation that is applied is told in
     /// `.nv.resolvedrela.*`, with the symbols that it names.
     pub preserve_relocs: bool,
+    /// Undefined variables in global memory are no errors.
+    pub allow_undefined_globals: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
     /// Do not warn about what a program's size depends on: stack and compatibility.
@@ -69,6 +71,7 @@ impl LinkOptions {
             selection: Selection::All,
             keep_system_libraries: false,
             preserve_relocs: false,
+            allow_undefined_globals: false,
             warnings_are_errors: false,
             disable_infos: false,
             dump_callgraph: None,

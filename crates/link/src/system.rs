@@ -19,18 +19,10 @@ pub(crate) fn remove_unused(
     if options.keep_system_libraries || inputs.iter().all(|input| !input.system) {
         return Vec::new();
     }
-    // nvlink looks at the files before the library, and does not link what comes behind one that
-    // it left out; the files behind count too here (docs/DIFFERENCES.md, after-system-library).
-    let needed_by_all = {
-        let own = objects.all.values().zip(inputs).filter(|(_, input)| !input.system);
-        let mut open = Open::default();
-        own.for_each(|(object, _)| open.add(object));
-        open.any()
-    };
     let mut open = Open::default();
     let mut unused = Vec::new();
     for (place, (object, input)) in objects.all.values().zip(inputs).enumerate() {
-        if input.system && !open.any() && !needed_by_all {
+        if input.system && !open.any() {
             unused.push(place);
         } else {
             open.add(object);

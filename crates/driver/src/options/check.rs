@@ -17,9 +17,6 @@ const NOT_SUPPORTED: &[Id] = &[
     Id::Uidx,
 ];
 
-/// Options that are to come.
-const NOT_YET: &[Id] = &[Id::AllowUndefinedGlobals];
-
 /// The first thing that is wrong with a line that asks for a link.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
@@ -42,14 +39,6 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::MercuryTarget(target.arch().name));
     }
     Ok(())
-}
-
-/// The first option given that culd is going to have and has not.
-pub(crate) fn not_yet(options: &Options) -> Result<(), UsageError> {
-    match NOT_YET.iter().find(|id| options.text(**id).is_some()) {
-        Some(&id) => Err(UsageError::NotYet(Row::of(id).long)),
-        None => Ok(()),
-    }
 }
 
 fn conflicts(options: &Options) -> Result<(), UsageError> {

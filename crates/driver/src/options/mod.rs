@@ -14,7 +14,6 @@ mod table;
 use culd_cubin::arch::Arch;
 use thiserror::Error;
 
-pub(crate) use crate::options::check::not_yet;
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
 pub use crate::options::parse::{Parsed, Request, parse};
 pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
@@ -85,8 +84,6 @@ pub enum UsageError {
     LtoTarget(String),
     #[error("Target '{0}' is not supported yet: its files carry Mercury capsules")]
     MercuryTarget(&'static str),
-    #[error("Option '--{0}' is not supported yet")]
-    NotYet(&'static str),
     #[error("Option '--{0}' is not supported by culd")]
     NotSupported(&'static str),
 }
