@@ -74,7 +74,7 @@ pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
 
 /// Symbols of literals go with their section, name and all (case weak/entry-literals with
 /// `--preserve-relocs`). nvlink cannot make an object then (docs/DIFFERENCES.md,
-/// literals-replaced-by-none).
+/// literals-of-replaced).
 fn drop_symbols(draft: &mut Draft<'_>) {
     for symbol in draft.symbols.values_mut().filter(|symbol| symbol.program.is_some()) {
         let section = symbol.section.map(|section| &draft.sections[section]);

@@ -77,10 +77,13 @@ impl CallGraph {
             IdVec::filled(Signature::default(), symbols.all.len());
         let mut records = Records::default();
         let selection = options.effective_selection();
+        // An object keeps all kernels, but those that are left out are made as late as functions (cases
+        // selection/* with -r).
+        let known_by = if options.relocatable { &options.selection } else { selection };
         let mut roots = Roots::none(symbols);
         for (id, object) in objects.iter() {
             let read = Reader { symbols, object, id };
-            roots.meet_kernels(&read, selection, &signatures);
+            roots.meet_kernels(&read, (selection, known_by), &signatures);
             read.edges(&mut records, &mut signatures, names);
         }
         roots.add_taken(objects, symbols, &signatures);
@@ -381,7 +384,7 @@ impl Roots {
     fn meet_kernels(
         &mut self,
         read: &Reader<'_, '_>,
-        selection: &Selection,
+        (selection, known_by): (&Selection, &Selection),
         signatures: &IdVec<SymbolId, Signature>,
     ) {
         for (index, symbol) in read.object.cubin.symbol_indices() {
@@ -392,7 +395,8 @@ impl Roots {
             if read.symbols.fate(read.id, index).accepted() {
                 let selected = selection.keeps(symbol);
                 self.is_entry[id] |= selected;
-                let known = selected || signatures[id].address_taken || selection.is_host();
+                let known =
+                    known_by.keeps(symbol) || signatures[id].address_taken || known_by.is_host();
                 self.known[id].get_or_insert(known);
             }
         }
@@ -462,10 +466,8 @@ fn number(objects: &Objects<'_>, symbols: &Symbols, alive: &IdVec<SymbolId, bool
     let mut nodes = IdVec::new();
     let mut node_of = IdVec::filled(None, symbols.all.len());
     for (id, object) in objects.iter() {
-        for (index, symbol) in object.cubin.symbol_indices() {
-            let Some(function) = symbols.of(id, index).filter(|_| symbol.is_function()) else {
-                continue;
-            };
+        for &index in &object.functions {
+            let Some(function) = symbols.of(id, index) else { continue };
             if alive[function] && node_of[function].is_none() {
                 node_of[function] = Some(nodes.push(function));
             }

@@ -4,7 +4,7 @@
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
 use culd_cubin::elf::{shf, sht, stb, stt};
-use culd_cubin::{SectionIndex, Symbol};
+use culd_cubin::{Section, SectionIndex, Symbol};
 
 use crate::LinkOptions;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
@@ -101,6 +101,28 @@ pub(crate) struct Part<'d> {
     pub(crate) bytes: &'d [u8],
 }
 
+/// What is copied of an input section: the whole, or parts of it.
+pub(crate) struct Content<'d> {
+    /// Offsets count from the start of the section.
+    pub(crate) parts: Vec<Part<'d>>,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+}
+
+impl<'d> Content<'d> {
+    /// All of a section.
+    pub(crate) fn whole(input: &Section<'d>) -> Self {
+        let parts = vec![Part { offset: 0, bytes: input.data }];
+        Content { parts, size: input.size, align: input.align }
+    }
+
+    /// The parts, moved to `start`.
+    pub(crate) fn parts_at(&self, start: u64) -> impl Iterator<Item = Part<'d>> + '_ {
+        self.parts.iter().map(move |part| Part { offset: start + part.offset, bytes: part.bytes })
+    }
+}
+
 /// A section of the output.
 #[derive(Debug)]
 pub(crate) struct OutSection<'d> {
@@ -128,6 +150,14 @@ pub(crate) struct OutSection<'d> {
 }
 
 impl<'d> OutSection<'d> {
+    /// Appends `content` at the next multiple of its alignment; returns where.
+    pub(crate) fn append_content(&mut self, content: &Content<'d>) -> u64 {
+        let offset = self.size.next_multiple_of(content.align);
+        self.parts.extend(content.parts_at(offset));
+        self.size = offset + content.size;
+        offset
+    }
+
     /// Appends `bytes` (`size` bytes in memory) at the next multiple of `align`; returns where.
     pub(crate) fn append(&mut self, bytes: &'d [u8], size: u64, align: u64) -> u64 {
         let offset = self.size.next_multiple_of(align);

@@ -15,6 +15,8 @@ use culd_cubin::{
     SymbolSection,
 };
 
+use hashbrown::HashSet;
+
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::id::{IdVec, ObjectId};
 use crate::{Input, LinkOptions, Session};
@@ -69,6 +71,11 @@ pub(crate) struct Object<'d> {
     patched: Vec<bool>,
     /// (code, function) of all code sections that are named after a function, sorted by section.
     code_functions: Vec<(SectionIndex, SymbolIndex)>,
+    /// All functions in the order in which they are created: that of symbols, but code before its
+    /// aliases (case alias/other-file in steps).
+    pub(crate) functions: Vec<SymbolIndex>,
+    /// (bank, start, end) of what internal symbols name, sorted: literals.
+    literals: Vec<(SectionIndex, u64, u64)>,
     pub(crate) cuinfo: CuInfo,
     /// All tool records.
     pub(crate) tkinfo: &'d [u8],
@@ -120,6 +127,20 @@ impl<'d> Object<'d> {
     pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
         let at = self.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
         Some(self.code_functions[at].1)
+    }
+
+    /// What symbols name of bank `index`, as (start, end) in bytes; overlapping ones are one.
+    pub(crate) fn literals(&self, index: SectionIndex) -> Vec<(u64, u64)> {
+        let first = self.literals.partition_point(|literal| literal.0 < index);
+        let own = self.literals[first..].iter().take_while(|literal| literal.0 == index);
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for &(_, start, end) in own {
+            match ranges.last_mut().filter(|last| start <= last.1) {
+                Some(last) => last.1 = last.1.max(end),
+                None => ranges.push((start, end)),
+            }
+        }
+        ranges
     }
 
     /// True when some relocation patches section `index`.
@@ -291,6 +312,8 @@ impl<'d> Object<'d> {
             prototype_bytes: 0,
             patched: Vec::new(),
             code_functions: Vec::new(),
+            functions: Vec::new(),
+            literals: Vec::new(),
             cuinfo,
             tkinfo,
             cubin,
@@ -323,6 +346,28 @@ impl<'d> Object<'d> {
         });
         self.code_functions = code.collect();
         self.code_functions.sort();
+        self.functions = self.ordered_functions();
+        let internal = self.cubin.symbols.iter().filter(|symbol| is_internal(symbol));
+        let literals = internal.filter_map(|symbol| {
+            Some((symbol.defined_in()?, symbol.value, symbol.value.saturating_add(symbol.size)))
+        });
+        self.literals = literals.collect();
+        self.literals.sort_unstable();
+    }
+
+    fn ordered_functions(&self) -> Vec<SymbolIndex> {
+        let mut early = HashSet::new();
+        let mut order = Vec::new();
+        for (index, symbol) in self.cubin.symbol_indices().filter(|(_, s)| s.is_function()) {
+            let main = symbol.defined_in().and_then(|text| self.code_function(text));
+            if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
+                order.push(main);
+            }
+            if !early.contains(&index) {
+                order.push(index);
+            }
+        }
+        order
     }
 
     fn read_records(&mut self) -> Result<(), Malformed> {

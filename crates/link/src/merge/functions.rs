@@ -1,4 +1,4 @@
-//! Merging, first step of a file: its functions, in symbol order.
+//! Merging, first step of a file: its functions, in symbol order but code before its aliases.
 
 use culd_cubin::elf::{shf, stb, sto};
 use culd_cubin::{SectionIndex, Symbol};
@@ -12,10 +12,8 @@ use crate::void::LINE_TABLES;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn functions(&mut self, id: ObjectId, object: &Object<'d>) {
-        for (index, symbol) in object.cubin.symbol_indices() {
-            if !symbol.is_function() {
-                continue;
-            }
+        for &index in &object.functions {
+            let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
                 if self.host_references && symbol.is_entry() && symbol.defined_in().is_some() {

@@ -245,6 +245,8 @@ struct Merge<'a, 'd> {
     common_seen: HashSet<SymbolId>,
     /// Sections of literals whose only owners lost, by code and bank number.
     loser_banks: HashMap<(SectionId, u8), SectionId>,
+    /// In an object, the symbols of literals of accepted copies, by their section.
+    literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
     /// The attribute section of a function, by its code.
     info_of_code: HashMap<SectionId, SectionId>,
     /// The bank of a function, by its number.
@@ -304,6 +306,7 @@ pub(crate) fn merge<'d>(
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),
+        literal_symbols: HashMap::new(),
         info_of_code: HashMap::new(),
         bank_of: HashMap::new(),
         node_of_text: HashMap::new(),

@@ -4,7 +4,7 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
 use super::{Bank, FileRecord, InfoSource, Merge, Placed};
-use crate::draft::{Kind, Part};
+use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::objects::{Object, Role};
 use crate::symbols::Fate;
@@ -94,14 +94,19 @@ impl<'d> Merge<'_, 'd> {
         text: SectionIndex,
     ) -> Placed {
         let input = object.section(index);
+        let literals = bank_content(object, index, bank);
+        let unnamed = literals.is_none() && bank != 0;
         match self.placed(id, text) {
             Placed::At { section, .. } => {
                 let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
                 let function = self.merged.function(self.graph, node);
+                let content = literals.unwrap_or_else(|| Content::whole(input));
                 if self.keeps_banks(function) {
-                    self.entry_bank(section, node, bank, input, true)
+                    self.entry_bank(section, node, (bank, input), &content, true)
+                } else if unnamed {
+                    Placed::Waiting
                 } else {
-                    Placed::Bank(self.function_bank(node, bank, input))
+                    Placed::Bank(self.function_bank(node, bank, &content))
                 }
             }
             // A losing entry's parameters are kept beside the winner's: cases weak/entries-*.
@@ -109,7 +114,10 @@ impl<'d> Merge<'_, 'd> {
                 let symbol = &self.merged.draft.symbols[function];
                 match symbol.section {
                     Some(section) if symbol.is_entry() => match self.node_of_text.get(&section) {
-                        Some(&node) => self.entry_bank(section, node, bank, input, false),
+                        Some(&node) => {
+                            let content = Content::whole(input);
+                            self.entry_bank(section, node, (bank, input), &content, false)
+                        }
                         None => Placed::No,
                     },
                     _ => Placed::No,
@@ -121,26 +129,32 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The bank of a function that is no entry; a replacing copy's takes the slot of the first.
-    fn function_bank(&mut self, node: NodeId, number: u8, input: &Section<'d>) -> BankId {
+    fn function_bank(&mut self, node: NodeId, number: u8, content: &Content<'d>) -> BankId {
         let banks = &mut self.merged.banks;
         let id = *self
             .bank_of
             .entry((node, number))
             .or_insert_with(|| banks.push(Bank::new(node, number)));
         banks[id].emptied = false;
-        append_to_bank(&mut banks[id], input);
+        append_to_bank(&mut banks[id], content);
         id
     }
 
     /// Literals of a copy that lost are kept, behind those of the winner, or as a section of
-    /// their own that nothing uses (cases weak/literal-banks, literals/replaced-*).
+    /// their own that nothing uses (cases weak/literal-banks, literals/replaced-*). So are those that
+    /// no symbol names, as objects have them of copies that lost (case weak/literal-banks in steps).
     fn lost_literals(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
         let input = object.section(index);
         let (Role::Constant(number), Some(text)) = (object.role(index), input.info_section())
         else {
             return;
         };
-        let Placed::Lost(function) = self.placed(id, text) else { return };
+        let function = match self.placed(id, text) {
+            Placed::Lost(function) => Some(function),
+            Placed::At { section, .. } => self.merged.draft.sections[section].function,
+            _ => None,
+        };
+        let Some(function) = function else { return };
         let symbol = &self.merged.draft.symbols[function];
         let code = symbol.section;
         let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
@@ -148,7 +162,7 @@ impl<'d> Merge<'_, 'd> {
         if let Some(&bank) = self.bank_of.get(&(node, number)).filter(|_| known.is_none()) {
             let bank = &mut self.merged.banks[bank];
             bank.emptied = false;
-            bank.lost_at = Some(append_to_bank(bank, input));
+            bank.lost_at = Some(append_to_bank(bank, &Content::whole(input)));
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
@@ -182,6 +196,10 @@ impl<'d> Merge<'_, 'd> {
                 output.parts.clear();
                 output.size = 0;
                 output.emptied = true;
+                // nvlink keeps symbols of what is gone (docs/DIFFERENCES.md, literals-of-replaced).
+                for symbol in self.literal_symbols.remove(&section).unwrap_or_default() {
+                    self.merged.draft.symbols[symbol].dropped = true;
+                }
             } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
@@ -197,8 +215,8 @@ impl<'d> Merge<'_, 'd> {
         &mut self,
         text: SectionId,
         node: NodeId,
-        bank: u8,
-        input: &Section<'d>,
+        (bank, input): (u8, &Section<'d>),
+        content: &Content<'d>,
         accepted: bool,
     ) -> Placed {
         let name = self.merged.draft.names.intern(input.name);
@@ -224,7 +242,7 @@ impl<'d> Merge<'_, 'd> {
             let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(text);
-            let base = output.append(input.data, input.size, input.align);
+            let base = output.append_content(content);
             return Placed::At { section, base };
         }
         let relocatable = self.merged.draft.relocatable;
@@ -239,7 +257,7 @@ impl<'d> Merge<'_, 'd> {
             let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(text);
-            let base = output.append(input.data, input.size, input.align);
+            let base = output.append_content(content);
             self.merged.entry_banks.insert((text, bank), section);
             if bank == 0 && !relocatable {
                 self.slot_relocations(reloc, section);
@@ -252,12 +270,12 @@ impl<'d> Merge<'_, 'd> {
         output.align = output.align.max(input.align);
         if weak_only {
             if accepted {
-                output.parts = vec![Part { offset: 0, bytes: input.data }];
-                output.size = input.size;
+                output.parts = content.parts_at(0).collect();
+                output.size = content.size;
             }
             return Placed::At { section, base: 0 };
         }
-        Placed::At { section, base: output.append(input.data, input.size, input.align) }
+        Placed::At { section, base: output.append_content(content) }
     }
 
     /// Room for relocations of texture slots, which most programs leave empty.
@@ -381,11 +399,25 @@ fn looked_up(input: &Section<'_>) -> bool {
     matches!((input.size, input.align), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
 }
 
-/// Appends an input bank; returns its offset, bytes.
-fn append_to_bank<'d>(bank: &mut Bank<'d>, input: &Section<'d>) -> u64 {
-    let offset = bank.size.next_multiple_of(input.align);
-    bank.align = bank.align.max(input.align);
-    bank.parts.push(Part { offset, bytes: input.data });
-    bank.size = offset + input.size;
+/// What symbols name of a bank of literals; `None` where they name nothing, and for parameters. nvlink
+/// copies literal by literal: what none of them names is zero (case weak/literal-banks in steps).
+fn bank_content<'d>(object: &Object<'d>, index: SectionIndex, bank: u8) -> Option<Content<'d>> {
+    let input = object.section(index);
+    let literals = if bank == 0 { Vec::new() } else { object.literals(index) };
+    let size = literals.last()?.1;
+    let part = |&(start, end): &(u64, u64)| {
+        let bytes = input.data.get(start as usize..end as usize)?;
+        Some(Part { offset: start, bytes })
+    };
+    let parts = literals.iter().filter_map(part).collect();
+    Some(Content { parts, size, align: input.align })
+}
+
+/// Appends a bank; returns its offset, bytes.
+fn append_to_bank<'d>(bank: &mut Bank<'d>, content: &Content<'d>) -> u64 {
+    let offset = bank.size.next_multiple_of(content.align);
+    bank.align = bank.align.max(content.align);
+    bank.parts.extend(content.parts_at(offset));
+    bank.size = offset + content.size;
     offset
 }

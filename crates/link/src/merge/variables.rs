@@ -53,6 +53,9 @@ impl<'d> Merge<'_, 'd> {
                 entry.section = Some(section);
                 entry.value = base + symbol.value;
                 entry.size = symbol.size;
+                if is_internal(symbol) {
+                    self.literal_symbols.entry(section).or_default().push(out);
+                }
             }
         }
     }
