@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
-use culd_testkit::compare::trial::{Tools, Verdict, compile_arguments, link_arguments, trial};
+use culd_testkit::compare::trial::{Tools, Verdict, Way, compile_arguments, link_arguments, trial};
 use culd_testkit::generate::mix::FAMILIES;
 use culd_testkit::generate::model::{Arch, Program};
 use culd_testkit::generate::{Wish, family, generate};
@@ -29,6 +29,7 @@ usage: cargo xtask corpus [options]
   --arch SM        only links for this architecture
   --family NAME    only programs of this family
   --with OPTION    a further option of every link, '--with=--preserve-relocs'
+  --steps          link in one step and in several, with objects (-r) between
   --minutes M      stop after M minutes
   --jobs N         programs at a time (default 2)
   --keep DIR       where failures are written (default <target>/corpus)
@@ -44,6 +45,7 @@ struct Plan {
     deadline: Option<Instant>,
     jobs: usize,
     with: Option<String>,
+    way: Way,
     keep: PathBuf,
     reduce: bool,
     find: Option<String>,
@@ -67,6 +69,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         jobs: args.option("--jobs")?.unwrap_or(2),
         with: args.option("--with")?,
+        way: workspace::way(&mut args),
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
         reduce: args.flag("--reduce"),
         find: args.option("--find")?,
@@ -164,7 +167,7 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let mut program = generate(seed, plan.wish);
     program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
-    let verdict = trial(&plan.tools, &program, dir.path())?;
+    let verdict = trial(&plan.tools, &program, plan.way, dir.path())?;
     count(&program, &verdict, &mut lock(report));
     let Some(what) = finding(plan, &verdict) else { return Ok(()) };
     let class = class(&what);
@@ -179,7 +182,7 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     if plan.reduce && first_of_class(report, &class) {
         let small = reduce(&program, |candidate| -> Result<bool> {
             let dir = tempfile::tempdir()?;
-            let verdict = trial(&plan.tools, candidate, dir.path())?;
+            let verdict = trial(&plan.tools, candidate, plan.way, dir.path())?;
             Ok(finding(plan, &verdict).is_some_and(|what| self::class(&what) == class))
         })?;
         let what = keep(plan, &small, &kept.join("reduced"))?;
@@ -236,7 +239,7 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
-    let verdict = trial(&plan.tools, program, to)?;
+    let verdict = trial(&plan.tools, program, plan.way, to)?;
     let mut arguments = link_arguments(program);
     let what = match verdict {
         Verdict::Different(difference) => {

@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Result, bail};
 use culd_testkit::case::{folders, is_chosen};
-use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
+use culd_testkit::compare::trial::{Tools, Verdict, Way};
 use culd_testkit::generate::model::Arch;
 use culd_testkit::oracle::cache::Cache;
 use serde::Deserialize;
@@ -24,6 +24,7 @@ const HELP: &str = "\
 usage: cargo xtask oracle [options] [topic | topic/case]...
   --arch SM[,SM]   only links for these architectures
   --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
+  --steps          link in one step and in several, with objects (-r) between; the program must be the same
   --jobs N         cases at a time (default 2)
   --keep DIR       where failures are written (default <target>/oracle-failures)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
@@ -53,6 +54,8 @@ struct Case {
     /// Further options of the linker.
     #[serde(default)]
     link_flags: Vec<String>,
+    /// Why the program of several steps is another than that of one.
+    one_step: Option<String>,
     /// How the links end.
     #[serde(default)]
     expect: Expect,
@@ -85,6 +88,7 @@ enum Expect {
 struct Plan {
     archs: Option<Vec<String>>,
     with: Option<String>,
+    way: Way,
     keep: PathBuf,
     tools: Tools,
     cache: Cache,
@@ -100,6 +104,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let plan = Plan {
         archs: archs.map(|list| list.split(',').map(str::to_owned).collect()),
         with: args.option("--with")?,
+        way: workspace::way(&mut args),
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
         tools: workspace::tools(args.option("--culd")?)?,
         cache: Cache::new(workspace::target().join("oracle-cache")),
@@ -152,6 +157,9 @@ fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Repo
 /// All links of a case: architectures × flags × orders.
 fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()> {
     let case: Case = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
+    if plan.way == Way::Steps && case.one_step.is_some() {
+        return Ok(());
+    }
     let sources = sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
     let orders = orders(&case.orders, &stems);
@@ -175,8 +183,9 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 arguments.extend(case.link_flags.iter().cloned());
                 arguments.extend(added.clone());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
-                let verdict = compare_links(&plan.tools, &arguments, work.path())?;
-                let expect = if plan.with.is_some() { None } else { Some(case.expect) };
+                let verdict = plan.way.compare(&plan.tools, &arguments, work.path())?;
+                let plain = plan.with.is_none() && plan.way == Way::Program;
+                let expect = plain.then_some(case.expect);
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
                     let number = lock(report).failures;

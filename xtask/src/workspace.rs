@@ -1,7 +1,8 @@
 //! Where things are: the source tree, the target folder, the tools.
 
+use crate::args::Args;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::Tools;
+use culd_testkit::compare::trial::{Tools, Way};
 use culd_testkit::oracle::Oracle;
 use std::env;
 use std::fs;
@@ -59,4 +60,9 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a comparison makes of the files: a program, with `--steps` in several steps.
+pub(crate) fn way(args: &mut Args) -> Way {
+    if args.flag("--steps") { Way::Steps } else { Way::Program }
 }

@@ -39,6 +39,8 @@ pub struct Recipe {
     /// Further compiler flags of single files.
     #[serde(default)]
     pub file_flags: BTreeMap<String, Vec<String>>,
+    /// Why the program of several steps is another than that of one.
+    pub one_step: Option<String>,
     /// How the link ends; written by `cargo xtask bless`, always the last table of the file.
     pub expect: Option<Expect>,
 }

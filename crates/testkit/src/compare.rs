@@ -6,6 +6,7 @@
 
 pub mod embedded;
 pub mod relocatable;
+pub mod steps;
 pub mod trial;
 
 use crate::case::{plain_lines, told_once};
@@ -19,9 +20,13 @@ const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
 /// Where the outputs of a link differ though they should not; `None` when they agree.
 pub fn outputs(arguments: &[String], expected: &[u8], actual: &[u8]) -> Option<String> {
-    let relocatable = arguments.iter().any(|word| word == "-r" || word == "--relocatable-link");
-    let compare = if relocatable { relocatable::objects } else { cubins };
+    let compare = if is_relocatable(arguments) { relocatable::objects } else { cubins };
     compare(expected, actual)
+}
+
+/// True for the arguments of a link that makes an object.
+fn is_relocatable(arguments: &[String]) -> bool {
+    arguments.iter().any(|word| word == "-r" || word == "--relocatable-link")
 }
 
 /// Where two cubins differ; `None` when they are equal but for the linker's own note.

@@ -135,6 +135,30 @@ impl Pair<'_, '_> {
         global.filter(|_| symbol.binding() != stb::LOCAL).unwrap_or(symbol).value
     }
 
+    /// Lines about literals of replaced copies, whose symbols only nvlink keeps.
+    fn replaced_literals(&self) -> Vec<String> {
+        let count = |cubin: &Cubin<'_>, name: &[u8]| {
+            cubin.symbols.iter().filter(|symbol| symbol.name == name).count()
+        };
+        let literal = |symbol: &&Symbol<'_>| {
+            let section = symbol.defined_in().and_then(|index| self.theirs.section(index));
+            symbol.other & sto::INTERNAL != 0
+                && section.and_then(Section::constant_bank).is_some_and(|bank| bank != 0)
+        };
+        let literals = self.theirs.symbols.iter().filter(literal);
+        let more = literals.filter(|s| count(self.theirs, s.name) > count(self.ours, s.name));
+        let mut starts: Vec<String> = more
+            .flat_map(|symbol| {
+                let name = String::from_utf8_lossy(symbol.name);
+                // Of equal names any may count as the one that is missing.
+                ["missing", "section", "value", "size", "order"]
+                    .map(|what| format!("symbol.{what}  {name}"))
+            })
+            .collect();
+        starts.extend((!starts.is_empty()).then(|| "section.size  .symtab  ".to_owned()));
+        starts
+    }
+
     /// How the lines begin that may be there; none when nothing may differ.
     fn allowed(&self, ours: &View<'_>) -> Vec<String> {
         let mut starts = Vec::new();
@@ -156,6 +180,7 @@ impl Pair<'_, '_> {
                 }
             }
         }
+        starts.extend(self.replaced_literals());
         for (symbol, word) in ours.cubin.symbols.iter().zip(&ours.symbols) {
             if is_extern_array(symbol) {
                 starts.extend(extern_array(word));
@@ -173,7 +198,7 @@ fn is_extern_array(symbol: &Symbol<'_>) -> bool {
 }
 
 /// nvlink defines an array without size, and lets kernels speak of another symbol.
-fn extern_array(word: &str) -> [String; 15] {
+fn extern_array(word: &str) -> [String; 18] {
     [
         format!("symbol.section  {word}  .nv_debug.shared != undef"),
         format!("symbol.value  {word}  "),
@@ -181,6 +206,9 @@ fn extern_array(word: &str) -> [String; 15] {
         format!("string.missing  .strtab {EXTERN_INSTANCE}  "),
         "reloc.symbol  .rel".to_owned(),
         "section.size  .strtab  ".to_owned(),
+        "section.size  .shstrtab  ".to_owned(),
+        "string.missing  .shstrtab .nv.shared.".to_owned(),
+        "string.missing  .strtab .nv.shared.".to_owned(),
         "section.size  .symtab  ".to_owned(),
         "section.size  .nv.shared.".to_owned(),
         "section.align  .nv.shared.".to_owned(),

@@ -3,7 +3,8 @@
 //! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
 //! same folder, once in file order and once reversed.
 
-use super::{outcomes, outputs};
+use super::steps::compare_steps;
+use super::{is_relocatable, outcomes, outputs};
 use crate::generate::model::{Debug, Program, Unit};
 use crate::generate::ptx;
 use crate::oracle::Oracle;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// Time limits; generous, because a slow machine must not look like a difference.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
-const LINK_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LINK_LIMIT: Duration = Duration::from_secs(20);
 
 /// The two linkers and the compiler.
 #[derive(Clone, Debug)]
@@ -25,6 +26,34 @@ pub struct Tools {
     pub oracle: Oracle,
     /// The linker under test.
     pub candidate: PathBuf,
+}
+
+/// What is made of the files of a program and compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// What the options say, by both linkers.
+    #[default]
+    Program,
+    /// A program in one step and in several, see [`super::steps`].
+    Steps,
+}
+
+impl Way {
+    /// Links in `dir` and compares.
+    ///
+    /// # Errors
+    /// When a linker cannot be started or an output not be read.
+    pub fn compare(self, tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
+        if self == Way::Steps {
+            return compare_steps(tools, arguments, dir);
+        }
+        let mut arguments = arguments.to_vec();
+        if is_relocatable(&arguments) {
+            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md, early-relocations).
+            arguments.retain(|word| word != "-v");
+        }
+        compare_links(tools, &arguments, dir)
+    }
 }
 
 /// What came of a trial.
@@ -55,7 +84,7 @@ pub struct Difference {
 ///
 /// # Errors
 /// When a tool cannot be started or a file not be written.
-pub fn trial(tools: &Tools, program: &Program, dir: &Path) -> Result<Verdict> {
+pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<Verdict> {
     for unit in &program.units {
         if let Some(message) = compile(tools, program, unit, dir)? {
             return Ok(Verdict::NotCompiled(message));
@@ -66,7 +95,7 @@ pub fn trial(tools: &Tools, program: &Program, dir: &Path) -> Result<Verdict> {
     reversed[forward.len() - program.units.len()..].reverse();
     let mut failed = None;
     for arguments in [forward, reversed] {
-        match compare_links(tools, &arguments, dir)? {
+        match way.compare(tools, &arguments, dir)? {
             Verdict::Identical => {}
             Verdict::SameError(messages) => failed = Some(messages),
             other => return Ok(other),
@@ -116,9 +145,7 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
 /// When a linker cannot be started or an output not be read.
 pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
     let (expected, expected_out) = link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
-    let mut candidate = Command::new(&tools.candidate);
-    candidate.env_remove("LD_LIBRARY_PATH");
-    let (actual, actual_out) = link(candidate, arguments, dir, "culd")?;
+    let (actual, actual_out) = link(candidate(tools), arguments, dir, "culd")?;
     let different =
         |what: String| Ok(Verdict::Different(Difference { arguments: arguments.to_vec(), what }));
     if matches!(actual.status, Status::Signal(_) | Status::TimedOut)
@@ -147,6 +174,13 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
         None if expected.status.success() => Ok(Verdict::Identical),
         None => Ok(Verdict::SameError(messages)),
     }
+}
+
+/// The command of the linker under test.
+pub(super) fn candidate(tools: &Tools) -> Command {
+    let mut command = Command::new(&tools.candidate);
+    command.env_remove("LD_LIBRARY_PATH");
+    command
 }
 
 /// Runs one linker; its output goes to `<folder>/out.cubin`, the same base name for both.

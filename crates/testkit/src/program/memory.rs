@@ -1,0 +1,209 @@
+//! What is at an address in constant and shared memory.
+
+use super::content;
+use super::objects::{Objects, Variable};
+use anyhow::{Context, Result, bail, ensure};
+use culd_cubin::callgraph::{self, Edge};
+use culd_cubin::elf::{sht, sto, stt};
+use culd_cubin::{Section, SectionIndex, SymbolIndex};
+use culd_inspect::view::View;
+use culd_reloc::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// The bank of constant variables.
+const CONSTANT_VARIABLES: u8 = 3;
+
+/// Shared memory of the system in front of a kernel's, sm_90(a).
+const RESERVED: u64 = 0x400;
+
+/// A kernel.
+struct Entry {
+    symbol: u32,
+    text: SectionIndex,
+    /// Symbols of the functions it reaches, itself included.
+    reached: HashSet<u32>,
+}
+
+/// The program's memory, and who uses what in shared memory.
+pub(super) struct Memory<'a> {
+    view: &'a View<'a>,
+    objects: &'a Objects<'a>,
+    entries: Vec<Entry>,
+    shared: BTreeMap<u32, BTreeSet<(Variable, u64)>>,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(view: &'a View<'a>, objects: &'a Objects<'a>) -> Self {
+        let calls = Calls::of(view);
+        let entries = view.cubin.symbol_indices().filter(|(_, symbol)| symbol.is_entry());
+        let entries = entries.filter_map(|(index, symbol)| {
+            let reached = calls.reached(index.0);
+            Some(Entry { symbol: index.0, text: symbol.defined_in()?, reached })
+        });
+        Memory { view, objects, entries: entries.collect(), shared: BTreeMap::new() }
+    }
+
+    fn reaching(&self, function: u32) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.reached.contains(&function))
+    }
+
+    /// What the code of `function` means by `value`, where its object names a symbol. Of shared variables that is
+    /// told at the end.
+    pub(super) fn resolve(
+        &mut self,
+        function: u32,
+        (object, index): (usize, SymbolIndex),
+        value: Value,
+    ) -> Result<String> {
+        let symbol = self.objects.symbol(object, index).context("a relocation of no symbol")?;
+        let variable = self.objects.variable(object, index).context("a relocation of no symbol")?;
+        if matches!(symbol.kind(), stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE) {
+            return self.slot(function, value.address);
+        }
+        if symbol.is_shared() {
+            let uses = self.shared.entry(function).or_default();
+            uses.insert((variable, value.address));
+            return Ok("shared".to_owned());
+        }
+        if symbol.defined_in().is_none() && symbol.other & sto::SPACE != sto::SPACE_CONSTANT {
+            return Ok(format!("number {:#x}", value.address));
+        }
+        // Variables of other files are in the bank of constant variables. Many types have no field for the bank.
+        let bank = symbol.defined_in().and_then(|at| self.objects.object(object).section(at));
+        let bank = bank.and_then(Section::constant_bank).unwrap_or(CONSTANT_VARIABLES);
+        let (size, _) = self.objects.extent(&variable);
+        let range = value.address..value.address + size;
+        let addresses = self.objects.addresses(symbol.name);
+        let banks = self.banks(function, bank);
+        let mut found: Vec<String> = banks
+            .into_iter()
+            .map(|(at, _)| content(self.view, at, range.clone(), &addresses).join(" "))
+            .collect();
+        found.dedup();
+        match found.as_slice() {
+            [] => Ok("no kernel".to_owned()),
+            [one] => Ok(format!("bank {bank} {one}")),
+            _ => bail!("its kernels have different constants"),
+        }
+    }
+
+    /// The sections of bank `number` that code of `function` sees.
+    fn banks(&self, function: u32, number: u8) -> Vec<(SectionIndex, &Section<'a>)> {
+        let of_number = |(_, s): &(SectionIndex, &Section<'_>)| s.constant_bank() == Some(number);
+        let all = || self.view.cubin.section_indices().filter(of_number);
+        let common: Vec<_> =
+            all().filter(|(_, section)| section.info_section().is_none()).collect();
+        if !common.is_empty() {
+            return common;
+        }
+        let own = |entry: &Entry| all().find(|(_, s)| s.info_section() == Some(entry.text));
+        self.reaching(function).filter_map(own).collect()
+    }
+
+    /// The texture whose slot is at `offset` in the parameters of the kernels.
+    fn slot(&self, function: u32, offset: u64) -> Result<String> {
+        let mut found = BTreeSet::new();
+        for (bank, _) in self.banks(function, 0) {
+            for section in super::patches(&self.view.cubin, bank) {
+                let slots = section.relocations();
+                let at = slots.iter().filter(|record| record.offset == offset);
+                found.extend(at.map(|record| self.view.reloc_symbol(section, &record)));
+            }
+        }
+        ensure!(found.len() < 2, "one slot has several textures");
+        Ok(found.pop_first().unwrap_or_else(|| "no kernel".to_owned()))
+    }
+
+    /// Shared variables of a kernel have one address each, aligned, apart from all others and inside its section.
+    pub(super) fn check(&self) -> Result<()> {
+        for entry in &self.entries {
+            let name = self.view.symbols.get(entry.symbol as usize).cloned().unwrap_or_default();
+            self.check_entry(entry).with_context(|| format!("shared memory of '{name}'"))?;
+        }
+        Ok(())
+    }
+
+    fn check_entry(&self, entry: &Entry) -> Result<()> {
+        let uses = self.shared.iter().filter(|(function, _)| entry.reached.contains(function));
+        let uses: BTreeSet<&(Variable, u64)> = uses.flat_map(|(_, uses)| uses).collect();
+        let mut places = Vec::new();
+        let mut dynamic = BTreeSet::new();
+        for (variable, address) in uses {
+            match self.objects.extent(variable) {
+                (0, _) => {
+                    dynamic.insert(*address);
+                }
+                (size, align) => {
+                    ensure!(address % align == 0, "{variable:?} at {address:#x} is not aligned");
+                    places.push((*address, *address + size, variable));
+                }
+            }
+        }
+        places.sort();
+        for pair in places.windows(2) {
+            ensure!(pair[0].1 <= pair[1].0, "{:?} and {:?} overlap", pair[0], pair[1]);
+        }
+        let end = places.last().map_or(0, |place| place.1);
+        let size = self.shared_size(entry);
+        ensure!(end <= size, "{end:#x} bytes in a section of {size:#x}");
+        ensure!(dynamic.len() < 2, "arrays without size at {dynamic:#x?}");
+        let apart = dynamic.iter().all(|&start| start >= end && start <= size && start % 16 == 0);
+        ensure!(apart, "arrays without size at {dynamic:#x?}, others up to {end:#x} of {size:#x}");
+        Ok(())
+    }
+
+    /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share theirs.
+    fn shared_size(&self, entry: &Entry) -> u64 {
+        let code = self.view.cubin.section(entry.text).map_or(&[][..], |section| section.name);
+        let name = code.strip_prefix(b".text").unwrap_or_default();
+        let mut sections = self.view.cubin.sections.iter();
+        let own = sections.find(|s| s.name.strip_prefix(b".nv.shared") == Some(name));
+        let reserved = if self.view.cubin.header.sm() >= 90 { RESERVED } else { 0 };
+        own.map_or(0, |section| section.size.saturating_sub(reserved))
+    }
+}
+
+/// Who calls whom, by symbol.
+#[derive(Default)]
+struct Calls {
+    direct: HashMap<u32, Vec<u32>>,
+    indirect: HashMap<u32, Vec<u32>>,
+    taken: HashMap<u32, Vec<u32>>,
+}
+
+impl Calls {
+    fn of(view: &View<'_>) -> Self {
+        let mut calls = Calls::default();
+        let graphs = view.cubin.sections.iter().filter(|s| s.sh_type == sht::CUDA_CALLGRAPH);
+        for (_, edge) in graphs.flat_map(callgraph::edges).map_while(Result::ok) {
+            match edge {
+                Edge::Call { caller, callee } => {
+                    calls.direct.entry(caller.0).or_default().push(callee.0);
+                }
+                Edge::IndirectCall { function, prototype } => {
+                    calls.indirect.entry(function.0).or_default().push(prototype);
+                }
+                Edge::AddressTaken { function, prototype } => {
+                    calls.taken.entry(prototype).or_default().push(function.0);
+                }
+                Edge::Reference { .. } => {}
+            }
+        }
+        calls
+    }
+
+    /// All that `function` reaches, itself included.
+    fn reached(&self, function: u32) -> HashSet<u32> {
+        let mut reached = HashSet::new();
+        let mut open = vec![function];
+        while let Some(function) = open.pop() {
+            if !reached.insert(function) {
+                continue;
+            }
+            open.extend(self.direct.get(&function).into_iter().flatten());
+            let prototypes = self.indirect.get(&function).into_iter().flatten();
+            open.extend(prototypes.filter_map(|prototype| self.taken.get(prototype)).flatten());
+        }
+        reached
+    }
+}

@@ -1,0 +1,132 @@
+//! The objects that a program was linked from.
+
+use anyhow::{Context, Result};
+use culd_cubin::elf::{stb, sto};
+use culd_cubin::note::CuInfo;
+use culd_cubin::{Cubin, RelocEntry, SectionIndex, Symbol, SymbolIndex, SymbolSection};
+use std::collections::HashSet;
+
+/// The objects, parsed.
+pub struct Objects<'d> {
+    all: Vec<Cubin<'d>>,
+}
+
+/// A variable of the program: global ones by name, local ones by object and number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Variable {
+    Global(Vec<u8>),
+    Local(usize, SymbolIndex),
+}
+
+/// A function of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Function {
+    pub(super) object: usize,
+    pub(super) text: SectionIndex,
+}
+
+impl<'d> Objects<'d> {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    /// When one is malformed.
+    pub fn parse(objects: &'d [Vec<u8>]) -> Result<Self> {
+        let parse = |bytes: &'d Vec<u8>| Cubin::parse(bytes).context("an object");
+        Ok(Objects { all: objects.iter().map(parse).collect::<Result<_>>()? })
+    }
+
+    /// True when some name has more than one definition.
+    pub fn any_repeated(&self) -> bool {
+        let mut seen = HashSet::new();
+        let symbols = self.all.iter().flat_map(|cubin| &cubin.symbols);
+        let defined = symbols.filter(|symbol| {
+            symbol.binding() != stb::LOCAL && symbol.section != SymbolSection::Undefined
+        });
+        !defined.map(|symbol| symbol.name).all(|name| seen.insert(name))
+    }
+
+    /// True when all were made for one virtual architecture.
+    pub fn one_target(&self) -> bool {
+        let target = |cubin: &Cubin<'_>| {
+            let note = cubin.section_by_name(b".note.nv.cuinfo")?;
+            CuInfo::parse(note.name, note.data).ok().map(|info| info.virtual_sm)
+        };
+        self.all.windows(2).all(|pair| target(&pair[0]) == target(&pair[1]))
+    }
+
+    pub(super) fn object(&self, object: usize) -> &Cubin<'d> {
+        &self.all[object]
+    }
+
+    /// All functions of that name with code of their own, local ones or others.
+    pub(super) fn functions(&self, name: &[u8], local: bool) -> Vec<Function> {
+        let mut found = Vec::new();
+        for (object, cubin) in self.all.iter().enumerate() {
+            for symbol in cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
+                let Some(text) = symbol.defined_in() else { continue };
+                let is_local = symbol.binding() == stb::LOCAL;
+                if symbol.name == name && is_local == local {
+                    found.push(Function { object, text });
+                }
+            }
+        }
+        found
+    }
+
+    /// Places in variables of that name, with the type of their relocation, that may be resolved to an address in
+    /// constant or shared memory; offsets count from the start of the variable.
+    pub(super) fn addresses(&self, name: &[u8]) -> Vec<(u64, u32)> {
+        let mut places = Vec::new();
+        for cubin in &self.all {
+            let variables = cubin.symbols.iter().filter(|s| s.name == name && !s.is_function());
+            for (variable, section) in variables.filter_map(|s| Some((s, s.defined_in()?))) {
+                let range = variable.value..variable.value + variable.size;
+                let records = super::patches(cubin, section)
+                    .flat_map(|section| section.relocations().iter().collect::<Vec<RelocEntry>>());
+                let resolved = |record: &RelocEntry| {
+                    let space = cubin.symbol(record.symbol).map(|s| s.other & sto::SPACE);
+                    range.contains(&record.offset)
+                        && matches!(space, Some(sto::SPACE_CONSTANT | sto::SPACE_SHARED))
+                };
+                let at = |record: RelocEntry| (record.offset - variable.value, record.kind);
+                places.extend(records.filter(resolved).map(at));
+            }
+        }
+        places
+    }
+
+    /// The relocation records of a function's code.
+    pub(super) fn records(&self, function: Function) -> Vec<RelocEntry> {
+        let sections = super::patches(self.object(function.object), function.text);
+        sections.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()).collect()
+    }
+
+    pub(super) fn symbol(&self, object: usize, index: SymbolIndex) -> Option<&Symbol<'d>> {
+        self.object(object).symbol(index)
+    }
+
+    /// The variable that a symbol of an object names.
+    pub(super) fn variable(&self, object: usize, index: SymbolIndex) -> Option<Variable> {
+        let symbol = self.symbol(object, index)?;
+        Some(match symbol.binding() {
+            stb::LOCAL => Variable::Local(object, index),
+            _ => Variable::Global(symbol.name.to_vec()),
+        })
+    }
+
+    /// Its size, and for shared variables their alignment: the largest size and the smallest alignment that any
+    /// object tells, since of weak definitions any may count.
+    pub(super) fn extent(&self, variable: &Variable) -> (u64, u64) {
+        let extent = |symbol: &Symbol<'_>| {
+            (symbol.size, symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)))
+        };
+        match variable {
+            Variable::Local(object, index) => self.symbol(*object, *index).map_or((0, 1), extent),
+            Variable::Global(name) => {
+                let symbols = self.all.iter().flat_map(|cubin| &cubin.symbols);
+                let same = symbols.filter(|s| s.name == name && s.binding() != stb::LOCAL);
+                same.map(extent).fold((0, u64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Programs linked in one step and in several are the same.
+//!
+//! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no reference tool is needed;
+//! `cargo xtask oracle --steps` does the same with nvlink beside it.
+
+use anyhow::{Context, Result, bail};
+use culd_testkit::case::{self, Case};
+use culd_testkit::compare::steps::{faithful, groupings, makes_program};
+use culd_testkit::program::{Objects, Program};
+use culd_tests::{link, link_options};
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("steps: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trials() -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for case in case::all()? {
+        if case.expect()?.status == 0
+            && makes_program(&case.recipe.args)
+            && case.recipe.one_step.is_none()
+        {
+            let name = case.name.clone();
+            let check = move || check(&case).map_err(|error| format!("{error:#}").into());
+            trials.push(Trial::test(name, check));
+        }
+    }
+    Ok(trials)
+}
+
+fn check(case: &Case) -> Result<()> {
+    let inputs = case.inputs()?;
+    let bytes: Vec<Vec<u8>> = inputs.iter().map(|(_, bytes)| bytes.clone()).collect();
+    let objects = Objects::parse(&bytes)?;
+    let last = case.arguments();
+    let step: Vec<String> = ["-r".to_owned()].into_iter().chain(last.clone()).collect();
+    let image = |arguments: &[String], inputs: &[(String, Vec<u8>)]| {
+        let outcome = link(&link_options(arguments)?, inputs, 1)?;
+        outcome.image.with_context(|| format!("{:?}", outcome.diagnostics))
+    };
+    let one = Program::read(&image(&last, &inputs)?, &objects).context("one step")?;
+    for grouping in groupings(inputs.len()).into_iter().take(faithful(&objects)) {
+        let mut made = Vec::new();
+        for group in &grouping {
+            let files: Vec<_> = group.iter().filter_map(|&at| inputs.get(at).cloned()).collect();
+            made.push((format!("{group:?}.cubin"), image(&step, &files).context("an object")?));
+        }
+        let linked = image(&last, &made).with_context(|| format!("{grouping:?}"))?;
+        let several = Program::read(&linked, &objects).with_context(|| format!("{grouping:?}"))?;
+        if let Some(difference) = one.difference(&several) {
+            bail!("{grouping:?}: {difference}");
+        }
+    }
+    Ok(())
+}
