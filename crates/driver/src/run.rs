@@ -112,7 +112,8 @@ impl Run<'_> {
         let session = Session::with_threads(threads.unwrap_or(0));
         let store = Store::new();
         let start = Instant::now();
-        let (gathered, said, gathering) = input::gather(options, self.target, &store, &session);
+        let (gathered, said, gathering) =
+            input::gather(options, self.target, &store, &session, lines.failed());
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&gathered.times);

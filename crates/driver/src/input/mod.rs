@@ -198,19 +198,21 @@ struct Gather<'a, 'o> {
     seen: Vec<(u64, u64)>,
 }
 
-/// Reads all inputs. `lines` takes what there is to say; with [`Stopped`] the last one is fatal.
+/// Reads all inputs; `failed` when there was an error before. Returns what there is to say: with
+/// [`Stopped`] the last line is fatal.
 pub(crate) fn gather<'a>(
     options: &Options,
     target: Target,
     store: &'a Store,
     session: &Session,
+    failed: bool,
 ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
     let mut gather = Gather {
         options,
         target,
         store,
         events: Vec::new(),
-        failed: false,
+        failed,
         found: Gathered { references: Some(References::default()), ..Gathered::default() },
         seen: Vec::new(),
     };
