@@ -79,7 +79,8 @@ impl CallGraph {
         let selection = options.effective_selection();
         // An object keeps all kernels, but those that are left out are made as late as functions (cases
         // selection/* with -r).
-        let known_by = if options.relocatable { &options.selection } else { selection };
+        let late = options.relocatable && !options.debug;
+        let known_by = if late { &options.selection } else { selection };
         let mut roots = Roots::none(symbols);
         for (id, object) in objects.iter() {
             let read = Reader { symbols, object, id };

@@ -235,6 +235,9 @@ pub(crate) struct Draft<'d> {
     /// The output is to be linked again (`-r`): sections and symbols keep the form they have in
     /// the inputs.
     pub(crate) relocatable: bool,
+    /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
+    /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
+    undefined_value: u64,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
     pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
@@ -269,8 +272,11 @@ pub(crate) struct Fixed {
 impl<'d> Draft<'d> {
     /// The draft that every link starts with.
     pub(crate) fn new(names: Names<'d>, options: &LinkOptions) -> (Self, Fixed) {
+        let waits = options.relocatable && !options.allow_undefined_globals;
+        let undefined_value = if waits { u64::MAX } else { 0 };
         let mut draft = Draft {
             relocatable: options.relocatable,
+            undefined_value,
             names,
             sections: IdVec::new(),
             symbols: IdVec::new(),
@@ -324,11 +330,10 @@ impl<'d> Draft<'d> {
         if kept || is_reserved_shared(symbol.name) {
             return symbol.value;
         }
-        // -1 stands for an address that is not known yet (case relocatable/undefined).
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
         let extern_array = symbol.is_shared() && symbol.size == 0;
         let waits = variable && !extern_array && !is_unified_table(symbol.name);
-        if self.relocatable && waits { u64::MAX } else { 0 }
+        if waits { self.undefined_value } else { 0 }
     }
 
     /// A section name goes into both string tables, whether or not the section survives.

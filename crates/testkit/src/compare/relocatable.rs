@@ -116,12 +116,11 @@ impl Pair<'_, '_> {
         let (address, bank) = match (symbol.kind(), section) {
             (stt::FUNC, _) => return None,
             (stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE, _) => (0, no_bank),
+            (_, None) if symbol.is_shared() && symbol.size != 0 => (u64::MAX, 0),
             _ if symbol.is_shared() => (self.their_value(symbol), 0),
             (_, Some(section)) => (symbol.value, section.constant_bank()?),
             (_, None) if symbol.other & sto::INTERNAL != 0 => (symbol.value, 0),
-            (_, None) if symbol.other & sto::SPACE == sto::SPACE_CONSTANT => {
-                (symbol.value, no_bank)
-            }
+            (_, None) if symbol.other & sto::SPACE == sto::SPACE_CONSTANT => (u64::MAX, no_bank),
             (_, None) => return None,
         };
         Some(Value { address, bank })
