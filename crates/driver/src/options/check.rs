@@ -31,6 +31,7 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::LtoTarget(target.name()));
     }
     lto(options)?;
+    cuda_version(options)?;
     if let Some(&id) = NOT_SUPPORTED.iter().find(|id| options.text(**id).is_some()) {
         return Err(UsageError::NotSupported(Row::of(id).long));
     }
@@ -53,6 +54,19 @@ fn conflicts(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::Conflict("-use-host-info", "-ignore-host-info"));
     }
     Ok(())
+}
+
+/// `--cuda-api-version`: `13.0` and its like change nothing, others are refused.
+fn cuda_version(options: &Options) -> Result<(), UsageError> {
+    let Some(text) = options.text(Id::CudaApiVersion) else { return Ok(()) };
+    let numbers = text
+        .split_once('.')
+        .and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
+    match numbers {
+        None => Err(UsageError::CudaVersion),
+        Some((13, _)) => Ok(()),
+        Some(_) => Err(UsageError::CudaMajor),
+    }
 }
 
 fn lto(options: &Options) -> Result<(), UsageError> {

@@ -82,6 +82,10 @@ pub enum UsageError {
         "Link target of '{0}' is virtual target that is not JIT-able; use 'sm_' target instead"
     )]
     LtoTarget(String),
+    #[error("--cuda-api-version value cannot be parsed")]
+    CudaVersion,
+    #[error("--cuda-api-version major number must be == toolkit version")]
+    CudaMajor,
     #[error("Target '{0}' is not supported yet: its files carry Mercury capsules")]
     MercuryTarget(&'static str),
     #[error("Option '--{0}' is not supported by culd")]
