@@ -19,7 +19,7 @@ pub struct EntryReport {
     pub registers: u32,
     /// Barriers per block.
     pub barriers: u32,
-    /// Stack per thread; 0 when recursion makes it unknown.
+    /// Stack per thread; the kernel's own when recursion makes the rest unknown, 0 with `-r`.
     pub stack: u32,
     /// Shared memory per block, the system's part included.
     pub shared: u64,
@@ -103,12 +103,17 @@ impl Report {
                 let section = &draft.sections[section];
                 (!section.dropped).then_some(section.size)
             };
+            // An object has no stack sizes yet (case verbose/recursion).
+            let own_stack = match draft.relocatable {
+                true => 0,
+                false => program.attributes.frames[entry],
+            };
             let [textures, surfaces, samplers] = slots_of(slots, entry);
             EntryReport {
                 name: program.merged.draft.names.text(symbol.name),
                 registers: facts.registers,
                 barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
-                stack: facts.stack.unwrap_or(0),
+                stack: facts.stack.unwrap_or(own_stack),
                 shared: shared_name(program, symbol.name)
                     .and_then(|name| shared.get(&name))
                     .copied()

@@ -147,7 +147,7 @@ pub(crate) struct Attributes<'d> {
     /// Registers of each function itself.
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function itself.
-    frames: IdVec<NodeId, u32>,
+    pub(crate) frames: IdVec<NodeId, u32>,
 }
 
 impl<'d> Attributes<'d> {
