@@ -40,13 +40,14 @@ impl Deref for Bytes {
 /// What tells a file from all others, whatever its names: device and inode.
 pub(crate) type Identity = (u64, u64);
 
-/// The bytes of the file at `path`.
-pub(crate) fn read(path: &str) -> io::Result<Bytes> {
-    read_with_identity(path).map(|(bytes, _)| bytes)
+/// Which file is at `path`.
+pub(crate) fn identity(path: &str) -> io::Result<Identity> {
+    let meta = std::fs::metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
 }
 
 /// The bytes of the file at `path`, and which file it is.
-pub(crate) fn read_with_identity(path: &str) -> io::Result<(Bytes, Identity)> {
+pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
     let mut file = File::open(path)?;
     let meta = file.metadata()?;
     let identity = (meta.dev(), meta.ino());
@@ -141,7 +142,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in");
         std::fs::write(&path, vec![7u8; MAP_FROM as usize]).unwrap();
-        let bytes = read(path.to_str().unwrap()).unwrap();
+        let (bytes, _) = read(path.to_str().unwrap()).unwrap();
         assert!(matches!(bytes, Bytes::Mapped(_)));
         assert!(bytes.iter().all(|&byte| byte == 7));
     }

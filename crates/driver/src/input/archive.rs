@@ -1,15 +1,16 @@
 //! Archives, thin or not, and archives in them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::{Format, archive, sniff};
 
 use super::walk::Source;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files;
+use crate::files::{self, Identity};
 use crate::options::Id;
 
-/// How deep archives may lie in each other: a thin archive can name itself.
+/// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
 
 /// An archive being read.
@@ -21,14 +22,16 @@ pub(super) struct Archive<'s, 'a> {
     pub(super) bytes: &'a [u8],
     pub(super) system: bool,
     /// Archives around it.
-    pub(super) depth: usize,
+    depth: usize,
+    /// The files that it and the archives around it are: a thin archive can name itself.
+    files: Vec<Identity>,
 }
 
 impl<'s, 'a> Archive<'s, 'a> {
     /// The archive that is the file at `path`.
-    pub(super) fn file(path: &'s str, bytes: &'a [u8], system: bool) -> Self {
-        let folder = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
-        Archive { name: path, folder, bytes, system, depth: 0 }
+    pub(super) fn file(path: &'s str, bytes: &'a [u8], identity: Identity, system: bool) -> Self {
+        let folder = folder_of(Path::new(path));
+        Archive { name: path, folder, bytes, system, depth: 0, files: vec![identity] }
     }
 }
 
@@ -62,27 +65,50 @@ impl<'a> Gather<'a, '_> {
     ) -> Result<(), Stopped> {
         let member_name = String::from_utf8_lossy(member.name);
         let name = format!("{}:{member_name}", archive.name);
-        let mut folder = archive.folder.clone();
+        let mut inner = (archive.folder.clone(), archive.files.clone());
+        let mut again = false;
         let bytes = match member.contents {
             archive::Contents::Here { data, .. } => data,
             archive::Contents::Elsewhere { .. } => {
                 let file = archive.folder.join(&*member_name);
-                folder = file.parent().unwrap_or(Path::new("")).to_owned();
-                let read = files::read(&file.to_string_lossy()).map_err(|error| {
+                let (bytes, identity) = self.thin_member(&file).map_err(|error| {
                     self.fatal(InputError::Open(name.clone()), vec![error.to_string()])
                 })?;
-                &**self.store.alloc(read)
+                if is_archive(bytes) && archive.files.contains(&identity) {
+                    return Err(self.bad_archive(format!("'{name}' is inside itself")));
+                }
+                again = is_archive(bytes) && !self.first_time(identity);
+                inner.0 = folder_of(&file);
+                inner.1.push(identity);
+                bytes
             }
         };
+        if again {
+            return Ok(());
+        }
         let (system, depth) = (archive.system, archive.depth + 1);
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(name));
             return Ok(());
         }
-        if matches!(sniff(bytes), Format::Archive | Format::ThinArchive) {
-            return self.archive(&Archive { name: &name, folder, bytes, system, depth });
+        if is_archive(bytes) {
+            let (folder, files) = inner;
+            return self.archive(&Archive { name: &name, folder, bytes, system, depth, files });
         }
         self.content(Source { name, member: true, system }, bytes)
+    }
+
+    /// A file that a thin archive names. It is read once, however often it is named.
+    fn thin_member(&mut self, path: &Path) -> io::Result<(&'a [u8], Identity)> {
+        let path = path.to_string_lossy();
+        let identity = files::identity(&path)?;
+        if let Some(bytes) = self.thin_members.get(&identity) {
+            return Ok((bytes, identity));
+        }
+        let (bytes, identity) = files::read(&path)?;
+        let bytes = &**self.store.alloc(bytes);
+        self.thin_members.insert(identity, bytes);
+        Ok((bytes, identity))
     }
 
     fn bad_archive(&mut self, note: String) -> Stopped {
@@ -99,4 +125,12 @@ impl<'a> Gather<'a, '_> {
             self.ignored(Ignored::Members { file, arch, count });
         }
     }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+fn is_archive(bytes: &[u8]) -> bool {
+    matches!(sniff(bytes), Format::Archive | Format::ThinArchive)
 }

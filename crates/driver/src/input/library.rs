@@ -5,7 +5,7 @@ use std::fs;
 use super::archive::Archive;
 use super::walk::is_system;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{self, Bytes};
+use crate::files::{self, Bytes, Identity};
 use crate::options::Id;
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -63,7 +63,7 @@ impl Gather<'_, '_> {
             if !fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
                 continue;
             }
-            let Ok((bytes, identity)) = files::read_with_identity(&path) else { continue };
+            let Ok((bytes, identity)) = files::read(&path) else { continue };
             if bytes.len() > EMPTY_ARCHIVE {
                 library.file = Some((path, bytes, identity));
                 break;
@@ -83,7 +83,7 @@ impl Gather<'_, '_> {
                 Some((path, bytes, identity)) => {
                     if self.first_time(identity) {
                         let bytes = &**self.store.alloc(bytes);
-                        self.archive(&Archive::file(&path, bytes, is_system(&path)))?;
+                        self.archive(&Archive::file(&path, bytes, identity, is_system(&path)))?;
                     }
                 }
                 None if shared || HOST_LIBRARIES.contains(&name.as_str()) => {}
@@ -98,7 +98,7 @@ impl Gather<'_, '_> {
     }
 
     /// True when this archive was not linked yet, under whatever name.
-    pub(super) fn first_time(&mut self, identity: (u64, u64)) -> bool {
+    pub(super) fn first_time(&mut self, identity: Identity) -> bool {
         let first = !self.seen.contains(&identity);
         if first {
             self.seen.push(identity);

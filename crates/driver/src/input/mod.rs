@@ -18,11 +18,13 @@ mod ready;
 mod select;
 mod walk;
 
+use std::collections::HashMap;
+
 use culd_link::{Session, Severity};
 use thiserror::Error;
 use typed_arena::Arena;
 
-use crate::files::Bytes;
+use crate::files::{Bytes, Identity};
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::Line;
@@ -195,7 +197,9 @@ struct Gather<'a, 'o> {
     failed: bool,
     found: Gathered<'a>,
     /// Archives seen, by device and inode.
-    seen: Vec<(u64, u64)>,
+    seen: Vec<Identity>,
+    /// Files that thin archives name.
+    thin_members: HashMap<Identity, &'a [u8]>,
 }
 
 /// Reads all inputs; `failed` when there was an error before. Returns what there is to say: with
@@ -215,6 +219,7 @@ pub(crate) fn gather<'a>(
         failed,
         found: Gathered { references: Some(References::default()), ..Gathered::default() },
         seen: Vec::new(),
+        thin_members: HashMap::new(),
     };
     let walked = gather.walk();
     let Gather { events, mut found, .. } = gather;

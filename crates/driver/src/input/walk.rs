@@ -37,7 +37,7 @@ impl<'a> Gather<'a, '_> {
     }
 
     fn file(&mut self, path: &str) -> Result<(), Stopped> {
-        let read = files::read_with_identity(path);
+        let read = files::read(path);
         let (bytes, identity) = read.map_err(|error| {
             self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
         })?;
@@ -68,7 +68,7 @@ impl<'a> Gather<'a, '_> {
             Some("so") if !is_archive => Ok(()),
             _ if is_archive => {
                 if self.first_time(identity) {
-                    self.archive(&Archive::file(path, bytes, is_system(path)))
+                    self.archive(&Archive::file(path, bytes, identity, is_system(path)))
                 } else {
                     Ok(())
                 }
