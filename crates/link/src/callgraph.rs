@@ -466,15 +466,27 @@ type Numbering = (IdVec<NodeId, SymbolId>, IdVec<SymbolId, Option<NodeId>>);
 fn number(objects: &Objects<'_>, symbols: &Symbols, alive: &IdVec<SymbolId, bool>) -> Numbering {
     let mut nodes = IdVec::new();
     let mut node_of = IdVec::filled(None, symbols.all.len());
-    for (id, object) in objects.iter() {
-        for &index in &object.functions {
-            let Some(function) = symbols.of(id, index) else { continue };
-            if alive[function] && node_of[function].is_none() {
-                node_of[function] = Some(nodes.push(function));
-            }
+    for function in functions(objects, symbols) {
+        if alive[function] {
+            node_of[function] = Some(nodes.push(function));
         }
     }
     (nodes, node_of)
+}
+
+/// All functions that any file names, the dead ones too, in order of first sight.
+pub(crate) fn functions(objects: &Objects<'_>, symbols: &Symbols) -> Vec<SymbolId> {
+    let mut seen = IdVec::filled(false, symbols.all.len());
+    let mut functions = Vec::new();
+    for (id, object) in objects.iter() {
+        for &index in &object.functions {
+            let Some(function) = symbols.of(id, index) else { continue };
+            if !std::mem::replace(&mut seen[function], true) {
+                functions.push(function);
+            }
+        }
+    }
+    functions
 }
 
 /// The graph in which indirect calls go through their prototype.

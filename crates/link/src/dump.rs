@@ -1,10 +1,11 @@
 //! `-dump-callgraph`: the call graph as nvlink prints it.
 //!
 //! In: the finished program. Out: lines. Functions have numbers in the order in which the files
-//! name them, the dead ones too, which are left blank. Calls come last read first; those through
-//! pointers, one for each function of the prototype whose address is taken, were read after all
-//! others (docs/rules/diagnostics.md, section 13).
+//! name them, the dead ones too, which are left blank. Calls through pointers come first, in reading
+//! order, one for each function of the prototype whose address is taken, last first; then the
+//! others, last read first (docs/rules/diagnostics.md, section 13).
 
+use crate::callgraph;
 use crate::diag::demangle;
 use crate::finish::Program;
 use crate::id::{IdVec, NodeId};
@@ -30,7 +31,10 @@ const LEGEND: [&str; 4] = [
 pub(crate) fn lines(program: &Program<'_, '_>, names: CallGraphNames) -> Vec<String> {
     let mut lines = vec![format!("callgraph for sm_{}:", program.options.target.sm)];
     lines.extend(LEGEND.map(str::to_owned));
-    let functions = functions(program);
+    let functions: Vec<Option<NodeId>> = callgraph::functions(program.objects, program.symbols)
+        .into_iter()
+        .map(|function| program.graph.node(function))
+        .collect();
     let mut numbers = IdVec::filled(0usize, program.graph.nodes.len());
     for (place, node) in functions.iter().enumerate() {
         if let Some(node) = *node {
@@ -55,35 +59,17 @@ pub(crate) fn lines(program: &Program<'_, '_>, names: CallGraphNames) -> Vec<Str
     lines
 }
 
-/// All functions that any file names, once each; `None` for the dead.
-fn functions(program: &Program<'_, '_>) -> Vec<Option<NodeId>> {
-    let mut seen = IdVec::filled(false, program.symbols.all.len());
-    let mut functions = Vec::new();
-    for (id, object) in program.objects.iter() {
-        for (index, symbol) in object.cubin.symbol_indices() {
-            let function = program.symbols.of(id, index).filter(|_| symbol.is_function());
-            if let Some(function) = function
-                && !std::mem::replace(&mut seen[function], true)
-            {
-                functions.push(program.graph.node(function));
-            }
-        }
-    }
-    functions
-}
-
 /// `^kernel(int *) [24]`.
 fn function(program: &Program<'_, '_>, node: NodeId, names: CallGraphNames) -> String {
     let is_entry = program.graph.entries().binary_search(&node).is_ok();
-    let mark = match (is_entry, program.graph.is_address_taken(node)) {
-        (true, _) => "^",
-        (false, true) => "&",
-        (false, false) => "",
-    };
+    let entry = if is_entry { "^" } else { "" };
+    let taken = if program.graph.is_address_taken(node) { "&" } else { "" };
     let name = name(&program.function_name(node), names);
-    match program.merged.code(program.graph, node) {
-        Some(_) => format!("{mark}{name} [{}]", program.attributes.registers[node]),
-        None => format!("{mark}{name}"),
+    // An alias has code, and no count of its own.
+    let registers = program.attributes.registers[node];
+    match program.merged.code(program.graph, node).filter(|_| registers != 0) {
+        Some(_) => format!("{entry}{taken}{name} [{registers}]"),
+        None => format!("{entry}{taken}{name}"),
     }
 }
 
@@ -117,7 +103,9 @@ fn callees(program: &Program<'_, '_>, node: NodeId, candidates: &[NodeId]) -> Ve
         let of = candidates.iter().rev().copied();
         of.filter(move |&candidate| graph.prototype(candidate) == Some(prototype))
     };
-    graph.indirect(node).flat_map(of_prototype).chain(graph.calls(node)).collect()
+    let mut prototypes: Vec<_> = graph.indirect(node).collect();
+    prototypes.reverse();
+    prototypes.into_iter().flat_map(of_prototype).chain(graph.calls(node)).collect()
 }
 
 #[cfg(test)]

@@ -243,13 +243,6 @@ impl Program<'_, '_> {
                     continue;
                 }
                 current[place] = registers;
-                if let Some(names) = dump {
-                    let told = |node| dump::name(&self.function_name(node), names);
-                    let (function, entry) = (told(function), told(entries[place]));
-                    diags.dump(format!(
-                        "regcount {registers} for {function} propagated to entry {entry}"
-                    ));
-                }
                 if let Some(limit) = exceeded[place].filter(|&limit| registers > limit) {
                     let path = (told < EXPLAINED)
                         .then(|| self.paths().call_path(entries[place], function));
@@ -258,6 +251,13 @@ impl Program<'_, '_> {
                     let function = self.function_name(function);
                     let message = Message::TooManyRegisters { entry, limit, function, registers };
                     diags.error(message, path.into_iter().collect());
+                }
+                if let Some(names) = dump {
+                    let told = |node| dump::name(&self.function_name(node), names);
+                    let (function, entry) = (told(function), told(entries[place]));
+                    diags.dump(format!(
+                        "regcount {registers} for {function} propagated to entry {entry}"
+                    ));
                 }
             }
         }
