@@ -8,8 +8,8 @@ use culd_inspect::diff::{self, Difference};
 use culd_inspect::view::View;
 use culd_testkit::case::{self, Case};
 use culd_testkit::compare;
-use culd_tests::{PROGRAM, command, link, link_options, root};
-use libtest_mimic::{Arguments, Failed, Trial};
+use culd_tests::{PROGRAM, command, link, link_options, root, run_trials};
+use libtest_mimic::{Failed, Trial};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -40,14 +40,7 @@ struct KnownDiff {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    match trials() {
-        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("cases: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run_trials("cases", trials)
 }
 
 fn trials() -> Result<Vec<Trial>> {

@@ -10,8 +10,8 @@ use culd_testkit::compare;
 use culd_testkit::oracle::Oracle;
 use culd_testkit::recipe::Recipes;
 use culd_tests::transcript::{Expected, Run, Transcript, matches, words};
-use culd_tests::{Finished, finish, root};
-use libtest_mimic::{Arguments, Failed, Trial};
+use culd_tests::{Finished, finish, root, run_trials};
+use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -47,14 +47,7 @@ struct Done {
 type Snapshot = BTreeMap<String, Option<Vec<u8>>>;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    match trials() {
-        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("cli: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run_trials("cli", trials)
 }
 
 fn program() -> Result<Program> {

@@ -7,19 +7,12 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::case::{self, Case};
 use culd_testkit::compare::steps::{faithful, groupings, makes_program};
 use culd_testkit::program::{Objects, Program};
-use culd_tests::{link, link_options};
-use libtest_mimic::{Arguments, Trial};
+use culd_tests::{link, link_options, run_trials};
+use libtest_mimic::Trial;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    match trials() {
-        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("steps: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run_trials("steps", trials)
 }
 
 fn trials() -> Result<Vec<Trial>> {

@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use culd_driver::Request;
 use culd_link::{Input, LinkOptions, Outcome, Session};
 use culd_testkit::oracle::process::{self, Run, Status};
+use libtest_mimic::{Arguments, Trial};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// No test link takes anywhere near this long, even on a busy machine.
@@ -91,6 +92,18 @@ pub fn lines(outcome: &Outcome) -> Vec<String> {
         culd_driver::line(diagnostic.clone()).show("").trim_start().to_owned()
     };
     outcome.diagnostics.iter().map(line).collect()
+}
+
+/// Runs the tests that `trials` finds, as the test program `name`.
+pub fn run_trials(name: &str, trials: impl FnOnce() -> Result<Vec<Trial>>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Root of the source tree.

@@ -263,12 +263,12 @@ impl Lab<'_> {
 
     /// The fat binaries in archives of the toolkit are written again with the same bytes.
     fn libraries(&self) -> Results {
-        let library = |name: &&str| ((*name).to_owned(), self.library(name));
-        LIBRARIES.iter().map(library).collect()
+        let checked = |name: &&str| ((*name).to_owned(), self.rewrite_archive(name));
+        LIBRARIES.iter().map(checked).collect()
     }
 
-    fn library(&self, name: &str) -> Result<()> {
-        let file = fs::read(self.oracle.library(name))?;
+    fn rewrite_archive(&self, name: &str) -> Result<()> {
+        let file = fs::read(self.oracle.toolkit_library(name))?;
         let mut images = 0;
         for member in archive::members(&file)? {
             let Contents::Here { data, .. } = member?.contents else { bail!("a thin archive") };

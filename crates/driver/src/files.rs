@@ -3,7 +3,7 @@
 //! Small files are read, large ones mapped. The output is written to a temporary file in its own
 //! folder and renamed over the old one, so that there is always the old output or the new one.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -42,15 +42,18 @@ pub(crate) type Identity = (u64, u64);
 
 /// Which file is at `path`.
 pub(crate) fn identity(path: &str) -> io::Result<Identity> {
-    let meta = std::fs::metadata(path)?;
-    Ok((meta.dev(), meta.ino()))
+    std::fs::metadata(path).map(|meta| identity_of(&meta))
+}
+
+fn identity_of(meta: &Metadata) -> Identity {
+    (meta.dev(), meta.ino())
 }
 
 /// The bytes of the file at `path`, and which file it is.
 pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
     let mut file = File::open(path)?;
     let meta = file.metadata()?;
-    let identity = (meta.dev(), meta.ino());
+    let identity = identity_of(&meta);
     if meta.is_file() && meta.len() >= MAP_FROM {
         return Ok((Bytes::Mapped(map(&file)?), identity));
     }

@@ -93,7 +93,7 @@ impl Oracle {
     }
 
     /// Path of one of the libraries.
-    pub fn library(&self, name: &str) -> PathBuf {
+    pub fn toolkit_library(&self, name: &str) -> PathBuf {
         self.toolkit.join("lib").join(name)
     }
 

@@ -8,7 +8,6 @@ use culd_fatbin::{Format, archive, sniff};
 use super::walk::Source;
 use super::{Gather, Ignored, InputError, Stopped};
 use crate::files::{self, Identity};
-use crate::options::Id;
 
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
@@ -65,37 +64,47 @@ impl<'a> Gather<'a, '_> {
     ) -> Result<(), Stopped> {
         let member_name = String::from_utf8_lossy(member.name);
         let name = format!("{}:{member_name}", archive.name);
-        let mut inner = (archive.folder.clone(), archive.files.clone());
-        let mut again = false;
-        let bytes = match member.contents {
-            archive::Contents::Here { data, .. } => data,
+        let (bytes, file) = match member.contents {
+            archive::Contents::Here { data, .. } => (data, None),
             archive::Contents::Elsewhere { .. } => {
-                let file = archive.folder.join(&*member_name);
-                let (bytes, identity) = self.thin_member(&file).map_err(|error| {
+                let path = archive.folder.join(&*member_name);
+                let (bytes, identity) = self.thin_member(&path).map_err(|error| {
                     self.fatal(InputError::Open(name.clone()), vec![error.to_string()])
                 })?;
-                if is_archive(bytes) && archive.files.contains(&identity) {
-                    return Err(self.bad_archive(format!("'{name}' is inside itself")));
-                }
-                again = is_archive(bytes) && !self.first_time(identity);
-                inner.0 = folder_of(&file);
-                inner.1.push(identity);
-                bytes
+                (bytes, Some((path, identity)))
             }
         };
-        if again {
-            return Ok(());
+        if is_archive(bytes) {
+            return self.inner_archive(archive, &name, bytes, file);
         }
-        let (system, depth) = (archive.system, archive.depth + 1);
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(name));
             return Ok(());
         }
-        if is_archive(bytes) {
-            let (folder, files) = inner;
-            return self.archive(&Archive { name: &name, folder, bytes, system, depth, files });
+        self.content(Source { name, member: true, system: archive.system }, bytes)
+    }
+
+    /// Links an archive in `outer`; `file` tells where it is when `outer` is thin.
+    fn inner_archive(
+        &mut self,
+        outer: &Archive<'_, 'a>,
+        name: &str,
+        bytes: &'a [u8],
+        file: Option<(PathBuf, Identity)>,
+    ) -> Result<(), Stopped> {
+        let (mut folder, mut files) = (outer.folder.clone(), outer.files.clone());
+        if let Some((path, identity)) = file {
+            if files.contains(&identity) {
+                return Err(self.bad_archive(format!("'{name}' is inside itself")));
+            }
+            if !self.first_time(identity) {
+                return Ok(());
+            }
+            folder = folder_of(&path);
+            files.push(identity);
         }
-        self.content(Source { name, member: true, system }, bytes)
+        let (system, depth) = (outer.system, outer.depth + 1);
+        self.archive(&Archive { name, folder, bytes, system, depth, files })
     }
 
     /// A file that a thin archive names. It is read once, however often it is named.
@@ -118,9 +127,7 @@ impl<'a> Gather<'a, '_> {
 
     /// Tells how many members lack the target: nvlink does not.
     fn members_without_code(&mut self, path: &str, count: usize) {
-        let quiet =
-            self.options.flag(Id::SuppressArchWarning) || self.options.flag(Id::DisableInfos);
-        if count != 0 && !quiet {
+        if count != 0 && self.tells_missing_code() {
             let (file, arch) = (path.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });
         }
@@ -131,6 +138,7 @@ fn folder_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("")).to_owned()
 }
 
-fn is_archive(bytes: &[u8]) -> bool {
+/// True for archives of either kind.
+pub(super) fn is_archive(bytes: &[u8]) -> bool {
     matches!(sniff(bytes), Format::Archive | Format::ThinArchive)
 }

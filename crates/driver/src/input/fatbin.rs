@@ -75,15 +75,18 @@ impl<'a> Gather<'a, '_> {
             };
             self.unlinked(&source.name, why, *entry);
         }
-        let quiet =
-            self.options.flag(Id::SuppressArchWarning) || self.options.flag(Id::DisableInfos);
-        if source.member || quiet {
+        if source.member || !self.tells_missing_code() {
             return;
         }
         let hint = hints::holds(&source.name, archs.iter().map(String::as_str));
         let (arch, file) = (self.target.name(), source.name.clone());
         let notes = hint.iter().map(ToString::to_string).collect();
         self.warning(InputError::ArchNotFound { arch, file }, notes);
+    }
+
+    /// Warnings about inputs without code for the target are wanted.
+    pub(super) fn tells_missing_code(&self) -> bool {
+        !self.options.flag(Id::SuppressArchWarning) && !self.options.flag(Id::DisableInfos)
     }
 
     /// Remembers code that is not linked.

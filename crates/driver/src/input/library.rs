@@ -40,7 +40,7 @@ const EMPTY_ARCHIVE: usize = 8;
 pub(super) struct Library {
     name: String,
     /// Path, contents and identity.
-    file: Option<(String, Bytes, (u64, u64))>,
+    file: Option<(String, Bytes, Identity)>,
     /// There is a shared library of that name, which takes no part in a device link.
     shared: bool,
 }

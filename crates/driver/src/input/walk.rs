@@ -5,7 +5,7 @@
 
 use culd_fatbin::{Format, sniff};
 
-use super::archive::Archive;
+use super::archive::{Archive, is_archive};
 use super::ready::{Code, Piece};
 use super::{Event, Gather, Ignored, InputError, Stopped};
 use crate::files;
@@ -46,7 +46,7 @@ impl<'a> Gather<'a, '_> {
             return Ok(());
         }
         let bytes = &**self.store.alloc(bytes);
-        let is_archive = matches!(sniff(bytes), Format::Archive | Format::ThinArchive);
+        let is_archive = is_archive(bytes);
         if bytes.len() < SHORTEST && !is_archive {
             let size = format!("it has {} bytes, too few for any kind of input", bytes.len());
             return Err(self.fatal(InputError::Open(path.to_owned()), vec![size]));
