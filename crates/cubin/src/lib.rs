@@ -2,7 +2,7 @@
 //!
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
-//! [`compat`], [`note`]) and the few structures needed to write such a file ([`encode`]).
+//! [`compat`], [`note`], [`capmerc`]) and the few structures needed to write such a file ([`encode`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@
 pub mod arch;
 pub mod attr;
 pub mod callgraph;
+pub mod capmerc;
 pub mod compat;
 mod cubin;
 pub mod elf;

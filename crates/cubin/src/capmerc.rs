@@ -1,0 +1,317 @@
+//! `.nv.capmerc.text.<function>` (sm_100 and later): a function's code in the form that a finalizer can make
+//! other machine code of.
+//!
+//! In: the bytes of such a section, and the relocations of its function. Out: which bytes belong to which
+//! instruction of the machine code, and where the value of a relocation goes. Guaranteed after
+//! [`Capsule::parse`]: every record lies in the section, and nothing follows the last. What a record means is
+//! not known here; whatever this page does not describe is refused.
+//!
+//! ```text
+//! 0   u32          section index of the machine code, in this file
+//! 4   u32          0xc0000001
+//! 8   u32 N        number of entries
+//! 12  ceil(N/32)   words, one bit for each entry from the lowest on: 1 an entry without bytes ("elided", one
+//!                  instruction that the machine code tells), 0 the next record
+//!     records      one behind the other
+//!
+//! record, first byte b:
+//!   b & 0x40 == 0      full   16 * (b & 15) bytes, one instruction
+//!   b & 0x50 == 0x40   short  4 bytes, one instruction
+//!   b & 0x50 == 0x50   group  b, a byte n, then b & 15 full records; 2 * n + (b >> 7) instructions
+//! ```
+//!
+//! Relocations of Mercury code count in another space, in which a full record ends where its instruction's
+//! 16 bytes end: the low four bits of `r_offset` are the offset in the record's last 16 bytes. Which instruction
+//! a relocation belongs to is told by its twin, the relocation of the machine code.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::cubin::{RelocEntry, SectionIndex, SymbolIndex};
+use crate::error::Malformed;
+use crate::read;
+
+/// Bytes of one instruction of the machine code, and the unit of a full record.
+pub const INSTRUCTION: u64 = 16;
+/// The second word of every section.
+const MAGIC: u32 = 0xc000_0001;
+/// Bytes of the words in front of the bits.
+const HEAD: usize = 12;
+
+/// How an entry is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One bit: the machine code tells everything.
+    Elided,
+    /// One instruction, a multiple of 16 bytes.
+    Full,
+    /// One instruction in four bytes.
+    Short,
+    /// Several instructions, behind two bytes a few full records.
+    Group,
+}
+
+impl Kind {
+    /// The kind in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Elided => "elided",
+            Kind::Full => "full",
+            Kind::Short => "short",
+            Kind::Group => "group",
+        }
+    }
+}
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How it is stored.
+    pub kind: Kind,
+    /// The instructions of the machine code it stands for, counted from 0.
+    pub instructions: Range<u64>,
+    /// Its bytes in the section; none for an elided one.
+    pub bytes: Range<usize>,
+}
+
+impl Record {
+    /// The bytes of the section that the value of a relocation takes: `width` bytes at `offset` of the Mercury
+    /// code. `None` when the record has no bytes because the machine code tells all.
+    ///
+    /// Errors, in words: the record is of a kind that was never seen to take a value, or the value does not
+    /// fit its last 16 bytes.
+    pub fn field(&self, offset: u64, width: usize) -> Result<Option<Range<usize>>, String> {
+        match self.kind {
+            Kind::Elided => Ok(None),
+            Kind::Full => {
+                let at = (offset % INSTRUCTION) as usize;
+                let unit = INSTRUCTION as usize;
+                if at + width > unit {
+                    let number = self.number;
+                    return Err(format!(
+                        "{width} bytes at {offset:#x} run past the end of record {number}"
+                    ));
+                }
+                let start = self.bytes.end - unit + at;
+                Ok(Some(start..start + width))
+            }
+            Kind::Short | Kind::Group => Err(format!(
+                "record {} is a {} record, which takes no value of a relocation ({width} bytes at {offset:#x})",
+                self.number,
+                self.kind.name(),
+            )),
+        }
+    }
+}
+
+/// One section, checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Capsule<'d> {
+    section: &'d [u8],
+    data: &'d [u8],
+    entries: u32,
+    instructions: u64,
+}
+
+impl<'d> Capsule<'d> {
+    /// Reads `data`, the bytes of the section called `section`.
+    ///
+    /// Errors: anything but what the module's head describes. Costs O(n) in entries.
+    pub fn parse(section: &'d [u8], data: &'d [u8]) -> Result<Self, Malformed> {
+        let malformed = |at: usize, what: String| Malformed::section(section, at as u64, what);
+        let (Some(_), Some(magic), Some(entries)) =
+            (read::u32_at(data, 0), read::u32_at(data, 4), read::u32_at(data, 8))
+        else {
+            return Err(malformed(0, "too short for the head of Mercury code".to_owned()));
+        };
+        if magic != MAGIC {
+            return Err(malformed(4, format!("{magic:#x} instead of {MAGIC:#x}")));
+        }
+        let capsule = Capsule { section, data, entries, instructions: 0 };
+        if capsule.bits().is_none() {
+            return Err(malformed(8, format!("the bits of {entries} entries run past the end")));
+        }
+        let mut walk = capsule.walk();
+        while walk.number < entries {
+            if walk.next().is_none() {
+                let what = format!("record {} runs past the end or is empty", walk.number);
+                return Err(malformed(walk.at, what));
+            }
+        }
+        if walk.at != data.len() {
+            return Err(malformed(walk.at, format!("bytes behind the last of {entries} records")));
+        }
+        Ok(Capsule { instructions: walk.instruction, ..capsule })
+    }
+
+    /// The section that has the machine code.
+    pub fn code(&self) -> SectionIndex {
+        SectionIndex(read::u32_at(self.data, 0).unwrap_or(0))
+    }
+
+    /// Number of instructions of the machine code that all records stand for.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> u32 {
+        self.entries
+    }
+
+    /// True when there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// All entries in the order of their instructions.
+    pub fn records(&self) -> impl Iterator<Item = Record> + use<'d> {
+        self.walk()
+    }
+
+    /// The fields of resolved relocations, in the order of `sites`: bytes of the section, or `None` where the
+    /// machine code tells all.
+    ///
+    /// `sites` are in ascending order of their instruction. Errors: a record that was never seen to take a
+    /// value, or no instruction at that offset; the words name the record, the section names the function.
+    /// Costs O(n) in entries and sites.
+    pub fn fields(&self, sites: &[Site]) -> Result<Vec<Option<Range<usize>>>, Malformed> {
+        let mut walk = self.walk();
+        let mut record: Option<Record> = None;
+        sites
+            .iter()
+            .map(|site| {
+                let instruction = site.code / INSTRUCTION;
+                while record.as_ref().is_none_or(|record| record.instructions.end <= instruction) {
+                    record = Some(walk.next().ok_or_else(|| {
+                        let what = format!("no record for the instruction at {:#x}", site.code);
+                        Malformed::section(self.section, self.data.len() as u64, what)
+                    })?);
+                }
+                let Some(record) = &record else { return Ok(None) };
+                record.field(site.mercury, site.width).map_err(|what| {
+                    Malformed::section(self.section, record.bytes.start as u64, what)
+                })
+            })
+            .collect()
+    }
+
+    fn bits(&self) -> Option<&'d [u8]> {
+        let words = (self.entries as usize).div_ceil(32);
+        read::bytes(self.data, HEAD, words.checked_mul(4)?)
+    }
+
+    fn walk(&self) -> Walk<'d> {
+        let bits = self.bits().unwrap_or_default();
+        Walk {
+            data: self.data,
+            bits,
+            entries: self.entries,
+            number: 0,
+            instruction: 0,
+            at: HEAD + bits.len(),
+        }
+    }
+}
+
+/// The place of a resolved relocation of Mercury code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Site {
+    /// `r_offset` of its twin in the machine code.
+    pub code: u64,
+    /// Its own `r_offset`.
+    pub mercury: u64,
+    /// Bytes of its field.
+    pub width: usize,
+}
+
+struct Walk<'d> {
+    data: &'d [u8],
+    bits: &'d [u8],
+    entries: u32,
+    number: u32,
+    instruction: u64,
+    at: usize,
+}
+
+impl Walk<'_> {
+    /// Kind, bytes and instructions of the record at the walk's place.
+    fn record(&self) -> Option<(Kind, usize, u64)> {
+        let first = read::u8_at(self.data, self.at)?;
+        match first & 0x50 {
+            0x40 => Some((Kind::Short, 4, 1)),
+            0x50 => {
+                let pairs = read::u8_at(self.data, self.at + 1)?;
+                let mut size = 2;
+                for _ in 0..first & 15 {
+                    size += full_size(read::u8_at(self.data, self.at + size)?)?;
+                }
+                Some((Kind::Group, size, 2 * u64::from(pairs) + u64::from(first >> 7)))
+            }
+            _ => Some((Kind::Full, full_size(first)?, 1)),
+        }
+    }
+}
+
+/// Bytes of a full record that begins with `first`.
+fn full_size(first: u8) -> Option<usize> {
+    let size = usize::from(first & 15) * INSTRUCTION as usize;
+    (first & 0x40 == 0 && size > 0).then_some(size)
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        if self.number >= self.entries {
+            return None;
+        }
+        let byte = read::u8_at(self.bits, self.number as usize / 8)?;
+        let (kind, size, instructions) = match byte >> (self.number % 8) & 1 {
+            1 => (Kind::Elided, 0, 1),
+            _ => self.record()?,
+        };
+        read::bytes(self.data, self.at, size)?;
+        let record = Record {
+            number: self.number,
+            kind,
+            instructions: self.instruction..self.instruction + instructions,
+            bytes: self.at..self.at + size,
+        };
+        self.number += 1;
+        self.instruction += instructions;
+        self.at += size;
+        Some(record)
+    }
+}
+
+/// The twins of Mercury relocations in the machine code: the k-th against a symbol with an addend is the k-th of
+/// the machine code against that symbol with that addend, both in ascending order of their places.
+///
+/// In: the records of one function that a linker resolves, of both halves, in any order. Out: one record of the
+/// machine code for each of `mercury`, in that order; `None` where there is none.
+pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEntry>> {
+    type Key = (SymbolIndex, i64);
+    let ascending = |records: &[RelocEntry]| {
+        let mut order: Vec<usize> = (0..records.len()).collect();
+        order.sort_by_key(|&i| records.get(i).map(|record| record.offset));
+        order
+    };
+    let mut waiting: HashMap<Key, Vec<RelocEntry>> = HashMap::new();
+    // The last place first, so that the next twin is at the end of its list.
+    for record in ascending(code).into_iter().rev().filter_map(|i| code.get(i)) {
+        waiting.entry((record.symbol, record.addend)).or_default().push(*record);
+    }
+    let mut twins = vec![None; mercury.len()];
+    for i in ascending(mercury) {
+        if let (Some(record), Some(twin)) = (mercury.get(i), twins.get_mut(i)) {
+            *twin = waiting.get_mut(&(record.symbol, record.addend)).and_then(Vec::pop);
+        }
+    }
+    twins
+}
+
+#[cfg(test)]
+mod tests;
