@@ -7,7 +7,8 @@ use crate::args::Args;
 use crate::measure::{Usage, measure};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::cubins;
+use culd_testkit::compare::linked;
+use culd_testkit::compare::mercury::Debug;
 use culd_testkit::compare::trial::Tools;
 use culd_testkit::scale::{CASES, Case, case, generate};
 use std::fs;
@@ -97,7 +98,10 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
         bail!("culd did not end within {:?}", plan.limit);
     };
     let difference = match first {
-        Some(_) => cubins(&fs::read(dir.join("nvlink.out"))?, &fs::read(dir.join("culd.out"))?),
+        Some(_) => {
+            let read = |name| fs::read(dir.join(name));
+            linked(&read("nvlink.out")?, &read("culd.out")?, Debug::default).err()
+        }
         None => None,
     };
     let mut row =

@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
+use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, Way, compile_arguments, link_arguments, trial};
 use culd_testkit::generate::mix::FAMILIES;
 use culd_testkit::generate::model::{Arch, Program};
@@ -89,7 +90,7 @@ fn wish(args: &mut Args) -> Result<Wish> {
             Some(family(&name).with_context(|| format!("families: {}", names.join(" ")))?);
     }
     if let Some(name) = args.option::<String>("--arch")? {
-        let names: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
         wish.arch = Some(
             Arch::parse(&name).with_context(|| format!("architectures: {}", names.join(" ")))?,
         );
@@ -121,6 +122,7 @@ fn show(program: &Program) {
 struct Report {
     cells: BTreeMap<(&'static str, &'static str), Cell>,
     differences: usize,
+    classes: Classes,
     files: usize,
     /// How many programs of each class of difference were reduced.
     reduced: BTreeMap<String, usize>,
@@ -196,7 +198,10 @@ fn count(program: &Program, verdict: &Verdict, report: &mut Report) {
     let Program { seed, family, link_arch, .. } = program;
     let cell = report.cells.entry((family, link_arch.0)).or_default();
     match verdict {
-        Verdict::Identical => cell.identical += 1,
+        Verdict::Identical(classes) => {
+            cell.identical += 1;
+            report.classes += classes.clone();
+        }
         Verdict::SameError(_) => cell.same_error += 1,
         Verdict::NoVerdict(how) => {
             cell.no_verdict += 1;
@@ -221,7 +226,7 @@ fn finding(plan: &Plan, verdict: &Verdict) -> Option<String> {
         Verdict::Different(difference) => Some(difference.what.clone()),
         Verdict::SameError(messages) => found(messages.clone()),
         Verdict::NoVerdict(how) => found(how.clone()),
-        Verdict::Identical | Verdict::NotCompiled(_) => None,
+        Verdict::Identical(_) | Verdict::NotCompiled(_) => None,
     }
 }
 
@@ -272,7 +277,8 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
 impl Report {
     /// A row per family; the columns of architectures show agreeing / compiled programs.
     fn table(&self) -> String {
-        let archs: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        let seen = |arch: &str| self.cells.keys().any(|key| key.1 == arch);
+        let archs: Vec<&str> = Arch::known().map(|arch| arch.0).filter(|arch| seen(arch)).collect();
         let mut text = format!(
             "| family | programs | identical | same error | different | not compiled | no verdict | {} |\n",
             archs.join(" | ")
@@ -286,6 +292,7 @@ impl Report {
         self.row(&mut text, "all", &archs, |_| true);
         let seconds = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
         let _ = writeln!(text, "\n{} files, {seconds:.1} s", self.files);
+        let _ = write!(text, "{}", self.classes);
         text
     }
 

@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Result, bail};
 use culd_testkit::case::{folders, is_chosen};
+use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, Way};
 use culd_testkit::generate::model::Arch;
 use culd_testkit::oracle::cache::Cache;
@@ -22,7 +23,7 @@ use std::thread;
 
 const HELP: &str = "\
 usage: cargo xtask oracle [options] [topic | topic/case]...
-  --arch SM[,SM]   only links for these architectures
+  --arch SM[,SM]   only links for these architectures; sm_100 and later too for cases that have sm_90
   --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
   --steps          link in one step and in several, with objects (-r) between; the program must be the same
   --jobs N         cases at a time (default 2)
@@ -154,6 +155,32 @@ fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Repo
     }
 }
 
+impl Plan {
+    /// The targets of a case that are wanted. What shows on sm_90 is expected to show later too.
+    fn archs_of(&self, case: &Case) -> Vec<String> {
+        let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
+        let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
+        let mixed = case.link_arch.is_some() || !case.file_arch.is_empty();
+        if archs.iter().any(|arch| arch == "sm_90") && !mixed {
+            archs.extend(Arch::MERCURY.map(|arch| arch.0.to_owned()));
+        }
+        let usual = |arch: &str| Arch::ALL.iter().any(|usual| usual.0 == arch);
+        archs.retain(|arch| match &self.archs {
+            Some(list) => list.contains(arch),
+            None => usual(arch) || case.names(arch),
+        });
+        archs.dedup();
+        archs
+    }
+}
+
+impl Case {
+    /// True for a target that stands in the case's file.
+    fn names(&self, arch: &str) -> bool {
+        [&self.link_arch, &self.archs].into_iter().flatten().flatten().any(|named| named == arch)
+    }
+}
+
 /// All links of a case: architectures × flags × orders.
 fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()> {
     let case: Case = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
@@ -168,12 +195,10 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     let sources = sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
     let orders = orders(&case.orders, &stems);
-    let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
-    let archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
-    let wanted = |arch: &&String| plan.archs.as_ref().is_none_or(|list| list.contains(arch));
+    let archs = plan.archs_of(&case);
     let added = plan.with.clone().filter(|option| !case.link_flags.contains(option));
     let variants = case.compile.clone().unwrap_or_else(|| vec![Vec::new()]);
-    for arch in archs.iter().filter(wanted) {
+    for arch in &archs {
         for flags in &variants {
             let work = tempfile::tempdir()?;
             for (source, stem) in sources.iter().zip(&stems) {
@@ -250,13 +275,13 @@ fn permutations(stems: &[String]) -> Vec<Vec<String>> {
 /// What is wrong with a verdict; without an expectation, only that the linkers differ.
 fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
     match (verdict, expect) {
-        (Verdict::Identical, Some(Expect::Error)) => {
+        (Verdict::Identical(_), Some(Expect::Error)) => {
             Some("links, but its case expects an error".to_owned())
         }
         (Verdict::SameError(messages), Some(Expect::Ok)) => {
             Some(format!("unexpected error: {messages}"))
         }
-        (Verdict::Identical | Verdict::SameError(_), _) => None,
+        (Verdict::Identical(_) | Verdict::SameError(_), _) => None,
         // Nothing to compare with: nvlink crashed or found a fault in itself.
         (Verdict::NoVerdict(_), _) => None,
         (Verdict::NotCompiled(message), _) => Some(message.clone()),
@@ -275,6 +300,7 @@ fn evidence(from: &Path, to: &Path) -> Result<()> {
 struct Report {
     cells: BTreeMap<(String, String), Cell>,
     cases: BTreeMap<String, Vec<String>>,
+    classes: Classes,
     failures: usize,
 }
 
@@ -302,13 +328,18 @@ impl Report {
             _ if failed => {}
             Verdict::SameError(_) => cell.same_error += 1,
             Verdict::NoVerdict(_) => cell.no_verdict += 1,
+            Verdict::Identical(classes) => {
+                cell.identical += 1;
+                self.classes += classes.of(&format!("{name} {arch}"));
+            }
             _ => cell.identical += 1,
         }
     }
 
     /// A row per topic; the columns of architectures show passed / all links.
     fn table(&self) -> String {
-        let archs: Vec<&str> = Arch::ALL.iter().map(|arch| arch.0).collect();
+        let seen = |arch: &str| self.cells.keys().any(|key| key.1 == arch);
+        let archs: Vec<&str> = Arch::known().map(|arch| arch.0).filter(|arch| seen(arch)).collect();
         let mut text = format!(
             "| topic | cases | links | identical | same error | no verdict | failed | {} |\n",
             archs.join(" | ")
@@ -318,6 +349,7 @@ impl Report {
             self.row(&mut text, topic, &archs, |name| name == topic);
         }
         self.row(&mut text, "all", &archs, |_| true);
+        let _ = write!(text, "{}", self.classes);
         text
     }
 

@@ -189,9 +189,9 @@ impl Corpus {
 /// What is wrong with a verdict.
 fn judge(verdict: &Verdict, succeeds: bool) -> Option<String> {
     match verdict {
-        Verdict::Identical if succeeds => None,
+        Verdict::Identical(_) if succeeds => None,
         Verdict::SameError(_) if !succeeds => None,
-        Verdict::Identical => Some("both link it, which was to fail".to_owned()),
+        Verdict::Identical(_) => Some("both link it, which was to fail".to_owned()),
         Verdict::SameError(messages) => Some(format!("unexpected error: {messages}")),
         Verdict::Different(difference) => Some(difference.what.clone()),
         Verdict::NoVerdict(what) | Verdict::NotCompiled(what) => Some(what.clone()),

@@ -2,15 +2,17 @@
 //!
 //! In: two linked cubins, or two finished processes. Out: nothing when they agree, else a line that says where they
 //! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
-//! names itself.
+//! names itself, and on sm_100 and later what [`mercury`] describes.
 
 pub mod embedded;
+pub mod mercury;
 pub mod relocatable;
 pub mod steps;
 pub mod trial;
 
 use crate::case::{plain_lines, told_once};
 use crate::oracle::process::Run;
+use mercury::{Classes, Debug};
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, elf};
@@ -18,10 +20,35 @@ use std::ops::Range;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
-/// Where the outputs of a link differ though they should not; `None` when they agree.
-pub fn outputs(arguments: &[String], expected: &[u8], actual: &[u8]) -> Option<String> {
-    let compare = if is_relocatable(arguments) { relocatable::objects } else { cubins };
-    compare(expected, actual)
+/// Compares what nvlink and culd made; the objects that `arguments` name are asked for where they count.
+///
+/// # Errors
+/// Where the outputs differ though they should not.
+pub fn outputs(
+    arguments: &[String],
+    objects: impl FnOnce() -> Vec<Vec<u8>>,
+    expected: &[u8],
+    actual: &[u8],
+) -> Result<Classes, String> {
+    if is_relocatable(arguments) {
+        return relocatable::objects(expected, actual).map_or(Ok(Classes::default()), Err);
+    }
+    linked(expected, actual, || Debug::of(arguments, &objects()))
+}
+
+/// Compares a program that nvlink linked with culd's; `debug` is asked for sm_100 and later only.
+///
+/// # Errors
+/// Where they differ though they should not.
+pub fn linked(
+    expected: &[u8],
+    actual: &[u8],
+    debug: impl FnOnce() -> Debug,
+) -> Result<Classes, String> {
+    if mercury::applies(expected) {
+        return mercury::compare(expected, actual, &debug());
+    }
+    cubins(expected, actual).map_or(Ok(Classes::default()), Err)
 }
 
 /// True for the arguments of a link that makes an object.

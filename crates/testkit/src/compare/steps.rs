@@ -4,6 +4,7 @@
 //! grouped into objects, the last link of them gives the same program ([`Program`]) as one link of all, and nvlink
 //! makes the same bytes of culd's objects as culd.
 
+use super::mercury::Classes;
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links};
 use crate::oracle::process::Status;
 use crate::program::{Objects, Program};
@@ -32,6 +33,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     let different = |arguments: Vec<String>, what: String| {
         Ok(Verdict::Different(Difference { arguments, what }))
     };
+    let mut classes = Classes::default();
     for grouping in groupings(files.len()).into_iter().take(faithful(&objects)) {
         let mut steps = Vec::new();
         let mut last = options.clone();
@@ -47,7 +49,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             last.push(name);
         }
         match compare_links(tools, &last, dir)? {
-            Verdict::Identical => {}
+            Verdict::Identical(found) => classes += found,
             Verdict::Different(difference) => {
                 let what = format!("of {}: {}", steps.join("; "), difference.what);
                 return different(difference.arguments, what);
@@ -64,7 +66,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             return different(last, format!("of {}: {what}", steps.join("; ")));
         }
     }
-    Ok(Verdict::Identical)
+    Ok(Verdict::Identical(classes))
 }
 
 /// False for arguments of a link that makes an object, or that lists what it resolves, which depends on the steps.

@@ -3,6 +3,7 @@
 //! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
 //! same folder, once in file order and once reversed.
 
+use super::mercury::Classes;
 use super::steps::compare_steps;
 use super::{is_relocatable, outcomes, outputs};
 use crate::generate::model::{Debug, Program, Unit};
@@ -59,8 +60,8 @@ impl Way {
 /// What came of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All links gave the same bytes.
-    Identical,
+    /// All links gave the same bytes, but for the code of kernels on sm_100 and later.
+    Identical(Classes),
     /// At least one link failed, and all ended alike with the same messages, here those of the oracle.
     SameError(String),
     /// A file did not pass ptxas; its message.
@@ -94,14 +95,15 @@ pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<V
     let mut reversed = forward.clone();
     reversed[forward.len() - program.units.len()..].reverse();
     let mut failed = None;
+    let mut classes = Classes::default();
     for arguments in [forward, reversed] {
         match way.compare(tools, &arguments, dir)? {
-            Verdict::Identical => {}
+            Verdict::Identical(found) => classes += found,
             Verdict::SameError(messages) => failed = Some(messages),
             other => return Ok(other),
         }
     }
-    Ok(failed.map_or(Verdict::Identical, Verdict::SameError))
+    Ok(failed.map_or(Verdict::Identical(classes), Verdict::SameError))
 }
 
 /// Arguments of the linkers for a program in file order, without the output.
@@ -163,17 +165,32 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     {
         return Ok(Verdict::NoVerdict(line.to_owned()));
     }
+    let mut classes = Classes::default();
     what = what.or_else(|| match (&expected_out, &actual_out) {
-        (Some(expected), Some(actual)) => outputs(arguments, expected, actual),
+        (Some(expected), Some(actual)) => {
+            match outputs(arguments, || objects(arguments, dir), expected, actual) {
+                Ok(found) => {
+                    classes = found;
+                    None
+                }
+                Err(what) => Some(what),
+            }
+        }
         (None, None) => None,
         (Some(_), None) => Some("no output file".to_owned()),
         (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
     });
     match what {
         Some(what) => different(what),
-        None if expected.status.success() => Ok(Verdict::Identical),
+        None if expected.status.success() => Ok(Verdict::Identical(classes)),
         None => Ok(Verdict::SameError(messages)),
     }
+}
+
+/// The cubins in `dir` that `arguments` name.
+fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
+    let names = arguments.iter().filter(|word| word.ends_with(".cubin"));
+    names.filter_map(|name| fs::read(dir.join(name)).ok()).collect()
 }
 
 /// The command of the linker under test.

@@ -11,6 +11,17 @@ use std::fmt;
 pub struct Arch(pub &'static str);
 
 impl Arch {
+    /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked for it.
+    pub const MERCURY: [Arch; 7] = [
+        Arch("sm_100"),
+        Arch("sm_100a"),
+        Arch("sm_100f"),
+        Arch("sm_103"),
+        Arch("sm_110"),
+        Arch("sm_120"),
+        Arch("sm_121"),
+    ];
+
     /// The architectures the generator draws from.
     pub const ALL: [Arch; 8] = [
         Arch("sm_75"),
@@ -25,7 +36,12 @@ impl Arch {
 
     /// The architecture of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|arch| arch.0 == name)
+        Self::known().find(|arch| arch.0 == name)
+    }
+
+    /// All architectures, in ascending order.
+    pub fn known() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::MERCURY)
     }
 
     /// The SM number, without a suffix such as `a`.
@@ -41,6 +57,9 @@ impl Arch {
             "sm_89" => &[Arch("sm_86"), Arch("sm_80")],
             "sm_90" => &[Arch("sm_90a")],
             "sm_90a" => &[Arch("sm_90")],
+            "sm_100" => &[Arch("sm_100a"), Arch("sm_100f")],
+            "sm_100a" | "sm_100f" => &[Arch("sm_100")],
+            "sm_121" => &[Arch("sm_120")],
             _ => &[],
         }
     }

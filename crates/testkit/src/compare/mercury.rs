@@ -1,0 +1,97 @@
+//! Compares linked cubins of sm_100 and later, in which nvlink's finalizer wrote the code of some kernels again and culd
+//! kept the objects' (docs/DIFFERENCES.md, kept-code).
+//!
+//! In: what nvlink and culd made of the same objects. Out: how many kernels are of which class, or where the files part.
+//! Guaranteed: the class of a kernel follows from culd's output and the debug options alone, never from what differs;
+//! outside of the kernels that may differ every byte counts.
+//!
+//! | class | which kernels | what may differ |
+//! |---|---|---|
+//! | control | makes no call, has no frame | bits 105 to 121 of the 16-byte words of its code |
+//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without, or the reverse | its code, and what counts it: [`counts`] lists it |
+//! | kept | all others, and every function that is no kernel | nothing |
+
+mod classes;
+mod consistent;
+mod counts;
+
+pub use classes::{Classes, Debug};
+
+use super::own_note;
+use classes::Class;
+use culd_inspect::text::{Options, dump};
+use culd_inspect::view::View;
+use std::ops::Range;
+
+/// The bits of an instruction that tell the hardware when it may start.
+const CONTROL: Range<u32> = 105..122;
+
+/// True for cubins whose code nvlink may have written again.
+pub fn applies(bytes: &[u8]) -> bool {
+    View::parse(bytes).is_ok_and(|view| view.cubin.header.sm() >= 100)
+}
+
+/// Compares what nvlink made with what culd made.
+///
+/// # Errors
+/// Where the files part although they should not, or where culd's contradicts itself.
+pub fn compare(expected: &[u8], actual: &[u8], debug: &Debug) -> Result<Classes, String> {
+    let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
+    let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
+    if let Some(defect) = consistent::defect(&ours) {
+        return Err(format!("contradiction: {defect}"));
+    }
+    let kernels = classes::kernels(&ours, debug);
+    let control: Vec<usize> = kernels
+        .iter()
+        .filter(|kernel| kernel.class == Class::Control)
+        .map(|kernel| kernel.section)
+        .collect();
+    let masked = (masked(&theirs, &control), masked(&ours, &control));
+    let rewritten: Vec<&str> = kernels
+        .iter()
+        .filter(|kernel| kernel.class == Class::Rewritten)
+        .map(|kernel| kernel.name.as_str())
+        .collect();
+    match super::cubins(&masked.0, &masked.1) {
+        Some(what) if rewritten.is_empty() => return Err(what),
+        Some(_) => elsewhere(&masked.0, &masked.1, &rewritten)?,
+        None => {}
+    }
+    Ok(Classes::count(&kernels, &theirs, &ours))
+}
+
+/// The bytes of a file without the control bits of the sections `control`.
+fn masked(view: &View<'_>, control: &[usize]) -> Vec<u8> {
+    let mut bytes = view.data.to_vec();
+    for raw in control.iter().filter_map(|&index| view.tables.sections.get(index)) {
+        let (start, end) = (raw.offset as usize, raw.offset.saturating_add(raw.size) as usize);
+        let Some(code) = bytes.get_mut(start..end) else { continue };
+        for word in code.chunks_exact_mut(16) {
+            CONTROL.for_each(|bit| {
+                if let Some(byte) = word.get_mut(bit as usize / 8) {
+                    *byte &= !(1 << (bit % 8));
+                }
+            });
+        }
+    }
+    if let Some(own) = own_note(&bytes)
+        && let Some(own) = bytes.get_mut(own)
+    {
+        own.fill(0);
+    }
+    bytes
+}
+
+/// Compares the text forms but for what counts the code of `rewritten`. The text form holds every byte but offsets that
+/// follow from the sizes of what is in front, so it can be compared where sizes differ.
+fn elsewhere(theirs: &[u8], ours: &[u8], rewritten: &[&str]) -> Result<(), String> {
+    let blocks = |bytes: &[u8]| {
+        let view = View::parse(bytes).map_err(|error| error.to_string())?;
+        Ok::<_, String>(counts::blocks(&dump(&view, &Options::default()), rewritten))
+    };
+    counts::difference(&blocks(theirs)?, &blocks(ours)?).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests;

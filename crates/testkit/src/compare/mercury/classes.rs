@@ -1,0 +1,194 @@
+//! Which kernels nvlink's finalizer writes again.
+//!
+//! In: a linked cubin, and what was compiled for a debugger. Out: its kernels with their classes. The rules were found
+//! with 2,640 functions of random programs, sm_100 and sm_120, without optimization to -O3, with -g and -lineinfo: every
+//! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits.
+
+use culd_cubin::attr::{Records, code};
+use culd_cubin::callgraph::{self, Edge};
+use culd_cubin::note::{self, ToolRecord};
+use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
+use culd_inspect::view::View;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Type of the relocation of a call, `R_CUDA_ABS55_16_34`.
+const CALL: u32 = 75;
+/// How a word starts that ptxas writes around fences, and that the finalizer leaves out.
+const FENCE: [u8; 4] = [0x84, 0xf9, 0xff, 0xff];
+
+/// What may differ of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Kept,
+    Control,
+    Rewritten,
+}
+
+/// A kernel of a linked cubin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kernel {
+    /// Index of the section of its code.
+    pub(super) section: usize,
+    /// The name in that section's, as the text form has it.
+    pub(super) name: String,
+    pub(super) class: Class,
+}
+
+/// How many kernels are of which class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    /// Kernels whose code is the same.
+    pub unchanged: usize,
+    /// Kernels whose code differs in control bits.
+    pub control: usize,
+    /// Kernels whose code nvlink writes again.
+    pub rewritten: Vec<String>,
+}
+
+impl AddAssign for Classes {
+    fn add_assign(&mut self, other: Self) {
+        self.unchanged += other.unchanged;
+        self.control += other.control;
+        self.rewritten.extend(other.rewritten);
+    }
+}
+
+/// Nothing where there are no kernels of sm_100 and later.
+impl fmt::Display for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Classes { unchanged, control, rewritten } = self;
+        if unchanged + control + rewritten.len() == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "kernels of sm_100 and later: {unchanged} unchanged, {control} with other control bits, {} written again",
+            rewritten.len()
+        )?;
+        rewritten.iter().try_for_each(|kernel| writeln!(f, "  written again: {kernel}"))
+    }
+}
+
+impl Classes {
+    /// The same, with where they come from before each name.
+    pub fn of(&self, program: &str) -> Self {
+        let rewritten =
+            self.rewritten.iter().map(|kernel| format!("{program}: {kernel}")).collect();
+        Classes { rewritten, ..self.clone() }
+    }
+
+    /// Counts `kernels` of two files that agree.
+    pub(super) fn count(kernels: &[Kernel], theirs: &View<'_>, ours: &View<'_>) -> Self {
+        let mut classes = Classes::default();
+        for kernel in kernels {
+            let code =
+                |view: &View<'_>| view.cubin.sections.get(kernel.section).map(|s| s.data.to_vec());
+            match kernel.class {
+                Class::Rewritten => classes.rewritten.push(kernel.name.clone()),
+                Class::Control if code(theirs) != code(ours) => classes.control += 1,
+                _ => classes.unchanged += 1,
+            }
+        }
+        classes
+    }
+}
+
+/// Which kernels were compiled for a debugger, and whether the link is for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Debug {
+    /// The link has `-g`.
+    link: bool,
+    /// Kernels of objects compiled with `-g`.
+    with: HashSet<Vec<u8>>,
+    /// Kernels of objects compiled without.
+    without: HashSet<Vec<u8>>,
+}
+
+impl Debug {
+    /// What the arguments of a link and the tool notes of its objects tell.
+    pub fn of(arguments: &[String], objects: &[Vec<u8>]) -> Self {
+        let word = |wanted: &[&str]| arguments.iter().any(|word| wanted.contains(&word.as_str()));
+        let suppressed = word(&["-suppress-debug-info", "--suppress-debug-info"]);
+        let mut debug = Debug { link: word(&["-g", "--debug"]) && !suppressed, ..Debug::default() };
+        for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
+            let kernels = object.symbols.iter().filter(|symbol| symbol.is_entry());
+            let names = kernels.map(|kernel| kernel.name.to_vec());
+            match compiled_with_g(&object) {
+                true => debug.with.extend(names),
+                false => debug.without.extend(names),
+            }
+        }
+        debug
+    }
+
+    /// True when the kernel was compiled otherwise than it is linked.
+    fn differs(&self, kernel: &[u8]) -> bool {
+        if self.link { self.without.contains(kernel) } else { self.with.contains(kernel) }
+    }
+}
+
+fn compiled_with_g(object: &Cubin<'_>) -> bool {
+    let Some(section) = object.section_by_name(b".note.nv.tkinfo") else { return false };
+    let tools = note::records(section.name, section.data).filter_map(Result::ok);
+    tools
+        .filter_map(|record| ToolRecord::parse(record.descriptor))
+        .any(|tool| tool.options.split_whitespace().any(|word| word == "-g"))
+}
+
+/// The kernels of `view`.
+pub(super) fn kernels(view: &View<'_>, debug: &Debug) -> Vec<Kernel> {
+    let cubin = &view.cubin;
+    let (frames, indirect) = (frames(cubin), indirect_callers(cubin));
+    let mut callers = HashSet::new();
+    for section in &cubin.sections {
+        let target = section.info_section();
+        if let Some(target) =
+            target.filter(|_| section.relocations().iter().any(|r| r.kind == CALL))
+        {
+            callers.insert(target);
+        }
+    }
+    let mut kernels = Vec::new();
+    for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
+        let symbol = SymbolIndex(section.info & 0xff_ffff);
+        let Some(function) = cubin.symbol(symbol).filter(|symbol| symbol.is_entry()) else {
+            continue;
+        };
+        let calls = callers.contains(&index) || indirect.contains(&symbol);
+        let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
+        let class = if calls {
+            Class::Kept
+        } else if debug.differs(function.name) || fence() {
+            Class::Rewritten
+        } else if frames.get(&symbol).is_none_or(|&size| size == 0) {
+            Class::Control
+        } else {
+            Class::Kept
+        };
+        let SectionIndex(number) = index;
+        let name = view.section(number).replacen(".text.", "", 1);
+        kernels.push(Kernel { section: number as usize, name, class });
+    }
+    kernels
+}
+
+/// Bytes of the frame of each function.
+fn frames(cubin: &Cubin<'_>) -> HashMap<SymbolIndex, u32> {
+    let Some(info) = cubin.section_by_name(b".nv.info") else { return HashMap::new() };
+    let records = Records::new(info.name, info.data).filter_map(Result::ok);
+    let frames = records.filter(|record| record.code == code::FRAME_SIZE);
+    frames.filter_map(|record| Some((SymbolIndex(record.word(0)?), record.word(1)?))).collect()
+}
+
+/// Functions that call through a pointer.
+fn indirect_callers(cubin: &Cubin<'_>) -> HashSet<SymbolIndex> {
+    let Some(graph) = cubin.section_by_name(b".nv.callgraph") else { return HashSet::new() };
+    let edges = callgraph::edges(graph).filter_map(Result::ok);
+    let caller = |(_, edge)| match edge {
+        Edge::IndirectCall { function, .. } => Some(function),
+        _ => None,
+    };
+    edges.filter_map(caller).collect()
+}

@@ -1,0 +1,97 @@
+//! What a linked cubin tells about the code of its functions, against that code.
+//!
+//! In: a linked cubin of sm_100 or later. Out: the first contradiction. Guaranteed: nvlink's outputs have none.
+
+use culd_cubin::attr::{Records, code};
+use culd_cubin::capmerc::Capsule;
+use culd_cubin::elf::sht;
+use culd_cubin::{Cubin, Section, SymbolIndex};
+use culd_inspect::view::View;
+use std::collections::HashMap;
+
+/// Bytes of an instruction.
+const WORD: usize = 16;
+/// The low twelve bits of an instruction that ends a thread.
+const EXIT: u16 = 0x94d;
+
+/// The first contradiction in `view`, if there is one.
+pub(super) fn defect(view: &View<'_>) -> Option<String> {
+    let cubin = &view.cubin;
+    let mut instructions = HashMap::new();
+    let mut infos = HashMap::new();
+    for section in &cubin.sections {
+        match section.sh_type {
+            sht::MERCURY_CODE => {
+                let capsule = match Capsule::parse(section.name, section.data) {
+                    Ok(capsule) => capsule,
+                    Err(malformed) => return Some(malformed.to_string()),
+                };
+                instructions.insert(capsule.code(), capsule.instructions());
+            }
+            sht::CUDA_INFO => {
+                section.info_section().map(|function| infos.insert(function, section));
+            }
+            _ => {}
+        }
+    }
+    let mut sizes = HashMap::new();
+    for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
+        let symbol = SymbolIndex(section.info & 0xff_ffff);
+        sizes.insert(symbol, section.size);
+        let what = size_of_symbol(cubin, symbol, section)
+            .or_else(|| size_of_mercury(instructions.get(&index).copied(), section))
+            .or_else(|| exits(infos.get(&index).copied(), section));
+        if let Some(what) = what {
+            return Some(format!("{}: {what}", view.section(index.0)));
+        }
+    }
+    frames(cubin, &sizes)
+}
+
+fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>) -> Option<String> {
+    let size = cubin.symbol(symbol)?.size;
+    (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
+}
+
+/// The Mercury code stands for as many instructions as there are.
+fn size_of_mercury(instructions: Option<u64>, section: &Section<'_>) -> Option<String> {
+    let Some(instructions) = instructions else { return Some("no Mercury code".to_owned()) };
+    (instructions * WORD as u64 != section.size).then(|| {
+        format!("{:#x} bytes, its Mercury code is of {instructions} instructions", section.size)
+    })
+}
+
+/// The attribute lists exactly the instructions that end a thread.
+fn exits(info: Option<&Section<'_>>, section: &Section<'_>) -> Option<String> {
+    let records = info.into_iter().flat_map(|info| Records::new(info.name, info.data));
+    let lists = records.filter_map(Result::ok).filter(|r| r.code == code::EXIT_INSTR_OFFSETS);
+    let mut told: Vec<u32> = lists.flat_map(|r| r.words().collect::<Vec<_>>()).collect();
+    told.sort_unstable();
+    let words = (0u32..).step_by(WORD).zip(section.data.chunks_exact(WORD));
+    let is_exit = |word: &[u8]| match word {
+        [low, high, ..] => u16::from_le_bytes([*low, *high]) & 0xfff == EXIT,
+        _ => false,
+    };
+    let found: Vec<u32> = words.filter(|(_, word)| is_exit(word)).map(|(at, _)| at).collect();
+    (told != found).then(|| format!("exits at {found:x?}, told are {told:x?}"))
+}
+
+/// Every description of a function's frame is as long as the function.
+fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, u64>) -> Option<String> {
+    let (index, frames) = cubin.section_indices().find(|(_, s)| s.name == b".debug_frame")?;
+    let relocations =
+        cubin.sections.iter().filter(|s| s.is_reloc() && s.info_section() == Some(index));
+    for record in relocations.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()) {
+        // A function's address is followed by its length; the other records are pointers between descriptions.
+        let Some(&size) = sizes.get(&record.symbol) else { continue };
+        let at = record.offset as usize + 8;
+        let bytes = frames.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        let length = bytes.map_or(0, u64::from_le_bytes);
+        if length != size {
+            return Some(format!(
+                ".debug_frame+{at:#x}: {length:#x} bytes of code, there are {size:#x}"
+            ));
+        }
+    }
+    None
+}

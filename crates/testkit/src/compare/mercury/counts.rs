@@ -1,0 +1,80 @@
+//! The text form without what counts the code of rewritten kernels.
+//!
+//! In: the text form of a linked cubin. Out: its sections, in which sizes, offsets and bytes are left out that follow
+//! from the number of a rewritten kernel's instructions. Guaranteed: no line is left out, added or moved but inside the
+//! contents that have to differ.
+
+/// A section of the text form, or what stands outside of sections.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    head: String,
+    body: Vec<String>,
+}
+
+/// The sections of `text` without what may differ when the kernels `rewritten` do.
+pub(super) fn blocks(text: &str, rewritten: &[&str]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("  "), blocks.last_mut()) {
+            (Some(line), Some(block)) => block.body.push(line.to_owned()),
+            _ => blocks.push(Block { head: line.to_owned(), body: Vec::new() }),
+        }
+    }
+    for block in &mut blocks {
+        let name = block.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
+        if let Some(name) = name.map(str::to_owned) {
+            block.reduce(&name, rewritten);
+        }
+    }
+    blocks
+}
+
+impl Block {
+    fn reduce(&mut self, name: &str, rewritten: &[&str]) {
+        let of_kernel = |prefix: &str| {
+            name.strip_prefix(prefix).is_some_and(|kernel| rewritten.contains(&kernel))
+        };
+        let debug = |name: &str| name.starts_with(".debug_") || name.starts_with(".nv_debug_");
+        if of_kernel(".text.") || of_kernel(".nv.capmerc.text.") || debug(name) {
+            self.body.clear();
+        } else if of_kernel(".rela.text.") || name.strip_prefix(".rela").is_some_and(debug) {
+            // OFFSET TYPE SYMBOL [ADDEND]
+            self.each(|line| line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "));
+        } else if of_kernel(".nv.info.") {
+            // ATTRIBUTE words N...
+            self.each(|line| match line.split(' ').next() {
+                Some(attribute) if attribute.ends_with("_OFFSETS") => attribute.to_owned(),
+                _ => line.to_owned(),
+            });
+        } else if name == ".symtab" {
+            let places: Vec<String> =
+                rewritten.iter().map(|kernel| format!("in=.text.{kernel}")).collect();
+            self.each(|line| {
+                let function = line.split(' ').nth(1) == Some("func")
+                    && line.split(' ').any(|word| places.iter().any(|place| place == word));
+                let kept = |word: &&str| !(function && word.starts_with("size="));
+                line.split(' ').filter(kept).collect::<Vec<_>>().join(" ")
+            });
+        }
+    }
+
+    fn each(&mut self, line: impl Fn(&str) -> String) {
+        self.body.iter_mut().for_each(|text| *text = line(text));
+    }
+}
+
+/// The first difference of two files.
+pub(super) fn difference(theirs: &[Block], ours: &[Block]) -> Option<String> {
+    let at = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at))?;
+    let head = |blocks: &[Block]| blocks.get(at).map_or("end".to_owned(), |b| b.head.clone());
+    let (section, expected) = (head(ours), head(theirs));
+    if section != expected {
+        return Some(format!("'{section}' instead of '{expected}'"));
+    }
+    let (theirs, ours) = (&theirs.get(at)?.body, &ours.get(at)?.body);
+    let line =
+        (0..theirs.len().max(ours.len())).find(|&line| theirs.get(line) != ours.get(line))?;
+    let text = |lines: &[String]| lines.get(line).cloned().unwrap_or_else(|| "end".to_owned());
+    let section = section.trim_start_matches("section ").split(' ').next().unwrap_or_default();
+    Some(format!("{section}: '{}' instead of '{}'", text(ours), text(theirs)))
+}

@@ -1,0 +1,133 @@
+//! A program of our own with a kernel of each class: what nvlink made of it, and the same with the code of the object
+//! (`kept.txt` has the sections of ptxas's file in their places). nvlink.txt and kept.txt are the text form.
+
+use super::*;
+use crate::asm::assemble;
+
+const NVLINK: &str = include_str!("nvlink.txt");
+const KEPT: &str = include_str!("kept.txt");
+
+fn bytes(text: &str) -> Vec<u8> {
+    assemble(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn compared(theirs: &str, ours: &str) -> Result<Classes, String> {
+    compare(&bytes(theirs), &bytes(ours), &Debug::default())
+}
+
+/// `text` with `new` for `old`, which stands in it once, behind the line that starts the section `section`.
+fn edited(text: &str, section: &str, old: &str, new: &str) -> String {
+    let at = text.find(&format!("section {section} ")).expect("the section");
+    let (head, rest) = text.split_at(at);
+    let end =
+        rest.get(1..).and_then(|rest| rest.find("\nsection ")).map_or(rest.len(), |end| end + 1);
+    let (body, tail) = rest.split_at(end);
+    assert!(body.contains(old), "{section}: {body}");
+    format!("{head}{}{tail}", body.replacen(old, new, 1))
+}
+
+#[test]
+fn kept_code_is_what_may_differ() {
+    let classes = compared(NVLINK, KEPT).unwrap();
+    assert_eq!(classes, Classes { unchanged: 1, control: 1, rewritten: vec!["fenced".to_owned()] });
+    let same = compared(NVLINK, NVLINK).unwrap();
+    assert_eq!(same, Classes { unchanged: 3, control: 0, rewritten: vec![] });
+}
+
+#[test]
+fn control_bits_count_outside_of_leaf_kernels_and_other_bits_everywhere() {
+    // Bit 105 is the second lowest of byte 13, bit 121 of byte 15.
+    for (section, old, new, same) in [
+        (".text.leaf", "7050f00b 00da2f00", "7050f00b 00d82f00", true),
+        (".text.leaf", "7050f00b 00da2f00", "7050f00b 00da2f02", true),
+        (".text.leaf", "7050f00b 00da2f00", "7050f00b 00db2f00", false),
+        (".text.leaf", "7050f00b 00da2f00", "7050f00b 00da2f04", false),
+        (".text.leaf", "7050f00b", "7051f00b", false),
+        (".text.caller", "00080000 00", "00080000 02", false),
+        (".text.f", "00e20f00", "00e00f00", false),
+        (".nv.constant0.leaf", "zero", "zero", true),
+        (".nv.info.leaf", "MAXREG_COUNT half 0xff", "MAXREG_COUNT half 0xfe", false),
+        (".nv.merc.nv.info.leaf", "MAXREG_COUNT half 0xff", "MAXREG_COUNT half 0xfe", false),
+        (".nv.capmerc.text.leaf", "010b040a", "010b050a", false),
+    ] {
+        let ours = edited(KEPT, section, old, new);
+        assert_eq!(compared(NVLINK, &ours).is_ok(), same, "{section}: {old} {new}");
+    }
+}
+
+#[test]
+fn of_a_rewritten_kernel_only_counts_may_differ() {
+    for (section, old, new, what) in [
+        (
+            ".nv.info.fenced",
+            "SPARSE_MMA_MASK half 0x0",
+            "SPARSE_MMA_MASK half 0x1",
+            ".nv.info.fenced: ",
+        ),
+        (".nv.merc.symtab", "global func fenced", "weak func fenced", ".nv.merc.symtab: "),
+        (
+            ".nv.merc.nv.info.fenced",
+            "MAXREG_COUNT half 0xff",
+            "MAXREG_COUNT half 0xfe",
+            ".nv.merc.nv.info.fenced: ",
+        ),
+        (".nv.info", "REGCOUNT words fenced 0xa", "REGCOUNT words fenced 0x9", ".nv.info: "),
+        (".rela.debug_frame", "R_CUDA_64 fenced", "R_CUDA_32 fenced", ".rela.debug_frame: "),
+    ] {
+        let error = compared(NVLINK, &edited(KEPT, section, old, new)).unwrap_err();
+        assert!(error.starts_with(what), "{error}");
+    }
+}
+
+#[test]
+fn contradictions_are_found() {
+    let n = "contradiction: ";
+    for (section, old, new, what) in [
+        (
+            ".nv.info.fenced",
+            "words 0x100",
+            "words 0x110",
+            ".text.fenced: exits at [100], told are [110]",
+        ),
+        (
+            ".nv.capmerc.text.fenced",
+            "0000d007",
+            "0000d006",
+            ".text.fenced: 0x200 bytes, its Mercury code is of 30 instructions",
+        ),
+        (".nv.capmerc.text.fenced", "13000000", "14000000", ".text.fenced: no Mercury code"),
+        (".symtab", "size=0x200", "size=0x180", ".text.fenced: 0x200 bytes, its symbol has 0x180"),
+        (
+            ".debug_frame",
+            "00020000",
+            "80010000",
+            ".debug_frame+0x11c: 0x180 bytes of code, there are 0x200",
+        ),
+    ] {
+        let error = compared(NVLINK, &edited(KEPT, section, old, new)).unwrap_err();
+        assert!(error.starts_with(n) && error[n.len()..].starts_with(what), "{error}");
+    }
+}
+
+#[test]
+fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
+    let object = edited(
+        KEPT,
+        ".note.nv.tkinfo",
+        "options=\"-arch sm_100 -c  \"",
+        "options=\"-g -arch sm_100 -c  \"",
+    );
+    let object = bytes(&object);
+    let debug = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+        compare(
+            &bytes(NVLINK),
+            &bytes(NVLINK),
+            &Debug::of(&arguments, std::slice::from_ref(&object)),
+        )
+        .unwrap()
+    };
+    assert_eq!(debug(&["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
+    assert!(debug(&["-g"]).rewritten.is_empty());
+    assert_eq!(debug(&["-g", "-suppress-debug-info"]).rewritten, ["fenced", "leaf"]);
+}
