@@ -8,7 +8,7 @@ use culd_inspect::diff::{self, Difference};
 use culd_inspect::view::View;
 use culd_testkit::case::{self, Case};
 use culd_testkit::compare;
-use culd_tests::{PROGRAM, command, link, link_options, root, run_trials};
+use culd_tests::{PROGRAM, case_options, command, link, root, run_trials};
 use libtest_mimic::{Failed, Trial};
 use serde::Deserialize;
 use std::fs;
@@ -74,7 +74,7 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     let expect = case.expect()?;
     let expected = case.expected_output()?;
     let dir = tempfile::tempdir()?;
-    for (name, bytes) in &inputs {
+    for (name, bytes) in inputs.iter().chain(&case.index_files()?) {
         fs::write(dir.path().join(name), bytes)?;
     }
     let mut arguments = case.arguments();
@@ -96,7 +96,7 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
         (Some(_), None) => bail!("no output"),
         (None, Some(_)) => bail!("an output although the link failed"),
     }
-    let options = link_options(&case.arguments())?;
+    let options = case_options(case, &case.arguments())?;
     let alone = link(&options, &inputs, 1)?;
     let together = link(&options, &inputs, 2)?;
     ensure!(alone.image == together.image, "two threads give other bytes than one");
@@ -139,7 +139,7 @@ fn difference(expected: &[u8], actual: &[u8]) -> Result<Difference> {
 
 /// A tolerated difference must exist.
 fn still_differs(case: &Case, known: &KnownDiff) -> Result<()> {
-    let options = link_options(&case.arguments())?;
+    let options = case_options(case, &case.arguments())?;
     let image = link(&options, &case.inputs()?, 1)?.image.context("no output")?;
     let expected = case.expected_output()?.context("no output is expected")?;
     let difference = difference(&expected, &image)?;

@@ -1,15 +1,15 @@
 //! Damaged inputs: whatever a file holds, the linker neither panics nor hangs nor eats the memory.
 //!
-//! In: the inputs of the recorded cases, damaged by a seeded generator: fields of tables and records get values that
+//! In: the inputs of the recorded cases, index files included, damaged by a seeded generator: fields of tables and records get values that
 //! are likely to hurt, any bytes change, files end early. Out: no report, or the seeds that fail. Guaranteed: the same
 //! seeds give the same damage as long as there are the same cases.
 //!
 //! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes the damaged files of
 //! every seed to `FOLDER/<seed>` before they are linked.
 
-use culd_link::Severity;
+use culd_link::{IndexFile, Severity};
 use culd_testkit::case::{self, Case};
-use culd_tests::{link, link_options};
+use culd_tests::{case_options, link};
 use nix::sys::resource::{Resource, setrlimit};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -87,12 +87,28 @@ fn trial(seed: u64, cases: &[(Case, Inputs)]) -> Result<bool, String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (case, inputs) = &cases[random.below(cases.len())];
     let mut inputs = inputs.clone();
-    let at = random.below(inputs.len());
-    damage(&mut inputs[at].1, &mut random);
+    let arguments = &case.arguments()[..1 + case.recipe.args.len()];
+    let mut options = case_options(case, arguments).expect("options");
+    let index = case.index_files().expect("index files").pop();
+    let at = random.below(inputs.len() + usize::from(index.is_some()));
+    match (inputs.get_mut(at), index) {
+        (Some((_, bytes)), _) => {
+            let fields = fields(bytes);
+            damage(bytes, &fields, &mut random);
+        }
+        (None, Some((_, mut bytes))) => {
+            let fields = index_fields(&bytes);
+            damage(&mut bytes, &fields, &mut random);
+            match IndexFile::parse(bytes) {
+                Ok(index) => options.index = Some(index),
+                Err(_) => return Ok(false),
+            }
+        }
+        (None, None) => unreachable!("there is something to damage"),
+    }
     if let Some(folder) = std::env::var_os("CULD_MUTATIONS_KEEP") {
         keep(&Path::new(&folder).join(seed.to_string()), case, &inputs);
     }
-    let options = link_options(&case.arguments()[..1 + case.recipe.args.len()]).expect("options");
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| link(&options, &inputs, 1)));
     let outcome = outcome
         .map_err(|_| format!("panic: {}", PANIC.with_borrow(Clone::clone)))?
@@ -117,8 +133,7 @@ fn keep(folder: &Path, case: &Case, inputs: &Inputs) {
 }
 
 /// Damages `bytes` in one to three places.
-fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
-    let fields = fields(bytes);
+fn damage(bytes: &mut Vec<u8>, fields: &[(usize, usize)], random: &mut Random) {
     for _ in 0..1 + random.below(3) {
         if bytes.is_empty() {
             return;
@@ -161,6 +176,7 @@ fn fields(bytes: &[u8]) -> Vec<(usize, usize)> {
             9 => &[8, 4, 4],
             7 | 0x7000_0001 | 0x7000_0002 => &[4],
             0x7000_0000 => &[1, 1, 2, 4],
+            0x7000_0011 | 0x7000_0014 => &[4, 4, 8, 8, 8],
             _ => continue,
         };
         let (mut at, end) = (contents.clone().next().unwrap_or(0), contents.count());
@@ -174,6 +190,12 @@ fn fields(bytes: &[u8]) -> Vec<(usize, usize)> {
         }
     }
     fields
+}
+
+/// The same of an index file.
+fn index_fields(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let words = (16..bytes.len()).step_by(8).map(|at| (at, 8));
+    [(0, 8), (8, 4), (12, 4)].into_iter().chain(words).collect()
 }
 
 /// A value that is likely to hurt.

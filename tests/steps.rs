@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::case::{self, Case};
 use culd_testkit::compare::steps::{faithful, groupings, makes_program};
 use culd_testkit::program::{Objects, Program};
-use culd_tests::{link, link_options, run_trials};
+use culd_tests::{case_options, link, run_trials};
 use libtest_mimic::Trial;
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ fn check(case: &Case) -> Result<()> {
     let last = case.arguments();
     let step: Vec<String> = ["-r".to_owned()].into_iter().chain(last.clone()).collect();
     let image = |arguments: &[String], inputs: &[(String, Vec<u8>)]| {
-        let outcome = link(&link_options(arguments)?, inputs, 1)?;
+        let outcome = link(&case_options(case, arguments)?, inputs, 1)?;
         outcome.image.with_context(|| format!("{:?}", outcome.diagnostics))
     };
     let one = Program::read(&image(&last, &inputs)?, &objects).context("one step")?;

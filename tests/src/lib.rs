@@ -9,7 +9,8 @@ pub mod transcript;
 
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;
-use culd_link::{Input, LinkOptions, Outcome, Session};
+use culd_link::{IndexFile, Input, LinkOptions, Outcome, Session};
+use culd_testkit::case::Case;
 use culd_testkit::oracle::process::{self, Run, Status};
 use libtest_mimic::{Arguments, Trial};
 use std::os::unix::process::CommandExt;
@@ -69,6 +70,21 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     let Request::Link(options) = culd_driver::parse(&line).request? else { bail!("no link") };
     let target = options.target.context("no architecture")?;
     Ok(culd_driver::link_options(&options, target.arch()))
+}
+
+/// Options for the library that the recorded `case` has with `arguments`, the index file included.
+///
+/// # Errors
+/// As [`link_options`], and when there is no such index file or it is none.
+pub fn case_options(case: &Case, arguments: &[String]) -> Result<LinkOptions> {
+    let mut options = link_options(arguments)?;
+    if let Some(at) = arguments.iter().position(|word| word == "-uidx") {
+        let name = arguments.get(at + 1).context("-uidx without a name")?;
+        let file = case.index_files()?.into_iter().find(|(file, _)| file == name);
+        let (_, bytes) = file.with_context(|| format!("no {name}"))?;
+        options.index = Some(IndexFile::parse(bytes).map_err(anyhow::Error::msg)?);
+    }
+    Ok(options)
 }
 
 /// Links in memory.

@@ -77,6 +77,9 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
         };
         fs::write(work.path().join(name), bytes)?;
     }
+    for (name, bytes) in case.index_files()? {
+        fs::write(work.path().join(name), bytes)?;
+    }
     let (expect, output) = link(plan, case, work.path())?;
     let recorded = case.dir.join(EXPECTED);
     match output {

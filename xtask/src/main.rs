@@ -14,6 +14,7 @@ mod oracle;
 mod real;
 mod scale;
 mod tidy;
+mod uidx;
 mod workspace;
 
 use args::Args;
@@ -34,6 +35,7 @@ const TASKS: &[Task] = &[
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
+    ("uidx", uidx::run, "write an index file for the unified functions of objects: see 'uidx --help'"),
     ("measure", measure::run, "(used by bench) run a command, print wall ns, CPU us, peak KiB"),
 ];
 

@@ -11,6 +11,7 @@ use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, Way};
 use culd_testkit::generate::model::Arch;
 use culd_testkit::oracle::cache::Cache;
+use culd_testkit::uidx;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,6 +56,9 @@ struct Case {
     /// Further options of the linker.
     #[serde(default)]
     link_flags: Vec<String>,
+    /// Index files of unified functions and variables, by name.
+    #[serde(default)]
+    uidx: BTreeMap<String, uidx::Text>,
     /// Why the program of several steps is another than that of one.
     one_step: Option<String>,
     /// How the links end.
@@ -207,6 +211,9 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 flags.extend(case.file_flags.get(stem).into_iter().flatten().cloned());
                 let cubin = plan.cache.compile(&plan.tools.oracle, source, arch, &flags)?;
                 fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
+            }
+            for (name, bytes) in uidx::files(&case.uidx)? {
+                fs::write(work.path().join(name), bytes)?;
             }
             for order in &orders {
                 let mut arguments = vec![format!("-arch={arch}")];

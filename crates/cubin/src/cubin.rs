@@ -12,7 +12,7 @@ use object::pod;
 
 use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
-use crate::read;
+use crate::{read, unified};
 
 /// The largest section alignment that is accepted, in bytes. ptxas writes at most 128 for code
 /// and up to 4 KiB for data.
@@ -473,6 +473,7 @@ fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
         let record = match section.sh_type {
             sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => 24,
             sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
+            sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified::ENTRY_SIZE as u64,
             sht::REL => 16,
             sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
             sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,

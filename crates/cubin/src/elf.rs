@@ -47,6 +47,16 @@ pub mod sht {
     pub const CUDA_SHARED: u32 = 0x7000_000a;
     /// `.nv.rel.action`.
     pub const CUDA_REL_ACTION: u32 = 0x7000_000b;
+    /// `.nv.uft`: jump slots of unified functions; in an object `.nv.uft.rel.<function>`, one of them.
+    pub const CUDA_UFT: u32 = 0x7000_000e;
+    /// `.nv.uidx`: the uidx file of the link.
+    pub const CUDA_UIDX: u32 = 0x7000_0010;
+    /// `.nv.uft.entry`: the ids of unified functions.
+    pub const CUDA_UFT_ENTRY: u32 = 0x7000_0011;
+    /// `.nv.udt`: unified variables.
+    pub const CUDA_UDT: u32 = 0x7000_0012;
+    /// `.nv.udt.entry`: the ids of unified variables.
+    pub const CUDA_UDT_ENTRY: u32 = 0x7000_0014;
     /// `.nv.constant0*`; bank N is `CUDA_CONSTANT0 + N`.
     pub const CUDA_CONSTANT0: u32 = 0x7000_0064;
     /// The type of the last constant bank, 17.

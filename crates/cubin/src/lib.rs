@@ -2,7 +2,8 @@
 //!
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
-//! [`compat`], [`note`], [`capmerc`]) and the few structures needed to write such a file ([`encode`]).
+//! [`compat`], [`note`], [`unified`], [`capmerc`]) and the few structures needed to write such a file
+//! ([`encode`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod error;
 pub mod note;
 pub mod raw;
 mod read;
+pub mod unified;
 
 pub use crate::cubin::{
     Cubin, Header, MAX_ALIGN, MAX_SIZE, RelocEntry, Relocations, Section, SectionIndex, Symbol,

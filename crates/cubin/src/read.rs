@@ -20,6 +20,11 @@ pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes(data, at, 4)?.try_into().ok()?))
 }
 
+/// Eight bytes at `at`, little endian.
+pub(crate) fn u64_at(data: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes(data, at, 8)?.try_into().ok()?))
+}
+
 /// The NUL-terminated string at `at`, without its NUL; `None` when no NUL follows.
 pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
     let tail = data.get(at..)?;

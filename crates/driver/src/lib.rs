@@ -7,6 +7,7 @@
 mod files;
 pub mod hints;
 mod host_script;
+mod index;
 mod input;
 mod lines;
 mod options;

@@ -15,7 +15,7 @@ use crate::input::{self, Gathered, Module, References, Store};
 use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::timing::Timing;
-use crate::{files, hints, host_script, register};
+use crate::{files, hints, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -108,6 +108,10 @@ struct Run<'o> {
 impl Run<'_> {
     fn run(mut self, lines: &mut Lines) {
         let options = self.options;
+        let index = match index::read(options) {
+            Ok(index) => index,
+            Err(line) => return lines.push(line),
+        };
         let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
         let session = Session::with_threads(threads.unwrap_or(0));
         let store = Store::new();
@@ -124,6 +128,7 @@ impl Run<'_> {
             .map(|input| Input { name: &input.name, bytes: input.bytes, system: input.system })
             .collect();
         let mut link_options = link_options(options, self.target.arch());
+        link_options.index = index;
         if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
             link_options.selection = host_references(gathered.references.as_ref());
         }

@@ -87,14 +87,15 @@ impl CallGraph {
             roots.meet_kernels(&read, (selection, known_by), &signatures);
             read.edges(&mut records, &mut signatures, names);
         }
-        roots.add_taken(objects, symbols, &signatures);
+        let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
+        roots.add_taken(objects, symbols, &signatures, &slots);
         if options.relocatable {
             records.list_once();
         }
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
-            alive(symbols, &roots, &records, &signatures)
+            alive(symbols, &roots, &records, &signatures, &slots)
         };
         let (nodes, node_of) = number(objects, symbols, &alive);
         let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
@@ -125,7 +126,7 @@ impl CallGraph {
             entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
             kernels: nodes
                 .iter()
-                .filter(|(_, s)| kernel(objects, symbols, **s).is_some())
+                .filter(|(_, s)| roots.is_entry[**s] || kernel(objects, symbols, **s).is_some())
                 .map(|(n, _)| n)
                 .collect(),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
@@ -362,6 +363,15 @@ fn kernel<'o, 'd>(
     Some(objects[site.object].symbol(site.index)).filter(|symbol| symbol.is_entry())
 }
 
+/// The functions of all jump slots, in reading order.
+fn jump_slots(objects: &Objects<'_>, symbols: &Symbols) -> Vec<SymbolId> {
+    let slots = objects.iter().flat_map(|(id, object)| {
+        let slot = move |text| symbols.of(id, object.code_function(text)?);
+        object.jump_slots().filter_map(slot)
+    });
+    slots.collect()
+}
+
 /// Where execution can begin.
 struct Roots {
     /// By kernel: whether it was known to stay when the first file that defines it was read.
@@ -403,12 +413,13 @@ impl Roots {
         }
     }
 
-    /// Kernels whose address is taken anywhere, unless exactly one kernel is selected.
+    /// Kernels whose address is taken anywhere, and jump slots of unified functions, unless exactly one kernel is selected.
     fn add_taken(
         &mut self,
         objects: &Objects<'_>,
         symbols: &Symbols,
         signatures: &IdVec<SymbolId, Signature>,
+        slots: &[SymbolId],
     ) {
         self.single = self.is_entry.values().filter(|&&is_entry| is_entry).count() == 1;
         if self.single {
@@ -416,6 +427,10 @@ impl Roots {
         }
         for id in symbols.all.ids().filter(|&id| signatures[id].address_taken) {
             self.is_entry[id] |= kernel(objects, symbols, id).is_some();
+        }
+        for &slot in slots {
+            self.is_entry[slot] = true;
+            self.known[slot] = Some(false);
         }
     }
 }
@@ -428,6 +443,7 @@ fn alive(
     roots: &Roots,
     records: &Records,
     signatures: &IdVec<SymbolId, Signature>,
+    slots: &[SymbolId],
 ) -> IdVec<SymbolId, bool> {
     let calls = Adjacency::new(symbols.all.len(), &records.calls);
     let indirect = Adjacency::new(symbols.all.len(), &records.indirect);
@@ -457,6 +473,7 @@ fn alive(
             callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
         }
     }
+    slots.iter().for_each(|&slot| alive[slot] = true);
     alive
 }
 

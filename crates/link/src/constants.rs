@@ -5,10 +5,11 @@
 //! saves padding and the bytes of weak copies that lost (docs/rules/diagnostics.md, 4.1; cases
 //! errors-limits/*).
 
-use crate::draft::{Draft, OutSection, Part};
+use crate::draft::Draft;
 use crate::finish::BANK_LIMIT;
 use crate::id::{OutSymbolId, SectionId};
 use crate::merge::Merged;
+use crate::moved::Move;
 use crate::sort::list_sort;
 
 /// The symbol that stands for the size of the bank of constant variables: what `isspacep.const`
@@ -24,37 +25,6 @@ pub(crate) fn tell_size(draft: &mut Draft<'_>) {
     let size = draft.constant_variables().map_or(NO_BANK, |bank| draft.sections[bank].size);
     let symbols = draft.symbols.values_mut().filter(|symbol| symbol.name == name);
     symbols.for_each(|symbol| symbol.value = size);
-}
-
-/// A range of old offsets that went elsewhere.
-#[derive(Debug, Clone, Copy)]
-struct Move {
-    from: u64,
-    to: u64,
-}
-
-/// Where the bytes of a section went.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Moved {
-    section: Option<SectionId>,
-    /// By old offset.
-    moves: Vec<Move>,
-}
-
-impl Moved {
-    /// The new offset of byte `offset` of `section`.
-    pub(crate) fn offset(&self, section: SectionId, offset: u64) -> u64 {
-        if self.section != Some(section) {
-            return offset;
-        }
-        // Bytes of copies that lost go with the variable before them (case
-        // errors-limits/bank3-tables).
-        let at = self.moves.partition_point(|entry| entry.from <= offset);
-        match at.checked_sub(1).map(|at| self.moves[at]) {
-            Some(entry) => entry.to + (offset - entry.from),
-            None => offset,
-        }
-    }
 }
 
 /// Lays the bank of constant variables out anew if it is too large.
@@ -75,7 +45,6 @@ pub(crate) fn tighten(merged: &mut Merged<'_>) {
     let globals = draft.globals.iter().filter_map(variable(|size| size.min(8)));
     let variables: Vec<(OutSymbolId, u64, u64)> = locals.chain(globals).collect();
     let sorted = list_sort(&variables, &|a, b| a.1 > b.1 || (a.1 == b.1 && a.2 <= b.2));
-    let mut parts = Vec::new();
     let mut moves = Vec::new();
     let mut end = 0u64;
     for &(id, _, size) in &sorted {
@@ -83,28 +52,10 @@ pub(crate) fn tighten(merged: &mut Merged<'_>) {
         end = to + size;
         let symbol = &mut draft.symbols[id];
         let from = std::mem::replace(&mut symbol.value, to);
-        copy(&draft.sections[bank], from, size, to, &mut parts);
-        moves.push(Move { from, to });
+        moves.push(Move { from, to, size });
     }
-    moves.sort_unstable_by_key(|entry| entry.from);
     let section = &mut draft.sections[bank];
-    section.parts = parts;
+    merged.moved.rearrange(bank, section, moves);
     section.size = end;
     section.align = sorted.iter().map(|variable| variable.1).max().unwrap_or(0).max(1);
-    merged.moved = Moved { section: Some(bank), moves };
-}
-
-/// Adds the parts of `from..from + size` of a section, moved to `to`.
-fn copy<'d>(section: &OutSection<'d>, from: u64, size: u64, to: u64, out: &mut Vec<Part<'d>>) {
-    let first = section.parts.partition_point(|part| part.offset <= from).saturating_sub(1);
-    for part in &section.parts[first..] {
-        let start = from.max(part.offset);
-        let end = (from + size).min(part.offset + part.bytes.len() as u64);
-        if start < end {
-            let bytes = &part.bytes[(start - part.offset) as usize..(end - part.offset) as usize];
-            out.push(Part { offset: to + (start - from), bytes });
-        } else if part.offset >= from + size {
-            break;
-        }
-    }
 }

@@ -7,6 +7,7 @@ use culd_cubin::attr::code;
 use culd_cubin::callgraph::LISTS;
 use culd_cubin::elf::sht;
 use culd_cubin::encode;
+use culd_cubin::unified::ENTRY_SIZE;
 
 use crate::attributes::{Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
@@ -16,6 +17,7 @@ use crate::layout::Order;
 use crate::merge::Merged;
 use crate::relocs::Relocated;
 use crate::textures::TextureSlots;
+use crate::unified::TableEntry;
 
 /// Made content by section; sections without are copied from inputs.
 pub(crate) type Contents = IdVec<SectionId, Option<Vec<u8>>>;
@@ -73,6 +75,24 @@ impl Maker<'_, '_> {
         let mut out = Vec::new();
         for attribute in &self.attributes.functions[node] {
             attribute.write(&mut out, &|symbol| self.symbol(symbol));
+        }
+        out
+    }
+
+    /// `.nv.info..nv.uft`: the attributes of all jump slots.
+    pub(crate) fn slots_info(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for attribute in &self.attributes.slots {
+            attribute.write(&mut out, &|symbol| self.symbol(symbol));
+        }
+        out
+    }
+
+    /// `.nv.uft.entry` or `.nv.udt.entry`.
+    pub(crate) fn unified_entries(&self, entries: &[TableEntry]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ENTRY_SIZE * entries.len());
+        for entry in entries {
+            entry.record(|symbol| self.symbol(symbol)).write(&mut out);
         }
         out
     }

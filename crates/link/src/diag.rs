@@ -59,6 +59,8 @@ impl Message {
             | Message::CommonTooLarge { symbol, .. }
             | Message::WeakParameterBank { symbol }
             | Message::PrototypeMismatch { symbol, .. }
+            | Message::BadUnified { symbol, .. }
+            | Message::NoUnifiedId { symbol }
             | Message::Undefined { symbol, .. } => vec![symbol],
             Message::ParametersTooLarge { entry, .. }
             | Message::LiteralsTooLarge { entry }
@@ -70,6 +72,7 @@ impl Message {
             | Message::ArchMismatch { .. }
             | Message::NewerToolkit { .. }
             | Message::MissingIsaClass { .. }
+            | Message::NoIndexFile
             | Message::MergeFailed
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
@@ -122,6 +125,12 @@ pub enum Message {
     WeakParameterBank { symbol: String },
     #[error("Prototype doesn't match for '{symbol}' in '{file}', first defined in '{first}'")]
     PrototypeMismatch { symbol: String, file: String, first: String },
+    #[error("Unified symbols found but index file not specified.")]
+    NoIndexFile,
+    #[error("Unified id ({id}) of '{symbol}' in '{file}': {what}")]
+    BadUnified { id: String, symbol: String, file: String, what: String },
+    #[error("Unified variable '{symbol}' has no id")]
+    NoUnifiedId { symbol: String },
     #[error("merge_elf failed")]
     MergeFailed,
 

@@ -4,6 +4,7 @@
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
 use culd_cubin::elf::{shf, sht, stb, stt};
+use culd_cubin::unified::{ENTRY_SIZE, SLOT};
 use culd_cubin::{Section, SectionIndex, Symbol};
 
 use crate::LinkOptions;
@@ -18,9 +19,17 @@ pub(crate) enum Kind {
     Debug,
     TkInfo,
     CuInfo,
+    /// `.nv.uft.entry` of an executable.
+    FunctionTable,
     FileInfo,
     Compat,
+    /// `.nv.uidx`.
+    Index,
     FunctionInfo,
+    /// `.nv.uft.entry` of an object.
+    FunctionIds,
+    /// `.nv.udt.entry`.
+    VariableIds,
     CallGraph,
     Prototype,
     RelAction,
@@ -29,7 +38,11 @@ pub(crate) enum Kind {
     Resolved,
     Constant(u8),
     Text,
+    /// `.nv.uft`, and in an object `.nv.uft.rel.F`.
+    JumpSlots,
     GlobalInit,
+    /// `.nv.udt`.
+    UnifiedData,
     Global,
     Shared,
     PoolShared,
@@ -41,16 +54,16 @@ impl Kind {
         match self {
             Kind::Debug => 0,
             Kind::TkInfo | Kind::CuInfo => 1,
-            Kind::FileInfo => 2,
+            Kind::FunctionTable | Kind::FileInfo => 2,
             Kind::Compat => 3,
-            Kind::FunctionInfo => 4,
+            Kind::Index | Kind::FunctionInfo | Kind::FunctionIds | Kind::VariableIds => 4,
             Kind::CallGraph => 5,
             Kind::Prototype => 6,
             Kind::RelAction => 7,
             Kind::Reloc | Kind::Resolved => 8,
             Kind::Constant(_) => 9,
-            Kind::Text => 10,
-            Kind::GlobalInit => 11,
+            Kind::Text | Kind::JumpSlots => 10,
+            Kind::GlobalInit | Kind::UnifiedData => 11,
             Kind::Global | Kind::Shared | Kind::PoolShared => 12,
         }
     }
@@ -84,6 +97,11 @@ impl Kind {
             Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
             Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
             Kind::Compat => (sht::CUDA_COMPAT, 0),
+            Kind::FunctionTable | Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, ENTRY_SIZE as u64),
+            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, ENTRY_SIZE as u64),
+            Kind::Index => (sht::CUDA_UIDX, 0),
+            Kind::JumpSlots => (sht::CUDA_UFT, SLOT),
+            Kind::UnifiedData => (sht::CUDA_UDT, 0),
             Kind::CallGraph => (sht::CUDA_CALLGRAPH, 8),
             Kind::Prototype => (sht::CUDA_PROTOTYPE, 8),
             Kind::RelAction => (sht::CUDA_REL_ACTION, 8),
@@ -267,11 +285,17 @@ pub(crate) struct Fixed {
     pub(crate) cuinfo: SectionId,
     pub(crate) file_info: SectionId,
     pub(crate) compat: Option<SectionId>,
+    /// `.nv.uft.entry`, of an executable with unified functions.
+    pub(crate) function_table: Option<SectionId>,
 }
 
 impl<'d> Draft<'d> {
     /// The draft that every link starts with.
-    pub(crate) fn new(names: Names<'d>, options: &LinkOptions) -> (Self, Fixed) {
+    pub(crate) fn new(
+        names: Names<'d>,
+        options: &'d LinkOptions,
+        unified_functions: bool,
+    ) -> (Self, Fixed) {
         let waits = options.relocatable && !options.allow_undefined_globals;
         let undefined_value = if waits { u64::MAX } else { 0 };
         let mut draft = Draft {
@@ -295,16 +319,25 @@ impl<'d> Draft<'d> {
             let name = draft.names.intern(name);
             draft.intern_section_name(name);
         }
-        let mut fixed = |name: &'static [u8], kind, flags| {
+        let function_table = unified_functions && !options.relocatable;
+        let mut fixed = |name: &'static [u8], kind, flags, align| {
             let name = draft.names.intern(name);
-            draft.add_section(name, kind, flags, 4)
+            draft.add_section(name, kind, flags, align)
         };
         let fixed = Fixed {
-            tkinfo: fixed(b".note.nv.tkinfo", Kind::TkInfo, shf::NOTE_TKINFO),
-            cuinfo: fixed(b".note.nv.cuinfo", Kind::CuInfo, shf::NOTE_CUINFO),
-            file_info: fixed(b".nv.info", Kind::FileInfo, 0),
-            compat: options.target.has_compat.then(|| fixed(b".nv.compat", Kind::Compat, 0)),
+            tkinfo: fixed(b".note.nv.tkinfo", Kind::TkInfo, shf::NOTE_TKINFO, 4),
+            cuinfo: fixed(b".note.nv.cuinfo", Kind::CuInfo, shf::NOTE_CUINFO, 4),
+            function_table: function_table
+                .then(|| fixed(b".nv.uft.entry", Kind::FunctionTable, 0, ENTRY_SIZE as u64)),
+            file_info: fixed(b".nv.info", Kind::FileInfo, 0, 4),
+            compat: options.target.has_compat.then(|| fixed(b".nv.compat", Kind::Compat, 0, 4)),
         };
+        if let Some(index) = &options.index {
+            let name = draft.names.intern(b".nv.uidx");
+            let section = draft.add_section(name, Kind::Index, 0, 1);
+            let bytes = &index.bytes;
+            draft.sections[section].append(bytes, bytes.len() as u64, 1);
+        }
         if let Some(compat) = fixed.compat {
             let cuinfo = &mut draft.sections[fixed.cuinfo];
             cuinfo.flags |= shf::INFO_LINK;

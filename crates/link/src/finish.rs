@@ -221,7 +221,12 @@ impl Program<'_, '_> {
             .collect();
         // The dump of the call graph tells who raises the count of any entry.
         let dump = self.options.dump_callgraph;
-        let watched = |&place: &usize| dump.is_some() || exceeded[place].is_some();
+        // Jump slots need what they need without being told.
+        let is_slot = |place: usize| {
+            self.merged.is_jump_slot(self.merged.function(self.graph, entries[place]))
+        };
+        let watched =
+            |&place: &usize| exceeded[place].is_some() || dump.is_some() && !is_slot(place);
         let watched: Vec<usize> = (0..entries.len()).filter(watched).collect();
         if watched.is_empty() {
             return;

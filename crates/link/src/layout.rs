@@ -249,7 +249,10 @@ impl Layout {
             | Kind::Prototype
             | Kind::Reloc
             | Kind::Resolved
-            | Kind::Text => 3,
+            | Kind::FunctionIds
+            | Kind::VariableIds
+            | Kind::Text
+            | Kind::JumpSlots => 3,
             _ => 0,
         }
     }
@@ -279,7 +282,7 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
     let of = |wanted: fn(&Kind) -> bool| {
         layout.order.iter().copied().filter(move |&id| wanted(&draft.sections[id].kind))
     };
-    let code: Vec<SectionId> = of(|kind| matches!(kind, Kind::Constant(_) | Kind::Text)).collect();
+    let code: Vec<SectionId> = of(|kind| matches!(kind.category(), 9 | 10)).collect();
     if let (Some(&first), Some(&last)) = (code.first(), code.last()) {
         let size = file_end(last) - start(first);
         let (p_type, flags, offset) = (PT_LOAD, READ_EXECUTE, start(first));

@@ -25,6 +25,7 @@ mod id;
 mod image;
 mod layout;
 mod merge;
+mod moved;
 mod names;
 mod notes;
 mod objects;
@@ -40,6 +41,7 @@ mod symbols;
 mod synth;
 mod system;
 mod textures;
+mod unified;
 mod void;
 
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
@@ -49,6 +51,7 @@ pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};
 pub use crate::selection::{HostReferences, Selection};
 pub use crate::session::Session;
+pub use crate::unified::IndexFile;
 
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
@@ -146,6 +149,7 @@ fn run(
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let calls = synth::add_sections(&mut merged);
+    unified::place(&objects, &mut merged, options, diags)?;
 
     // Data that belongs to no one file. Below this line every variable has its place.
     phases.begin("data");
@@ -190,6 +194,7 @@ fn run(
         shared: &shared,
         slots: &slots,
         void: &void,
+        unified: options.keeps_unified(),
         constants_size: constants.map(|bank| merged.draft.sections[bank].size),
         preserve: options.preserve_relocs,
     };

@@ -19,6 +19,7 @@ use hashbrown::HashSet;
 
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::id::{IdVec, ObjectId};
+use crate::unified::{self, Entries, SLOT_PREFIX, STUB_PREFIX};
 use crate::{Input, LinkOptions, Session};
 
 /// What a section of an input is.
@@ -43,6 +44,16 @@ pub(crate) enum Role {
     CallGraph,
     Prototype,
     Reloc,
+    /// `.nv.uft.rel.<function>`: the jump slot of a unified function.
+    JumpSlot,
+    /// `.nv.udt`: unified variables.
+    UnifiedData,
+    /// `.nv.uft.entry`.
+    FunctionIds,
+    /// `.nv.udt.entry`.
+    VariableIds,
+    /// `.nv.uidx`, in objects that were linked with an index file.
+    Index,
 }
 
 /// One input file.
@@ -65,6 +76,8 @@ pub(crate) struct Object<'d> {
     register_counts: Vec<(SymbolIndex, u32)>,
     /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
     parameter_banks: Vec<(SectionIndex, SectionIndex)>,
+    /// Ids of unified functions and variables.
+    pub(crate) unified: Vec<Entries>,
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
     /// By section: true for sections that relocations patch.
@@ -120,7 +133,14 @@ impl<'d> Object<'d> {
 
     /// True when code section `text` is named after `function`, which then is no alias.
     pub(crate) fn names_code(&self, text: SectionIndex, function: &Symbol<'_>) -> bool {
-        self.section(text).name.strip_prefix(b".text.") == Some(function.name)
+        let name = self.section(text).name;
+        match self.role(text) {
+            Role::JumpSlot => {
+                let stub = function.name.strip_prefix(STUB_PREFIX);
+                stub.is_some() && stub == name.strip_prefix(SLOT_PREFIX)
+            }
+            _ => name.strip_prefix(b".text.") == Some(function.name),
+        }
     }
 
     /// The function that code section `text` is named after.
@@ -146,6 +166,17 @@ impl<'d> Object<'d> {
     /// True when some relocation patches section `index`.
     pub(crate) fn is_patched(&self, index: SectionIndex) -> bool {
         self.patched[index.0 as usize]
+    }
+
+    /// True when the file defines unified functions.
+    pub(crate) fn has_unified_functions(&self) -> bool {
+        self.roles.contains(&Role::FunctionIds)
+    }
+
+    /// The sections of jump slots.
+    pub(crate) fn jump_slots(&self) -> impl Iterator<Item = SectionIndex> {
+        let sections = self.cubin.section_indices().map(|(index, _)| index);
+        sections.filter(|&index| self.role(index) == Role::JumpSlot)
     }
 
     /// The parameter bank of the entry whose code is `text`.
@@ -275,6 +306,7 @@ impl<'d> Object<'d> {
         })?;
         object.read_records().map_err(malformed)?;
         object.index();
+        object.unified = unified::read(&object).map_err(malformed)?;
         object.check_symbols().map_err(malformed)?;
         object.check_relocations().map_err(malformed)?;
         Ok(object)
@@ -309,6 +341,7 @@ impl<'d> Object<'d> {
             compat: None,
             register_counts: Vec::new(),
             parameter_banks: Vec::new(),
+            unified: Vec::new(),
             prototype_bytes: 0,
             patched: Vec::new(),
             code_functions: Vec::new(),
@@ -565,12 +598,13 @@ impl<'d> Object<'d> {
             let section = self.section(section);
             let fits = match symbol.kind() {
                 stt::SECTION | stt::NOTYPE => continue,
-                stt::FUNC => role == Role::Text,
+                stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
                 _ => matches!(
                     role,
                     Role::Constant(_)
                         | Role::Global
                         | Role::GlobalInit
+                        | Role::UnifiedData
                         | Role::OwnShared
                         | Role::PoolShared
                 ),
@@ -620,6 +654,11 @@ fn role(section: &Section<'_>) -> Option<Role> {
             let of_type = u32::from(bank) == section.sh_type - sht::CUDA_CONSTANT0;
             return of_type.then_some(Role::Constant(bank));
         }
+        sht::CUDA_UFT if section.is_code() && name.starts_with(SLOT_PREFIX) => Role::JumpSlot,
+        sht::CUDA_UDT if name == b".nv.udt" => Role::UnifiedData,
+        sht::CUDA_UIDX if name == b".nv.uidx" => Role::Index,
+        sht::CUDA_UFT_ENTRY if name == b".nv.uft.entry" => Role::FunctionIds,
+        sht::CUDA_UDT_ENTRY if name == b".nv.udt.entry" => Role::VariableIds,
         sht::PROGBITS if section.is_code() && name.starts_with(b".text.") => Role::Text,
         sht::PROGBITS if is_debug(name) => Role::Debug,
         _ => return None,

@@ -5,6 +5,7 @@ use culd_cubin::note::ToolRecord;
 
 use crate::dump::CallGraphNames;
 use crate::selection::Selection;
+use crate::unified::IndexFile;
 
 /// A release of NVIDIA's linker whose rules are followed.
 ///
@@ -35,6 +36,8 @@ pub struct LinkOptions {
     pub debug: bool,
     /// `-r`: the output is to be linked again.
     pub relocatable: bool,
+    /// The index file of unified functions and variables.
+    pub index: Option<IndexFile>,
     /// Which kernels are kept; all of them where dead code is kept, whatever it says.
     pub selection: Selection,
     /// System libraries are linked even where nothing needs them.
@@ -68,6 +71,7 @@ impl LinkOptions {
             tool,
             debug: false,
             relocatable: false,
+            index: None,
             selection: Selection::All,
             keep_system_libraries: false,
             preserve_relocs: false,
@@ -82,6 +86,12 @@ impl LinkOptions {
     /// True when functions stay that no entry reaches.
     pub(crate) fn keeps_dead_code(&self) -> bool {
         self.debug || self.preserve_relocs || self.relocatable
+    }
+
+    /// True when the output still has unified functions and variables to be resolved, by a later link
+    /// or by the driver.
+    pub(crate) fn keeps_unified(&self) -> bool {
+        self.relocatable || self.index.is_some()
     }
 
     /// True when shared variables keep their symbols.

@@ -93,6 +93,9 @@ impl Report {
         let shared = shared_by_name(program);
         // By their code: a kernel may be named by a file before the one that defines it.
         let mut kernels = program.graph.kernels().to_vec();
+        kernels.retain(|&kernel| {
+            !program.merged.is_jump_slot(program.merged.function(program.graph, kernel))
+        });
         kernels.sort_by_key(|&kernel| Reverse(program.merged.code(program.graph, kernel)));
         let entries = kernels.into_iter().map(|entry| {
             let facts = program.attributes.kernel_facts(program.graph, entry);

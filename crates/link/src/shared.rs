@@ -141,8 +141,9 @@ pub(crate) fn lay_out(
     }
     let aligns = builder.entry_aligns();
     let shape = Shape::of(variables.any_extern, &builder);
+    let order = builder.by_first_use(&pool);
     let Builder { mut layout, users, named, .. } = builder;
-    apply(merged, graph, &layout, &aligns, shape, options);
+    apply(merged, graph, &layout, (&aligns, &order), shape, options);
     if options.keeps_shared_symbols() {
         symbols::place(merged, graph, &layout, (&users, &named), options);
     }
@@ -298,6 +299,17 @@ impl Builder<'_, '_> {
     fn pool_order(&self) -> Vec<usize> {
         let pool: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.is_pool(node)).collect();
         list_sort(&pool, &|a, b| self.nodes[a].size > self.nodes[b].size)
+    }
+
+    /// The entries that use pool variables: by variables with one user, then by the others, each in
+    /// order of the pool (cases unified/shared-*).
+    fn by_first_use(&self, pool: &[usize]) -> Vec<EntryNumber> {
+        let mut seen = vec![false; self.layout.sizes.len()];
+        let single = |node: &&usize| self.users_of(**node).len() == 1;
+        let several = |node: &&usize| !single(node);
+        let nodes = pool.iter().filter(single).chain(pool.iter().filter(several));
+        let users = nodes.flat_map(|&node| self.users_of(node));
+        users.copied().filter(|&entry| !std::mem::replace(&mut seen[entry], true)).collect()
     }
 
     /// Pool variables with one address for several entries, or named by dead code only.
@@ -506,33 +518,36 @@ impl Shape {
 }
 
 /// Kernels of which merging did not know that they stay get their sections now, if they need them
-/// (case selection/address-taken-shared). Returns which.
+/// (case selection/address-taken-shared), and so do jump slots. Returns their sections.
 fn add_missing(
     merged: &mut Merged<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    aligns: &[u64],
-) -> Vec<EntryNumber> {
-    let mut late = Vec::new();
-    for (place, &kernel) in graph.kernels().iter().enumerate() {
+    (aligns, order): (&[u64], &[EntryNumber]),
+) -> HashMap<SectionId, EntryNumber> {
+    let mut late = HashMap::new();
+    for &place in order {
+        let kernel = graph.kernels()[place];
         // An extern array has no size, but wants the section for its alignment.
         let needed = layout.sizes[place] > 0 || aligns[place] > 1;
         if !needed || graph.is_known_entry(kernel) {
             continue;
         }
         let code = merged.code(graph, kernel);
-        let exists =
-            |section: &OutSection<'_>| section.kind == Kind::Shared && section.owner == code;
-        if merged.draft.sections.values().any(exists) {
-            continue;
-        }
         let function = merged.function(graph, kernel);
         let name = merged.draft.symbols[function].name;
         let name = merged.draft.names.prefixed(b".nv.shared.", name);
+        // All jump slots are one section of code.
+        let exists = |section: &OutSection<'_>| {
+            section.kind == Kind::Shared && section.owner == code && section.name == name
+        };
+        if merged.draft.sections.values().any(exists) {
+            continue;
+        }
         let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
         let section = merged.draft.add_section(name, Kind::Shared, flags, 1);
         merged.draft.sections[section].owner = code;
-        late.push(place);
+        late.insert(section, place);
     }
     late
 }
@@ -542,20 +557,22 @@ fn apply(
     merged: &mut Merged<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    aligns: &[u64],
+    (aligns, order): (&[u64], &[EntryNumber]),
     shape: Shape,
     options: &LinkOptions,
 ) {
     let by_owner = entries_by_code(merged, graph);
     let reserved = options.target.reserved_shared;
-    let late = add_missing(merged, graph, layout, aligns);
-    for section in merged.draft.sections.values_mut() {
+    let late = add_missing(merged, graph, layout, (aligns, order));
+    for id in merged.draft.sections.ids() {
+        let section = &mut merged.draft.sections[id];
         match section.kind {
             Kind::Shared => {
-                let entry = section.owner.and_then(|owner| by_owner.get(&owner)).copied();
+                let owner = || section.owner.and_then(|owner| by_owner.get(&owner));
+                let entry = late.get(&id).or_else(owner).copied();
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
                 let alone =
-                    entry.is_some_and(|entry| late.contains(&entry) && !layout.filled[entry]);
+                    entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
                 let pooled = shape.multi && !alone;
                 let align = own_align.max(if pooled { shape.pool_align } else { 1 });
                 let wide_enough = if reserved != 0 { align >= 16 } else { align == 16 };

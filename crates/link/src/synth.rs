@@ -124,6 +124,17 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
             contents[source.section] = Some(maker.function_info(node));
         }
     }
+    let tables = &maker.merged.unified;
+    if let Some(section) = tables.slots_info {
+        contents[section] = Some(maker.slots_info());
+    }
+    let lists =
+        [(tables.function_ids, &tables.functions), (tables.variable_ids, &tables.variables)];
+    for (section, entries) in lists {
+        if let Some(section) = section {
+            contents[section] = Some(maker.unified_entries(entries));
+        }
+    }
     contents[made.calls.call_graph] = Some(maker.call_graph());
     contents[made.calls.prototype] = Some(maker.prototypes());
     if let Some(section) = made.rel_action {

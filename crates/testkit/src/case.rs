@@ -5,6 +5,7 @@
 //! complete in its folder; the compilers and nvlink are needed to record it and for nothing else.
 
 use crate::asm;
+use crate::uidx;
 use anyhow::{Context, Result, bail};
 use culd_inspect::{text, view::View};
 use serde::Deserialize;
@@ -39,6 +40,9 @@ pub struct Recipe {
     /// Further compiler flags of single files.
     #[serde(default)]
     pub file_flags: BTreeMap<String, Vec<String>>,
+    /// Index files of unified functions and variables, by name.
+    #[serde(default)]
+    pub uidx: BTreeMap<String, uidx::Text>,
     /// Why the program of several steps is another than that of one.
     pub one_step: Option<String>,
     /// How the link ends; written by `cargo xtask bless`, always the last table of the file.
@@ -149,6 +153,14 @@ impl Case {
             Ok((name, bytes))
         };
         self.recipe.inputs.iter().map(input).collect()
+    }
+
+    /// Names and bytes of the files that options name.
+    ///
+    /// # Errors
+    /// When their description makes no sense.
+    pub fn index_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        uidx::files(&self.recipe.uidx)
     }
 
     /// How the link ends.

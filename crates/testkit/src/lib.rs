@@ -10,3 +10,4 @@ pub mod program;
 pub mod recipe;
 pub mod reduce;
 pub mod scale;
+pub mod uidx;

@@ -8,6 +8,7 @@ mod parts;
 
 use crate::asm;
 use crate::case::source_root;
+use crate::uidx;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ struct Recipe {
     host: Option<parts::Host>,
     /// An archive.
     archive: Option<parts::Archive>,
+    /// An index file of unified functions and variables.
+    uidx: Option<uidx::Text>,
     /// These files one after the other.
     join: Option<Vec<String>>,
     /// A symbolic link to this name.
@@ -130,6 +133,9 @@ impl Recipe {
         }
         if let Some(archive) = &self.archive {
             made.push(archive.pack(read)?);
+        }
+        if let Some(text) = &self.uidx {
+            made.push(text.bytes()?);
         }
         if let Some(names) = &self.join {
             made.push(names.iter().map(|name| read(name)).collect::<Result<Vec<_>>>()?.concat());

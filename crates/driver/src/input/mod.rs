@@ -115,6 +115,8 @@ pub(crate) enum Ignored {
 pub(crate) enum InputError {
     #[error("Could not open input file '{0}'")]
     Open(String),
+    #[error("Could not read file '{0}'")]
+    Read(String),
     #[error("cubin not an elf?")]
     NotElf,
     #[error("cubin not a device elf?")]

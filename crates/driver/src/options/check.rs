@@ -14,7 +14,6 @@ const NOT_SUPPORTED: &[Id] = &[
     Id::ReserveNull,
     Id::SyscallOffset,
     Id::ToolsPatch,
-    Id::Uidx,
 ];
 
 /// The first thing that is wrong with a line that asks for a link.

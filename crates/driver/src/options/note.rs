@@ -38,6 +38,7 @@ const ORDER: &[Id] = &[
     Id::UseHostInfo,
     Id::IgnoreHostInfo,
     Id::Relocatable,
+    Id::Uidx,
     Id::StackProtector,
     Id::OptionsFile,
 ];

@@ -4,6 +4,7 @@
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
 
 mod propagate;
+mod slots;
 
 use culd_cubin::attr::{Record, code, format};
 use culd_cubin::{SymbolIndex, SymbolSection};
@@ -142,6 +143,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) file: Vec<FileAttribute<'d>>,
     /// Attributes by function; functions without an attribute section have none.
     pub(crate) functions: IdVec<NodeId, Vec<Attribute<'d>>>,
+    /// Attributes of all jump slots of an executable, which have one section.
+    pub(crate) slots: Vec<Attribute<'d>>,
     /// By place in [`CallGraph::entries`].
     pub(crate) entries: Vec<EntryFacts>,
     /// Registers of each function itself.
@@ -172,13 +175,15 @@ impl<'d> Attributes<'d> {
         if functions.values().any(repeated) {
             return Err(diags.fatal(Message::Internal { what: "conflicting crs_stack attribute" }));
         }
-        if !relocatable {
-            propagate::propagate(graph, merged, &mut functions);
-        }
+        let mut slots = match relocatable {
+            true => Vec::new(),
+            false => propagate::propagate(graph, merged, &mut functions),
+        };
+        slots.retain(|attribute| !attribute.is_empty());
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let file = numbers.file_records(graph, merged, &entries);
         let Numbers { frames, registers } = numbers;
-        Ok(Attributes { file, functions, entries, registers, frames })
+        Ok(Attributes { file, functions, slots, entries, registers, frames })
     }
 
     /// An attribute that does not fit its record.
@@ -187,7 +192,7 @@ impl<'d> Attributes<'d> {
             Attribute::Externs(functions) => 4 * functions.len(),
             _ => attribute.bytes().len(),
         };
-        let mut all = self.functions.values().flatten();
+        let mut all = self.functions.values().flatten().chain(&self.slots);
         let large = all.find(|attribute| size(attribute) > usize::from(u16::MAX))?;
         Some(format!("attribute {:#04x} of {:#x} bytes", large.code(), size(large)))
     }

@@ -7,7 +7,7 @@
 
 use culd_cubin::attr::{code, format};
 
-use super::Attribute;
+use super::{Attribute, slots};
 use hashbrown::HashSet;
 
 use crate::callgraph::CallGraph;
@@ -15,7 +15,11 @@ use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, OutSymbolId};
 use crate::merge::Merged;
 
-type Lists<'d> = IdVec<NodeId, Vec<Attribute<'d>>>;
+pub(super) type Lists<'d> = IdVec<NodeId, Vec<Attribute<'d>>>;
+
+/// When each of the attributes at the end of an entry's list was taken over: number of the callee
+/// and of its record.
+pub(super) type Taken = IdVec<NodeId, Vec<(usize, usize)>>;
 
 /// How an attribute of a callee changes that of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +69,12 @@ fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
     list.iter().position(|attribute| attribute.code() == code)
 }
 
-/// Runs all propagation.
-pub(super) fn propagate(graph: &CallGraph, merged: &Merged<'_>, lists: &mut Lists<'_>) {
+/// Runs all propagation; returns the one list of all jump slots.
+pub(super) fn propagate<'d>(
+    graph: &CallGraph,
+    merged: &Merged<'d>,
+    lists: &mut Lists<'d>,
+) -> Vec<Attribute<'d>> {
     let has_info = |node: NodeId| merged.function_infos[node].is_some();
     let entries: Vec<NodeId> =
         graph.entries().iter().copied().filter(|&entry| has_info(entry)).collect();
@@ -74,16 +82,21 @@ pub(super) fn propagate(graph: &CallGraph, merged: &Merged<'_>, lists: &mut List
     entries.iter().for_each(|&entry| is_entry[entry] = true);
     let functions: Vec<NodeId> =
         merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
-    call_return_stack(graph, &entries, lists);
+    let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
+    let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
+    call_return_stack(graph, &kernels, lists);
     sparse_mask(graph, merged, &entries, lists);
-    if let Some(entry) = graph.single_entry().filter(|_| entries.len() == 1) {
+    let taken = if let Some(entry) = graph.single_entry().filter(|_| entries.len() == 1) {
         single(merged, entry, &functions, lists);
+        IdVec::filled(Vec::new(), graph.nodes.len())
     } else {
-        several(graph, &functions, lists);
-    }
+        several(graph, &functions, lists)
+    };
+    let slots = slots::join(graph, merged, lists, &taken);
     for &node in &functions {
         lists[node].retain(|attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
     }
+    slots
 }
 
 /// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
@@ -122,13 +135,14 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     // Of a program with one entry nvlink collects nothing while nothing is missing.
     let defined =
         |node: &NodeId| merged.draft.symbols[merged.function(graph, *node)].section.is_some();
+    let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let complete = || graph.nodes.ids().filter(defined).all(has_own);
     if single && !graph.any_dead() && complete() {
         return;
     }
     let mask = || Attribute::Number { format: format::HALF, code, value: WITHOUT };
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
-    for node in graph.nodes.ids() {
+    for node in graph.nodes.ids().filter(|&node| !is_slot(node)) {
         if merged.function_infos[node].is_some() {
             if position(&lists[node], code).is_none() {
                 lists[node].push(mask());
@@ -257,7 +271,7 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
 
 /// Several entries: each takes over record by record from the functions it reaches, in the order
 /// in which their lists were read.
-fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
+fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) -> Taken {
     let travels = |attribute: &Attribute<'_>| match attribute {
         // Most lists of externs are empty by now; see `first_externs`.
         Attribute::Externs(functions) => !functions.is_empty(),
@@ -273,23 +287,28 @@ fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) {
         wanted[node] = lists[node].iter().any(travels);
     }
     let first_externs = first_externs(graph, &rank, lists);
+    let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
+    let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
     graph.each_reached(&wanted, |entry, reached| {
         let mut nodes = reached.to_vec();
         nodes.sort_unstable_by_key(|&node| rank[node]);
         for node in nodes {
             if first_externs[entry] < rank[node] {
                 keep_place_for_externs(&mut lists[entry]);
+                taken[entry].resize(lists[entry].len() - own[entry], (rank[node], 0));
             }
-            let own = |attribute: &&Attribute<'_>| {
+            let passed = |attribute: &&Attribute<'_>| {
                 travels(attribute) || matches!(attribute, Attribute::Externs(_))
             };
             let incoming: Vec<Attribute<'d>> =
-                lists[node].iter().rev().filter(own).cloned().collect();
-            for attribute in incoming {
+                lists[node].iter().rev().filter(passed).cloned().collect();
+            for (record, attribute) in incoming.into_iter().enumerate() {
                 take_over(&mut lists[entry], attribute);
+                taken[entry].resize(lists[entry].len() - own[entry], (rank[node], record));
             }
         }
     });
+    taken
 }
 
 /// For every function the rank of the first function it reaches that has EXTERNS, empty or not:

@@ -6,7 +6,7 @@ use culd_cubin::{SectionIndex, Symbol};
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::{Object, is_system_call};
+use crate::objects::{Object, Role, is_system_call};
 use crate::symbols::{Fate, Site};
 use crate::void::LINE_TABLES;
 
@@ -28,7 +28,9 @@ impl<'d> Merge<'_, 'd> {
             let Some(text) = symbol.defined_in() else { continue };
             self.strong_seen[program] |= symbol.binding() != stb::WEAK;
             let site = Site { object: id, index };
-            if self.symbols.fate(id, index).accepted() {
+            if object.role(text) == Role::JumpSlot && !self.merged.draft.relocatable {
+                self.jump_slot(site, symbol, object.section(text), out);
+            } else if self.symbols.fate(id, index).accepted() {
                 self.code(object, site, symbol, text, (node, out));
             } else if object.names_code(text, symbol) && self.placed(id, text) == Placed::No {
                 self.set_placed(id, text, Placed::Lost(out));
@@ -101,7 +103,11 @@ impl<'d> Merge<'_, 'd> {
             _ if symbol.binding() == stb::LOCAL => None,
             _ => self.find(name),
         };
-        let section = existing.unwrap_or_else(|| self.new_code(symbol, name, input.align));
+        let kind = match object.role(text) {
+            Role::JumpSlot => Kind::JumpSlots,
+            _ => Kind::Text,
+        };
+        let section = existing.unwrap_or_else(|| self.new_code(symbol, name, kind, input.align));
         if existing.is_some() && main {
             self.replace_code(section, site, node);
         }
@@ -110,7 +116,10 @@ impl<'d> Merge<'_, 'd> {
         if chosen {
             let entry = &mut draft.symbols[out];
             entry.info = symbol.info;
-            entry.other = symbol.other & !sto::SPACE;
+            // The bit of a unified function that its own file calls is that of the first sight (case
+            // unified/called).
+            let first = entry.other & sto::MANAGED;
+            entry.other = symbol.other & !(sto::SPACE | sto::MANAGED) | first;
             entry.value = symbol.value;
             entry.size = symbol.size;
         }
@@ -135,12 +144,12 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    fn new_code(&mut self, symbol: &Symbol<'d>, name: NameId, align: u64) -> SectionId {
+    fn new_code(&mut self, symbol: &Symbol<'d>, name: NameId, kind: Kind, align: u64) -> SectionId {
         let flags = shf::ALLOC | shf::EXECINSTR;
         if symbol.binding() == stb::LOCAL {
-            self.merged.draft.add_section(name, Kind::Text, flags, align)
+            self.merged.draft.add_section(name, kind, flags, align)
         } else {
-            self.create(name, Kind::Text, flags, align)
+            self.create(name, kind, flags, align)
         }
     }
 

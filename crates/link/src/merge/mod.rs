@@ -11,6 +11,7 @@
 mod functions;
 mod relocs;
 mod sections;
+mod unified;
 mod variables;
 
 use culd_cubin::SectionIndex;
@@ -20,15 +21,16 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
-use crate::constants::Moved;
 use crate::draft::{Draft, Fixed, Kind, Part};
 use crate::id::{
     BankId, Id, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
+use crate::moved::Moved;
 use crate::names::Names;
 use crate::objects::{Object, Objects};
 use crate::shared;
 use crate::symbols::{Fate, Symbols};
+use crate::unified::Tables;
 use crate::void::VoidRecords;
 
 /// Where an input section went.
@@ -150,6 +152,7 @@ pub(crate) struct Merged<'d> {
     section_starts: IdVec<ObjectId, usize>,
     pub(crate) banks: IdVec<BankId, Bank<'d>>,
     pub(crate) shared: SharedVariables,
+    pub(crate) unified: Tables,
     pub(crate) commons: Vec<CommonVariable>,
     pub(crate) file_records: Vec<FileRecord<'d>>,
     /// Input of the attributes of each function that has some.
@@ -208,6 +211,12 @@ impl<'d> Merged<'d> {
         self.draft.symbols[self.function(graph, node)].section
     }
 
+    /// True for the function of a jump slot.
+    pub(crate) fn is_jump_slot(&self, function: OutSymbolId) -> bool {
+        let section = self.draft.symbols[function].section;
+        section.is_some_and(|section| self.draft.sections[section].kind == Kind::JumpSlots)
+    }
+
     /// Constant bank `number` of an entry, if it has one.
     pub(crate) fn entry_bank(
         &self,
@@ -229,6 +238,8 @@ struct Merge<'a, 'd> {
     by_name: IdVec<NameId, Option<SectionId>>,
     /// Relocation sections by name and patched section.
     reloc_ids: HashMap<(NameId, SectionId), RelocId>,
+    /// The names of unified tables stay in the output.
+    keeps_table_names: bool,
     /// Relocations that are applied are recorded.
     preserve: bool,
     /// Sections for what is applied, by name: places in [`Draft::resolved`].
@@ -268,9 +279,10 @@ pub(crate) fn merge<'d>(
     graph: &CallGraph,
     void: &VoidRecords,
     names: Names<'d>,
-    options: &LinkOptions,
+    options: &'d LinkOptions,
 ) -> Merged<'d> {
-    let (draft, fixed) = Draft::new(names, options);
+    let unified_functions = objects.iter().any(|(_, object)| object.has_unified_functions());
+    let (draft, fixed) = Draft::new(names, options, unified_functions);
     let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let merged = Merged {
         draft,
@@ -280,6 +292,7 @@ pub(crate) fn merge<'d>(
         section_starts: IdVec::new(),
         banks: IdVec::new(),
         shared: SharedVariables::default(),
+        unified: Tables::default(),
         commons: Vec::new(),
         file_records: Vec::new(),
         function_infos: IdVec::filled(None, graph.nodes.len()),
@@ -299,6 +312,7 @@ pub(crate) fn merge<'d>(
         by_name: IdVec::new(),
         reloc_ids: HashMap::new(),
         preserve: options.preserve_relocs,
+        keeps_table_names: options.keeps_unified(),
         resolved_ids: HashMap::new(),
         named_shared: options.keeps_shared_symbols().then(|| shared::named(objects, symbols)),
         selecting: options.effective_selection().is_active(),

@@ -57,6 +57,18 @@ impl<'d> Merge<'_, 'd> {
         draft.resolved.push(ResolvedSection { section, targets: vec![target] });
     }
 
+    /// The name of the relocation section for `section` that `input` goes into. Jump slots are one
+    /// section of another name.
+    fn reloc_name(&mut self, prefix: &[u8], input: &Section<'d>, section: SectionId) -> NameId {
+        let draft = &mut self.merged.draft;
+        if draft.sections[section].kind == Kind::JumpSlots {
+            return draft.names.prefixed(prefix, draft.sections[section].name);
+        }
+        let old: &[u8] = if input.sh_type == sht::RELA { b".rela" } else { b".rel" };
+        let tail = input.name.strip_prefix(old).unwrap_or(input.name);
+        draft.names.join(&[prefix, tail])
+    }
+
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
     /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record without
     /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions).
@@ -77,7 +89,8 @@ impl<'d> Merge<'_, 'd> {
             }
             let first = reloc.is_none();
             if first {
-                let name = self.merged.draft.names.intern(input.name);
+                let prefix: &[u8] = if rela { b".rela" } else { b".rel" };
+                let name = self.reloc_name(prefix, input, section);
                 reloc = Some(self.reloc_section(name, input.sh_type, section));
             }
             match self.dead_function(object, id, record) {
@@ -93,8 +106,7 @@ impl<'d> Merge<'_, 'd> {
             }
             if rela && !first && record.addend == 0 && !interned {
                 interned = true;
-                let tail = input.name.strip_prefix(b".rela").unwrap_or(input.name);
-                let name = self.merged.draft.names.join(&[b".rel", tail]);
+                let name = self.reloc_name(b".rel", input, section);
                 self.reloc_section(name, sht::REL, section);
             }
         }

@@ -37,6 +37,7 @@ impl<'d> Merge<'_, 'd> {
             }
             (Role::Global, _) => self.append(Kind::Global, input),
             (Role::GlobalInit, _) => self.append(Kind::GlobalInit, input),
+            (Role::UnifiedData, _) => self.append(Kind::UnifiedData, input),
             (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
             (Role::OwnShared, Some(text)) => self.own_shared(id, text, input),
             _ => Placed::No,
@@ -303,7 +304,9 @@ impl<'d> Merge<'_, 'd> {
                     let base = output.append(input.data, input.size, 1);
                     self.set_placed(id, index, Placed::At { section, base });
                 }
-                Role::Constant(_) | Role::GlobalInit
+                Role::Index => self.index_file(input),
+                Role::FunctionIds | Role::VariableIds => self.entries(id, object, index),
+                Role::Constant(_) | Role::GlobalInit | Role::UnifiedData
                     if self.place(id, object, index) == Placed::Waiting =>
                 {
                     self.lost_literals(id, object, index);
@@ -356,6 +359,9 @@ impl<'d> Merge<'_, 'd> {
         let Some(function) = program.and_then(|program| self.merged.out_symbol(program)) else {
             return;
         };
+        if !self.merged.draft.relocatable && self.merged.is_jump_slot(function) {
+            return;
+        }
         // An executable gets stack sizes of its own.
         let stale = record.code == code::MAX_STACK_SIZE && !self.merged.draft.relocatable;
         let counts =
@@ -370,7 +376,8 @@ impl<'d> Merge<'_, 'd> {
         let input = object.section(index);
         let text = input.info_section().map(|text| self.placed(id, text));
         let Some(Placed::At { section: code, .. }) = text else { return };
-        let Some(&node) = self.node_of_text.get(&code) else { return };
+        let node = self.node_of_text.get(&code).copied();
+        let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
         let name = self.merged.draft.names.intern(input.name);
         let existing = self.info_of_code.get(&code).copied();
         let section = existing.unwrap_or_else(|| self.info_section(name, code));

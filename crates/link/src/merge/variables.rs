@@ -123,7 +123,7 @@ impl<'d> Merge<'_, 'd> {
             size: symbol.size,
             program: Some(program),
             shared: None,
-            dropped: unified && !relocatable || hidden,
+            dropped: unified && !self.keeps_table_names || hidden,
         });
         let global = system || symbol.binding() == stb::GLOBAL;
         if global {

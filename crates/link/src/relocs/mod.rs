@@ -123,6 +123,8 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) shared: &'a SharedLayout,
     pub(crate) slots: &'a TextureSlots,
     pub(crate) void: &'a VoidRecords,
+    /// Unified functions and variables stay for a later link or the driver.
+    pub(crate) unified: bool,
     /// Bytes of constant variables, if there is a bank of them.
     pub(crate) constants_size: Option<u64>,
     /// What is applied is recorded.
@@ -225,7 +227,7 @@ impl<'d> Resolver<'_, 'd> {
         let row = culd_reloc::cuda(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
-        let row = row.map(|row| if self.relocatable() { row } else { plain(row) });
+        let row = row.map(|row| if self.unified { row } else { plain(row) });
         let kind = row.map_or(record.kind, |row| row.code.0);
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };

@@ -143,8 +143,11 @@ impl<'d> Resolver<'_, 'd> {
     }
 
     fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Outcome {
-        if is_unified_table(symbol.name) {
-            // Without unified tables these names mean nothing; the place keeps its bytes.
+        // Without unified tables these names mean nothing; the place keeps its bytes. One of them,
+        // which ptxas uses for all indirect calls, needs unified functions (case unified/plain).
+        let slots = || self.merged.unified.function_ids.is_some();
+        let means = |name: &[u8]| self.unified && (name != b"__UFT_OFFSET" || slots());
+        if is_unified_table(symbol.name) && !means(symbol.name) {
             return Outcome::Dropped;
         }
         let draft = &self.merged.draft;
@@ -174,6 +177,7 @@ impl<'d> Resolver<'_, 'd> {
             Kind::Constant(bank) if !self.relocatable() => constant(query, value, bank, out),
             // An alias stands for the function whose code it names.
             Kind::Text => output.function.or(out).map_or(Outcome::Dropped, Outcome::Kept),
+            Kind::JumpSlots => out.map_or(Outcome::Dropped, Outcome::Kept),
             _ => out.or(output.symbol).map_or(Outcome::Dropped, |out| match query.row {
                 Some(row) if row.needs_function() => Outcome::Fatal(
                     query.bad("its type describes a function, but its symbol is a variable"),

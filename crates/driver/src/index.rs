@@ -1,0 +1,31 @@
+//! The index file of unified functions and variables (`-uidx`).
+//!
+//! In: the options. Out: the file, checked, or the line that ends the run. nvlink reads it before it
+//! looks at any input (docs/rules/command-line.md).
+
+use culd_link::{IndexFile, Severity};
+
+use crate::files;
+use crate::input::InputError;
+use crate::lines::Line;
+use crate::options::{Id, Options};
+
+/// Reads the index file, if there is one.
+pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
+    let Some(path) = options.text(Id::Uidx) else { return Ok(None) };
+    let fatal =
+        |message: InputError, note| Err(Line::new(Severity::Fatal, message).with_notes(vec![note]));
+    let bytes = match files::read(path) {
+        Ok((bytes, _)) => bytes,
+        // nvlink tells a folder as `Memory allocation failure`.
+        Err(error) => return fatal(InputError::Open(path.to_owned()), error.to_string()),
+    };
+    if bytes.is_empty() {
+        return fatal(InputError::Read(path.to_owned()), "it is empty".to_owned());
+    }
+    let index = IndexFile::parse(bytes.to_vec());
+    let named = |message| {
+        Line::new(Severity::Fatal, message).with_notes(vec![format!("in the index file '{path}'")])
+    };
+    index.map(Some).map_err(named)
+}

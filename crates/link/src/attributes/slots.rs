@@ -1,0 +1,41 @@
+//! The attributes of jump slots: one list for the section of all of them.
+//!
+//! In: the lists of the slots' functions, after entries took over what they reach. Out: the list of
+//! `.nv.info..nv.uft`. nvlink puts the lists of the files in front of what is there, appends what
+//! slots take over in the order in which it meets it, but no EXTERNS and no stack of calls, and has
+//! one SPARSE_MMA_MASK of 0 at the end (cases unified/attributes, unified/sparse-mma).
+
+use culd_cubin::attr::{code, format};
+
+use super::Attribute;
+use super::propagate::{Lists, Taken};
+use crate::callgraph::CallGraph;
+use crate::id::NodeId;
+use crate::merge::Merged;
+
+/// The attributes of all jump slots, in output order.
+pub(super) fn join<'d>(
+    graph: &CallGraph,
+    merged: &Merged<'d>,
+    lists: &Lists<'d>,
+    taken: &Taken,
+) -> Vec<Attribute<'d>> {
+    let is_slot = |node: &NodeId| merged.is_jump_slot(merged.function(graph, *node));
+    let slots: Vec<NodeId> = merged.info_order.iter().copied().filter(is_slot).collect();
+    let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken[node].len());
+    let own = slots.iter().rev().flat_map(|&node| split(node).0);
+    let mut joined: Vec<Attribute<'d>> = own.cloned().collect();
+    let mut later: Vec<_> =
+        slots.iter().flat_map(|&node| taken[node].iter().zip(split(node).1)).collect();
+    later.retain(|(_, attribute)| !matches!(attribute, Attribute::Externs(_)));
+    later.sort_by_key(|(when, _)| **when);
+    joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
+    let masked = |list: &Vec<Attribute<'_>>| {
+        list.iter().any(|attribute| attribute.code() == code::SPARSE_MMA_MASK)
+    };
+    if !slots.is_empty() && lists.values().any(masked) {
+        let code = code::SPARSE_MMA_MASK;
+        joined.push(Attribute::Number { format: format::HALF, code, value: 0 });
+    }
+    joined
+}
