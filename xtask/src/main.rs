@@ -11,6 +11,7 @@ mod e2e;
 mod fatbin;
 mod measure;
 mod oracle;
+mod probe;
 mod real;
 mod scale;
 mod tidy;
@@ -27,6 +28,7 @@ type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+    ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),

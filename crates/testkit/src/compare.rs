@@ -73,6 +73,15 @@ pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     }))
 }
 
+/// A cubin with zeros for what may differ: the payload of the linker's own note.
+pub fn without_own_note(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(payload) = own_note(&bytes).and_then(|own| bytes.get_mut(own)) {
+        payload.fill(0);
+    }
+    bytes
+}
+
 /// The first difference of section contents and a list of all sections that differ.
 fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (sections(expected), sections(actual));

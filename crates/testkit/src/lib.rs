@@ -6,6 +6,7 @@ pub mod compare;
 pub mod generate;
 pub mod oracle;
 pub mod pack;
+pub mod probe;
 pub mod program;
 pub mod recipe;
 pub mod reduce;

@@ -1,0 +1,190 @@
+//! Records that share a link.
+//!
+//! In: a [`Batch`], a [`Linker`]. Out: the fate of every record. Guaranteed: a record that ends the link is found and has
+//! a link of its own, as have those that change the fate of others; all others share one.
+
+use super::fate::{Fate, Slots};
+use super::object::{BANK, Form, Object, Record, STRIDE};
+use super::places::Place;
+use super::symbols::SymbolKind;
+use anyhow::{Context, Result};
+use culd_reloc::lookup;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A linker.
+pub trait Linker {
+    /// Links `object` behind the object of [`super::object::front`].
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    fn link(&self, sm: u32, object: &[u8]) -> Result<Answer>;
+}
+
+/// How a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With an output.
+    Linked(Vec<u8>),
+    /// With a message.
+    Refused(String),
+    /// Not by itself; how.
+    Crashed(String),
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Spot {
+    /// As many bytes behind the start of its slot.
+    Slot(u64),
+    /// As many bytes from the end of the section.
+    End(i64),
+    /// At the start of its slot, and behind it another one, `R_CUDA_64` with the addend 0x77.
+    Twice,
+}
+
+/// Records that differ in their types only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Architecture.
+    pub sm: u32,
+    /// Where they are.
+    pub place: &'static Place,
+    /// What they are against.
+    pub symbol: &'static SymbolKind,
+    /// Whether they have addends.
+    pub form: Form,
+    /// The addend of all of them.
+    pub addend: i64,
+    /// Where in the place.
+    pub spot: Spot,
+    /// Their types.
+    pub kinds: Vec<u32>,
+}
+
+/// Types that end a link of some linker, as far as they are known from batches before.
+pub type Guesses = BTreeSet<u32>;
+
+/// What a linker did with every type.
+pub type Fates = BTreeMap<u32, Fate>;
+
+impl Batch {
+    /// The object with the records of `kinds`, which are types of this batch.
+    pub fn object(&self, kinds: &[u32]) -> Object {
+        let Batch { sm, place, symbol, form, addend, spot, .. } = *self;
+        let slots = kinds.len() as u64 + 1;
+        let mut records = Vec::new();
+        for (&kind, slot) in kinds.iter().zip(1..) {
+            let offset = match spot {
+                Spot::Slot(at) => place.slot(slot) + at,
+                Spot::End(at) => place.slot(slots).wrapping_add_signed(at),
+                Spot::Twice => place.slot(slot),
+            };
+            records.push(Record { offset, kind, addend });
+            if spot == Spot::Twice {
+                records.push(Record { offset, kind: 2, addend: 0x77 });
+            }
+        }
+        Object { sm, place, symbol, form, bank: BANK, slots, records }
+    }
+
+    /// What `linker` does with every record.
+    ///
+    /// # Errors
+    /// When it cannot be started, or its output makes no sense.
+    pub fn fates(&self, linker: &dyn Linker, guesses: &mut Guesses) -> Result<Fates> {
+        let mut fates = Fates::new();
+        let (guessed, others): (Vec<u32>, Vec<u32>) =
+            self.kinds.iter().partition(|kind| guesses.contains(kind));
+        for group in self.groups(&others) {
+            self.split(linker, &group, &mut fates)?;
+        }
+        for kind in guessed {
+            self.split(linker, &[kind], &mut fates)?;
+        }
+        guesses.retain(|kind| !self.kinds.contains(kind));
+        guesses.extend(fates.iter().filter(|(_, fate)| !fate.is_linked()).map(|(kind, _)| kind));
+        Ok(fates)
+    }
+
+    /// Which of `kinds` may share a link. Types that keep functions alive change the fate of others, and there is one end.
+    pub fn groups(&self, kinds: &[u32]) -> Vec<Vec<u32>> {
+        let alone = |kind: &u32| {
+            let keeps_alive = lookup(*kind).is_some_and(|row| row.needs_function());
+            keeps_alive || matches!(self.spot, Spot::End(_))
+        };
+        let (single, shared): (Vec<u32>, Vec<u32>) = kinds.iter().partition(|kind| alone(kind));
+        let mut groups: Vec<Vec<u32>> = single.into_iter().map(|kind| vec![kind]).collect();
+        if !shared.is_empty() {
+            groups.push(shared);
+        }
+        groups
+    }
+
+    /// Links `kinds` together, and each half on its own when that fails.
+    fn split(&self, linker: &dyn Linker, kinds: &[u32], fates: &mut Fates) -> Result<()> {
+        let object = self.object(kinds);
+        let failed = match (linker.link(self.sm, &object.bytes()?)?, kinds) {
+            (Answer::Linked(output), _) => {
+                let slots = Slots::find(&object, &output).with_context(|| self.to_string())?;
+                for (&kind, slot) in kinds.iter().zip(1..) {
+                    fates.insert(kind, slots.fate(slot, self.start_in_slot(), kind)?);
+                }
+                return Ok(());
+            }
+            (_, [_, _, ..]) => {
+                let (front, back) = kinds.split_at(kinds.len() / 2);
+                self.split(linker, front, fates)?;
+                return self.split(linker, back, fates);
+            }
+            (Answer::Refused(message), _) => Fate::Refused(message),
+            (Answer::Crashed(how), _) => Fate::Crashed(how),
+        };
+        fates.extend(kinds.iter().map(|&kind| (kind, failed.clone())));
+        Ok(())
+    }
+
+    fn start_in_slot(&self) -> usize {
+        match self.spot {
+            Spot::Slot(at) => at as usize,
+            Spot::End(at) => STRIDE.wrapping_add_signed(at) as usize,
+            Spot::Twice => 0,
+        }
+    }
+}
+
+impl fmt::Display for Batch {
+    /// One line that no other batch of an architecture has.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.place.key, self.symbol.key)?;
+        match (self.form, self.addend) {
+            (Form::Rel, _) => f.write_str(" rel")?,
+            (Form::Rela, addend @ 0..) => write!(f, " +{addend:#x}")?,
+            (Form::Rela, addend) => write!(f, " -{:#x}", addend.unsigned_abs())?,
+        }
+        match self.spot {
+            Spot::Slot(0) => Ok(()),
+            Spot::Slot(at) => write!(f, " at+{at}"),
+            Spot::End(at) => write!(f, " end{at:+}"),
+            Spot::Twice => f.write_str(" twice"),
+        }
+    }
+}
+
+impl Answer {
+    /// The message of a link that failed: the line that ends it, without the linker's name. Names of types and hexadecimal
+    /// numbers are left out, so that records which are refused alike can be told as one.
+    pub fn message(text: &str) -> String {
+        let has = |word: &'static str| move |line: &&str| line.contains(word);
+        let lines = || text.lines().filter(|line| !line.starts_with(' '));
+        let line = lines().find(has("fatal")).or_else(|| lines().find(has("error")));
+        let line = line.or_else(|| lines().next()).unwrap_or_default();
+        let message = line.split_once(": ").map_or(line, |(_, message)| message);
+        let general = |word: &str| match word.split_at_checked(2) {
+            Some(("R_", _)) => "R_*:".to_owned(),
+            Some(("0x", rest)) => format!("0x*{}", rest.trim_start_matches(char::is_alphanumeric)),
+            _ => word.to_owned(),
+        };
+        message.split(' ').map(general).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,227 @@
+//! What a linker made of one record.
+//!
+//! In: the output, the object with the record. Out: [`Fate`]. Guaranteed: two fates are equal only when the slot's bytes
+//! and the records that are left for it are; nothing is said of the rest of the file.
+
+use super::object::{Object, Pattern, STRIDE, pattern};
+use super::places::Found;
+use anyhow::{Context, Result, ensure};
+use culd_cubin::elf::sht;
+use culd_cubin::{Cubin, Section, SectionIndex};
+use culd_reloc::{RelocDesc, lookup};
+use std::fmt;
+
+/// What became of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The linker ended with this message.
+    Refused(String),
+    /// The linker crashed or did not end; how.
+    Crashed(String),
+    /// The place is not in the output.
+    Gone,
+    /// It is.
+    Linked(Slot),
+}
+
+/// A slot of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The record's type.
+    kind: u32,
+    /// Where its word starts.
+    at: usize,
+    before: Pattern,
+    bytes: Vec<u8>,
+    /// The records left for the slot.
+    kept: Vec<Kept>,
+}
+
+/// A record of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    /// In the slot.
+    offset: u64,
+    kind: u32,
+    symbol: String,
+    /// None in a section of records without.
+    addend: Option<i64>,
+}
+
+/// The slots of an output.
+pub struct Slots<'a, 'd> {
+    object: &'a Object,
+    output: Cubin<'d>,
+    /// The section, and where the object's part of it starts.
+    section: Option<(SectionIndex, u64)>,
+}
+
+impl<'a, 'd> Slots<'a, 'd> {
+    /// Finds the slots.
+    ///
+    /// # Errors
+    /// When the output is damaged, or the slot without record is not there.
+    pub fn find(object: &'a Object, output: &'d [u8]) -> Result<Self> {
+        let output = Cubin::parse(output).context("a linker's output")?;
+        let section = place(object, &output);
+        let slots = Slots { object, output, section };
+        if slots.section.is_some() {
+            ensure!(slots.bytes(0)? == object.pattern(), "the slots are not found");
+        } else {
+            ensure!(object.place.found == Found::Gone, "the output has no such place");
+        }
+        Ok(slots)
+    }
+
+    /// What became of a record of this type whose word starts at byte `at` of the slot.
+    ///
+    /// # Errors
+    /// When the output's tables have gaps.
+    pub fn fate(&self, slot: u64, at: usize, kind: u32) -> Result<Fate> {
+        let Some((index, start)) = self.section else { return Ok(Fate::Gone) };
+        let first = start + self.object.place.slot(slot);
+        let mut kept = Vec::new();
+        for section in self.relocations(index) {
+            let symbols = match section.sh_type {
+                sht::MERCURY_RELA => &self.output.mercury_symbols,
+                _ => &self.output.symbols,
+            };
+            for record in section.relocations().iter() {
+                let offset = record.offset.wrapping_sub(first);
+                if offset >= STRIDE {
+                    continue;
+                }
+                let symbol = match record.symbol.0 {
+                    0 => "#0".to_owned(),
+                    _ => {
+                        let symbol = symbols.get(record.symbol.0 as usize).context("its symbol")?;
+                        String::from_utf8_lossy(symbol.name).into_owned()
+                    }
+                };
+                let addend = (section.sh_type != sht::REL).then_some(record.addend);
+                kept.push(Kept { offset, kind: record.kind, symbol, addend });
+            }
+        }
+        let before = self.object.pattern();
+        Ok(Fate::Linked(Slot { kind, at, before, bytes: self.bytes(slot)?.to_vec(), kept }))
+    }
+
+    fn bytes(&self, slot: u64) -> Result<&'d [u8]> {
+        let (index, start) = self.section.context("no place")?;
+        let at = usize::try_from(start + self.object.place.slot(slot))?;
+        let section = self.output.section(index).context("no section")?;
+        section.data.get(at..at + STRIDE as usize).context("the place is cut")
+    }
+
+    fn relocations(&self, of: SectionIndex) -> impl Iterator<Item = &Section<'d>> {
+        let sections = self.output.section_indices().map(|(_, section)| section);
+        let has_records = |section: &Section<'_>| {
+            matches!(section.sh_type, sht::RELA | sht::REL | sht::MERCURY_RELA)
+        };
+        sections.filter(move |section| has_records(section) && section.info == of.0)
+    }
+}
+
+fn place(object: &Object, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
+    let place = object.place;
+    let mut sections = output.section_indices();
+    let mut same_name = || sections.find(|(_, other)| other.name == place.section.as_bytes());
+    match place.found {
+        Found::Gone => None,
+        Found::Symbol(name) => {
+            let symbol = output.symbols.iter().find(|symbol| symbol.name == name.as_bytes())?;
+            Some((symbol.defined_in()?, symbol.value.checked_sub(place.start)?))
+        }
+        Found::Start => Some((same_name()?.0, 0)),
+        Found::End => {
+            let (index, section) = same_name()?;
+            Some((index, section.size.checked_sub(place.slot(object.slots))?))
+        }
+    }
+}
+
+impl Fate {
+    /// A slot with these bytes, and the record (type, symbol, addend) that is left for its start.
+    pub fn expected(sm: u32, kind: u32, bytes: &[u8], kept: Option<(u32, &str, i64)>) -> Self {
+        let kept = kept.into_iter().map(|(kind, symbol, addend)| Kept {
+            offset: 0,
+            kind,
+            symbol: symbol.to_owned(),
+            addend: Some(addend),
+        });
+        let (before, bytes) = (pattern(sm), bytes.to_vec());
+        Fate::Linked(Slot { kind, at: 0, before, bytes, kept: kept.collect() })
+    }
+
+    /// Whether a fate that reads like this has an output.
+    pub fn is_text_of_linked(text: &str) -> bool {
+        !text.starts_with("refused: ") && !text.starts_with("crash: ")
+    }
+
+    /// Whether there is an output.
+    pub fn is_linked(&self) -> bool {
+        matches!(self, Fate::Gone | Fate::Linked(_))
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Refused(message) => write!(f, "refused: {message}"),
+            Fate::Crashed(how) => write!(f, "crash: {how}"),
+            Fate::Gone => f.write_str("gone"),
+            Fate::Linked(slot) => slot.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = lookup(self.kind);
+        let plain = row.and_then(|row| row.unified);
+        if self.bytes != self.before {
+            write_bytes(f, self, plain.and_then(|plain| plain.desc()).or(row))?;
+        } else {
+            f.write_str(if self.kept.is_empty() { "dropped" } else { "kept" })?;
+        }
+        for Kept { offset, kind, symbol, addend } in &self.kept {
+            match plain {
+                _ if *kind == self.kind => {}
+                Some(plain) if plain.0 == *kind => f.write_str(" rewritten")?,
+                _ => write!(f, " as {kind:#x}")?,
+            }
+            write!(f, " [{symbol}")?;
+            match addend {
+                Some(addend @ 0..) => write!(f, "+{addend:#x}")?,
+                Some(addend) => write!(f, "-{:#x}", addend.unsigned_abs())?,
+                None => {}
+            }
+            match self.at as u64 {
+                at if at == *offset => f.write_str("]")?,
+                _ => write!(f, "]@{offset}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value that the type's fields hold, where no other bit changed; else the bytes.
+fn write_bytes(f: &mut fmt::Formatter<'_>, slot: &Slot, row: Option<&RelocDesc>) -> fmt::Result {
+    let before = slot.before;
+    if let Some(row) = row
+        && let Ok(value) = row.extract(&slot.bytes, slot.at)
+    {
+        let mut again = before;
+        if row.apply(&mut again, slot.at, value).is_ok() && again[..] == slot.bytes {
+            write!(f, "patched {:#x}", value.address)?;
+            return if value.bank == 0 { Ok(()) } else { write!(f, "/{}", value.bank) };
+        }
+        let mut again = before;
+        if row.clear(&mut again, slot.at).is_ok() && again[..] == slot.bytes {
+            return f.write_str("cleared");
+        }
+    }
+    let last = slot.bytes.iter().zip(&before).rposition(|(after, before)| after != before);
+    f.write_str("bytes ")?;
+    slot.bytes[..=last.unwrap_or(0)].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}

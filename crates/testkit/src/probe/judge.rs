@@ -1,0 +1,56 @@
+//! Answers of both linkers compared.
+//!
+//! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells that are not equal, and a
+//! digest of the outputs. Guaranteed: messages count as well as outputs.
+
+use super::batch::{Answer, Batch, Guesses, Linker};
+use super::record::{self, Digest};
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// A cell that the linkers treat differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unequal {
+    /// The type.
+    pub kind: u32,
+    /// What nvlink does.
+    pub nvlink: String,
+    /// What culd does.
+    pub culd: String,
+}
+
+/// The cells of a batch that are not as expected.
+///
+/// # Errors
+/// When the linker cannot be started, or its output makes no sense.
+pub fn unequal(
+    batch: &Batch,
+    expected: &BTreeMap<u32, String>,
+    linker: &dyn Linker,
+    guesses: &mut Guesses,
+) -> Result<Vec<Unequal>> {
+    let actual = record::texts(&batch.fates(linker, guesses)?);
+    let mut unequal = Vec::new();
+    for (&kind, nvlink) in expected {
+        let culd = actual.get(&kind).cloned().unwrap_or_default();
+        if *nvlink != culd {
+            unequal.push(Unequal { kind, nvlink: nvlink.clone(), culd });
+        }
+    }
+    Ok(unequal)
+}
+
+/// The digest of the outputs of `groups`; none if one of them does not link.
+///
+/// # Errors
+/// When the linker cannot be started.
+pub fn digest(batch: &Batch, groups: &[Vec<u32>], linker: &dyn Linker) -> Result<Option<u64>> {
+    let mut digest = Digest::default();
+    for group in groups {
+        match linker.link(batch.sm, &batch.object(group).bytes()?)? {
+            Answer::Linked(output) => digest.add(&output),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(digest.sum()))
+}

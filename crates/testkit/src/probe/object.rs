@@ -1,0 +1,212 @@
+//! The objects that records are put into.
+//!
+//! In: an architecture, a place, a symbol and records. Out: the bytes of two objects: the one with the records, and one
+//! that is linked in front of it, so that no part of the other starts at 0. Guaranteed: no tool is needed; slots are
+//! equal, and the first one has no record, so that it can be recognised in the output.
+
+use super::places::Place;
+use super::symbols::SymbolKind;
+use crate::asm;
+use std::fmt::Write as _;
+
+/// Bytes from one slot to the next: the widest word, and as much again that must not change.
+pub const STRIDE: u64 = 32;
+
+/// What a record's section says of addends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// `SHT_RELA`: the record has the addend, the field is overwritten.
+    Rela,
+    /// `SHT_REL`: the field has the addend.
+    Rel,
+}
+
+/// One relocation record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// In the input section.
+    pub offset: u64,
+    /// The type.
+    pub kind: u32,
+    /// The addend; 0 with [`Form::Rel`].
+    pub addend: i64,
+}
+
+/// An object with records of one place and one symbol.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Architecture, such as 90.
+    pub sm: u32,
+    /// Where the records are.
+    pub place: &'static Place,
+    /// What they are against.
+    pub symbol: &'static SymbolKind,
+    /// Whether they have addends.
+    pub form: Form,
+    /// Bank of the constant variables; [`BANK`] but where banks themselves are tried.
+    pub bank: u8,
+    /// Slots of the place.
+    pub slots: u64,
+    /// The records, in file order.
+    pub records: Vec<Record>,
+}
+
+/// The bank that constant variables are in.
+pub const BANK: u8 = 3;
+
+const BASE: &str = include_str!("base.txt");
+const FRONT: &str = include_str!("front.txt");
+
+// nvlink looks into Mercury code, so these are what ptxas made of base-mercury.ptx and front-mercury.ptx.
+const BASE_MERCURY: &str = include_str!("base-mercury.txt");
+const FRONT_MERCURY: &str = include_str!("front-mercury.txt");
+
+/// A frame description behind its length: an entry that others share, version 3, nobody's, and no instructions.
+const FRAME_HEAD: &str = "ffffffffffffffff0300047cffffffff0f0c8180000000000000000000000000";
+
+/// Bytes of a frame description in front of its slots.
+const FRAME_SIZE: u64 = 12 + FRAME_HEAD.len() as u64 / 2;
+
+/// The bytes of a slot.
+pub type Pattern = [u8; STRIDE as usize];
+
+/// What every slot's bytes are before a link for this architecture. In a frame description they are instructions; nvlink
+/// reads them, and a large number makes it crash.
+pub fn pattern(sm: u32) -> Pattern {
+    let mask = if is_mercury(sm) { 0x7f } else { 0xff };
+    std::array::from_fn(|at| (at * 37 + 11) as u8 & mask)
+}
+
+/// Whether an architecture has Mercury sections.
+pub const fn is_mercury(sm: u32) -> bool {
+    sm >= 100
+}
+
+impl Object {
+    /// The object's text form.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let base = if is_mercury(self.sm) { BASE_MERCURY } else { BASE };
+        for line in lines(base, self.sm, self.bank) {
+            let mark = line.strip_prefix('<').and_then(|mark| mark.strip_suffix('>'));
+            let Some(mark) = mark else {
+                text.push_str(&self.sized(&line));
+                text.push('\n');
+                continue;
+            };
+            match mark.split_once(' ').unwrap_or((mark, "")) {
+                ("symbols", half) => self.write_symbols(&mut text, half == "mercury"),
+                ("records", "") => self.write_section(&mut text),
+                ("records", key) if key == self.place.key => self.write_records(&mut text),
+                ("frame", key) if key == self.place.key => self.write_frame(&mut text),
+                ("slots", key) if key == self.place.key => self.write_slots(&mut text),
+                _ => {}
+            }
+        }
+        text
+    }
+
+    /// The object's bytes.
+    ///
+    /// # Errors
+    /// When a table of this module has a slip.
+    pub fn bytes(&self) -> Result<Vec<u8>, asm::Error> {
+        asm::assemble(&self.text())
+    }
+
+    /// What every slot's bytes are before the link.
+    pub fn pattern(&self) -> Pattern {
+        pattern(self.sm)
+    }
+
+    /// The symbols that the record's symbol needs; those of Mercury sections are in the twins of their sections.
+    fn write_symbols(&self, text: &mut String, mercury: bool) {
+        for line in self.symbol.lines {
+            let line = match mercury {
+                true => line
+                    .replace("in=.text.", "in=.nv.capmerc.text.")
+                    .replace("in=.nv.", "in=.nv.merc.nv."),
+                false => (*line).to_owned(),
+            };
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+
+    fn write_section(&self, text: &mut String) {
+        if self.records.is_empty() {
+            return;
+        }
+        let section = self.place.section;
+        let (prefix, kind) = match self.form {
+            Form::Rela => (".rela", "rela"),
+            Form::Rel => (".rel", "rel"),
+        };
+        let _ =
+            writeln!(text, "section {prefix}{section} {kind} flags=info align=8 info={section}");
+        self.write_records(text);
+    }
+
+    fn write_records(&self, text: &mut String) {
+        for Record { offset, kind, addend } in &self.records {
+            let word = self.symbol.word;
+            let sign = if *addend < 0 { '-' } else { '+' };
+            let addend = addend.unsigned_abs();
+            let _ = writeln!(text, "  {offset:#x} {kind:#x} {word} {sign}{addend:#x}");
+        }
+    }
+
+    /// Slots in a frame description of their own: nvlink reads the DWARF of Mercury programs.
+    fn write_frame(&self, text: &mut String) {
+        let size = FRAME_HEAD.len() as u64 / 2 + self.slots * STRIDE;
+        let size: String = size.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let start = self.place.head - FRAME_SIZE;
+        let _ = writeln!(text, "  {start:#x} ffffffff{size}{FRAME_HEAD}");
+        self.write_slots(text);
+    }
+
+    fn write_slots(&self, text: &mut String) {
+        for slot in 0..self.slots {
+            let _ = write!(text, "  {:#x} ", self.place.slot(slot));
+            text.extend(self.pattern().iter().map(|byte| format!("{byte:02x}")));
+            text.push('\n');
+        }
+    }
+
+    /// A line with the sizes of what holds slots.
+    fn sized(&self, line: &str) -> String {
+        let Some((front, rest)) = line.split_once("<size ") else { return line.to_owned() };
+        let Some((key, back)) = rest.split_once('>') else { return line.to_owned() };
+        let slots = if key == self.place.key { self.slots } else { 0 };
+        let size = Place::named(key).map_or(0, |place| place.head - place.start + slots * STRIDE);
+        format!("{front}{size:#x}{back}")
+    }
+}
+
+/// The object in front.
+///
+/// # Errors
+/// When a table of this module has a slip.
+pub fn front(sm: u32) -> Result<Vec<u8>, asm::Error> {
+    let front = if is_mercury(sm) { FRONT_MERCURY } else { FRONT };
+    let text: Vec<String> = lines(front, sm, BANK).collect();
+    asm::assemble(&text.join("\n"))
+}
+
+/// The lines of a template for one architecture: those that start with another number are left out.
+fn lines(template: &'static str, sm: u32, bank: u8) -> impl Iterator<Item = String> {
+    let has_compat = sm >= 90;
+    // Where parameters start, and the end of those of 8 bytes.
+    let params: u64 = if has_compat { 0x210 } else { 0x160 };
+    template.lines().filter_map(move |line| {
+        let line = match line.split_once('|') {
+            Some(("75", rest)) => (!has_compat).then_some(rest)?,
+            Some(("90", rest)) => has_compat.then_some(rest)?,
+            _ => line,
+        };
+        let line = line.replace("<sm>", &sm.to_string());
+        let line = line.replace("<bank>", &bank.to_string());
+        let line = line.replace("<type3>", &format!("{:#x}", 0x7000_0064 + u32::from(bank)));
+        let line = line.replace("<params>", &format!("{:#x}", 8 << 16 | params));
+        Some(line.replace("<bank0>", &format!("{:#x}", params + 8)))
+    })
+}

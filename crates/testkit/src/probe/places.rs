@@ -1,0 +1,80 @@
+//! The places that records are put into.
+//!
+//! In: nothing. Out: [`PLACES`]. Guaranteed: each is a section of `base.txt` or `base-mercury.txt` with a mark for its slots.
+
+use super::object::STRIDE;
+
+/// A section with slots.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name in lists and on the command line.
+    pub key: &'static str,
+    /// Section of the object.
+    pub section: &'static str,
+    /// Start of the symbol that holds the slots.
+    pub start: u64,
+    /// Where the first slot is.
+    pub head: u64,
+    /// How it is found in the output.
+    pub found: Found,
+}
+
+/// How the bytes of the object's section are found in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// At the value of this symbol, which starts at [`Place::start`].
+    Symbol(&'static str),
+    /// At the start of the section of the same name.
+    Start,
+    /// At its end.
+    End,
+    /// Nowhere: the section is not in the output.
+    Gone,
+}
+
+/// All of them.
+#[rustfmt::skip]
+pub const PLACES: &[Place] = &[
+    // Code of a kernel, of a function that it calls, of one that nobody calls.
+    place("text",   ".text.k",             0,    0x80, Found::Symbol("k")),
+    place("callee", ".text.live",          0,    0x80, Found::Symbol("live")),
+    place("dead",   ".text.dead",          0,    0x80, Found::Gone),
+    // Initialised variables, constants, the kernel's own bank of literals.
+    place("data",   ".nv.global.init",     0x40, 0x40, Found::Symbol("data")),
+    place("const",  ".nv.constant3",       0x40, 0x40, Found::Symbol("table")),
+    place("bank",   ".nv.constant2.k",     0,    0x20, Found::Start),
+    // Debug information: one part of each file behind the other; `sass` is a table of code addresses.
+    place("frame",  ".debug_frame",        0,    0x40, Found::End),
+    place("info",   ".debug_info",         0,    0x40, Found::End),
+    place("line",   ".debug_line",         0,    0x40, Found::End),
+    place("sass",   ".nv_debug_line_sass", 0,    0x40, Found::End),
+];
+
+/// Those of architectures with Mercury sections: frames of the machine code, and of the Mercury code.
+#[rustfmt::skip]
+pub const MERCURY_PLACES: &[Place] = &[
+    place("frame-100",  ".debug_frame",         0, 0x250 + 44, Found::End),
+    place("frame-merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),
+];
+
+const fn place(
+    key: &'static str,
+    section: &'static str,
+    start: u64,
+    head: u64,
+    found: Found,
+) -> Place {
+    Place { key, section, start, head, found }
+}
+
+impl Place {
+    /// The place with this key.
+    pub fn named(key: &str) -> Option<&'static Place> {
+        PLACES.iter().chain(MERCURY_PLACES).find(|place| place.key == key)
+    }
+
+    /// Offset of a slot in the object's section.
+    pub fn slot(&self, slot: u64) -> u64 {
+        self.head + slot * STRIDE
+    }
+}

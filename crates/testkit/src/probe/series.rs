@@ -1,0 +1,106 @@
+//! Which records are tried.
+//!
+//! In: an architecture. Out: batches. Guaranteed: the same ones in the same order everywhere.
+
+use super::batch::{Batch, Spot};
+use super::object::Form;
+use super::places::{PLACES, Place};
+use super::symbols::{SYMBOLS, SymbolKind};
+use culd_reloc::{CUDA, Observed, RelocDesc};
+
+/// Architectures with recorded answers.
+pub const ARCHS: [u32; 2] = [75, 90];
+
+/// Architectures on which the tables are verified: the first, the last, and one with Mercury sections.
+pub const VERIFIED: [u32; 3] = [75, 90, 100];
+
+/// The addend of the matrix: every type has room for it in some field.
+const ADDEND: i64 = 0x10;
+
+/// Symbols that stand for all of their kind where something else than the symbol is varied.
+const FEW: &[&str] = &[
+    "function",
+    "dead-function",
+    "global",
+    "const",
+    "shared",
+    "dynamic-shared",
+    "texture",
+    "literal",
+    "section-frame",
+    "undefined-label",
+    "uft",
+    "null",
+];
+
+/// Places of records in real programs.
+const USUAL: &[&str] = &["text", "data", "const", "bank", "frame", "sass"];
+
+/// Nothing, negative, and more and more bits, up to some in every byte and the highest alone.
+const ADDENDS: [i64; 7] = [0, -4, 0x3fff, 0x1_2345, 0x1234_5678, 0x1234_5678_9abc_def0, i64::MIN];
+
+/// Every type of the table, the next two, and some far away.
+fn all_kinds() -> Vec<u32> {
+    (0..=118).chain([0xffff, 0x10002, 0x7fff_ffff]).collect()
+}
+
+/// Those of the table that some symbol lets through: the others end a link wherever they are.
+fn steady_kinds() -> Vec<u32> {
+    use Observed::{FunctionOnly, Rejected, SameSection};
+    let ends = |row: &&RelocDesc| matches!(row.observed, FunctionOnly | Rejected | SameSection);
+    CUDA.iter().filter(|row| !ends(row)).map(|row| row.code.0).collect()
+}
+
+/// All batches of an architecture: everything for the last one, less for those before.
+pub fn batches(sm: u32) -> Vec<Batch> {
+    let whole = ARCHS.last() == Some(&sm);
+    let mut batches = Vec::new();
+    let mut add = |place, symbol, form, addend, spot, kinds: &[u32]| {
+        batches.push(Batch { sm, place, symbol, form, addend, spot, kinds: kinds.to_vec() });
+    };
+    let kinds = all_kinds();
+    for symbol in SYMBOLS {
+        let usual = |place: &&Place| whole || USUAL.contains(&place.key);
+        for place in PLACES.iter().filter(usual) {
+            add(place, symbol, Form::Rela, ADDEND, Spot::Slot(0), &kinds);
+        }
+    }
+    let kinds = steady_kinds();
+    for symbol in few() {
+        for place in places(USUAL).filter(|place| whole || place.key == "frame") {
+            add(place, symbol, Form::Rel, 0, Spot::Slot(0), &kinds);
+        }
+    }
+    if !whole {
+        return batches;
+    }
+    for symbol in few() {
+        for place in places(&["text", "frame"]) {
+            for addend in ADDENDS {
+                add(place, symbol, Form::Rela, addend, Spot::Slot(0), &kinds);
+            }
+            for at in [1, 4, 7] {
+                add(place, symbol, Form::Rela, ADDEND, Spot::Slot(at), &kinds);
+            }
+            add(place, symbol, Form::Rela, ADDEND, Spot::Twice, &kinds);
+        }
+    }
+    // A type without fields, one of 8, 16, 32 and 64 bits, one that is kept, one that clears.
+    let kinds = [0, 1, 2, 38, 55, 67, 73, 76];
+    for symbol in few() {
+        for place in places(&["text", "data", "frame"]) {
+            for at in [-16, -8, -7, -4, -1, 0, 1, 0x1000, i64::MIN] {
+                add(place, symbol, Form::Rela, ADDEND, Spot::End(at), &kinds);
+            }
+        }
+    }
+    batches
+}
+
+fn places(keys: &'static [&'static str]) -> impl Iterator<Item = &'static Place> {
+    PLACES.iter().filter(|place| keys.contains(&place.key))
+}
+
+fn few() -> impl Iterator<Item = &'static SymbolKind> {
+    FEW.iter().filter_map(|key| SymbolKind::named(key))
+}

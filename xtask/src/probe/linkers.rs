@@ -1,0 +1,74 @@
+//! The two linkers as commands.
+//!
+//! In: their paths. Out: [`Linker`]s. Guaranteed: both see the same file names and options, each in a folder of its own.
+
+use anyhow::{Context, Result};
+use culd_testkit::compare::trial::Tools;
+use culd_testkit::oracle::process::{self, Status};
+use culd_testkit::probe::batch::{Answer, Linker};
+use culd_testkit::probe::{object, series};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Generous: a link takes a hundredth of a second.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(super) struct Linkers {
+    nvlink: PathBuf,
+    culd: PathBuf,
+}
+
+/// A linker and its folder.
+pub(super) struct Tool {
+    program: PathBuf,
+    dir: TempDir,
+}
+
+impl Linkers {
+    pub(super) fn new(tools: Tools) -> Self {
+        Self { nvlink: tools.oracle.tool("nvlink"), culd: tools.candidate }
+    }
+
+    /// nvlink and the linker under test, for one worker.
+    pub(super) fn start(&self) -> Result<[Tool; 2]> {
+        Ok([Tool::new(self.nvlink.clone())?, Tool::new(self.culd.clone())?])
+    }
+}
+
+impl Tool {
+    fn new(program: PathBuf) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        for sm in series::VERIFIED {
+            fs::write(dir.path().join(front(sm)), object::front(sm)?)?;
+        }
+        Ok(Self { program, dir })
+    }
+}
+
+fn front(sm: u32) -> String {
+    format!("front-{sm}.cubin")
+}
+
+impl Linker for Tool {
+    fn link(&self, sm: u32, object: &[u8]) -> Result<Answer> {
+        let dir = self.dir.path();
+        fs::write(dir.join("probe.cubin"), object)?;
+        let out = dir.join("out.cubin");
+        if out.exists() {
+            fs::remove_file(&out)?;
+        }
+        let mut command = Command::new(&self.program);
+        command.env_remove("LD_LIBRARY_PATH").current_dir(dir);
+        command.args([&format!("-arch=sm_{sm}"), &front(sm), "probe.cubin", "-o", "out.cubin"]);
+        let run = process::run(&mut command, LIMIT)
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        Ok(match run.status {
+            Status::Exit(0) => Answer::Linked(fs::read(&out).context("no output")?),
+            Status::Exit(_) => Answer::Refused(Answer::message(&run.stderr_text())),
+            other => Answer::Crashed(other.to_string()),
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! `xtask probe`: relocation records of every type, symbol and place through both linkers.
+//!
+//! In: the batches of [`series`], `testdata/probe`. Out: a table of places, every cell that is not equal by name.
+//! Guaranteed: exit code 1 when a cell is unequal and not on the list of differences, when an entry of the list has no
+//! cell any more, and when nvlink does something else than what is recorded of it.
+
+mod linkers;
+mod report;
+mod verify;
+
+use crate::args::Args;
+use crate::workspace::{self, lock};
+use anyhow::{Context, Result, bail};
+use culd_testkit::compare;
+use culd_testkit::probe::batch::{Answer, Batch, Guesses, Linker};
+use culd_testkit::probe::judge;
+use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::record::{self, Answers};
+use culd_testkit::probe::{kinds, series};
+use linkers::Linkers;
+use report::Report;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const HELP: &str = "\
+usage: cargo xtask probe [options]
+  --all            every batch (default: a sample of them, the same on every machine)
+  --arch SM[,SM]   only these architectures, '90'
+  --place KEY[,..] --symbol KEY[,..] --type N[,N-M..]
+                   only these, of all batches (keys: crates/testkit/src/probe/places.rs, symbols.rs)
+  --verify         every bit of the tables in crates/reloc against nvlink, in place of the batches
+  --fates          print the equal cells too
+  --record         write what nvlink does to testdata/probe (of all batches)
+  --jobs N         batches at a time (default 2)
+  --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
+
+/// Of how many batches the sample has one.
+const SAMPLE: usize = 12;
+
+struct Plan {
+    batches: Vec<Batch>,
+    /// Whether these are all batches with all types.
+    whole: bool,
+    record: bool,
+    fates: bool,
+    known: Differences,
+    recorded: BTreeMap<(u32, String), Answers>,
+    jobs: usize,
+    linkers: Linkers,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.flag("--verify") {
+        let linkers = Linkers::new(workspace::tools(args.option("--culd")?)?);
+        args.finish()?;
+        return verify::run(&linkers);
+    }
+    let plan = plan(&mut args)?;
+    args.finish()?;
+    let report = execute(&plan)?;
+    if plan.record {
+        for sm in series::ARCHS {
+            fs::write(recorded_path(sm), record::write(&report.answers(sm)))?;
+        }
+    }
+    print!("{}", report.text(&plan.known, plan.whole));
+    Ok(if report.failures(&plan.known, plan.whole) == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn plan(args: &mut Args) -> Result<Plan> {
+    let list = |text: Option<String>| {
+        text.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
+    };
+    let archs = list(args.option("--arch")?);
+    let places = list(args.option("--place")?);
+    let symbols = list(args.option("--symbol")?);
+    let types = args.option::<String>("--type")?.map(|text| kinds::parse(&text)).transpose()?;
+    let chosen = archs.is_some() || places.is_some() || symbols.is_some() || types.is_some();
+    let record = args.flag("--record");
+    if record && chosen {
+        bail!("--record is about all batches");
+    }
+    let every = args.flag("--all") || record;
+    let has = |list: &Option<Vec<String>>, key: &str| {
+        list.as_ref().is_none_or(|list| list.iter().any(|other| other == key))
+    };
+    let mut batches = Vec::new();
+    for sm in series::ARCHS {
+        batches.extend(series::batches(sm).into_iter().enumerate().filter_map(
+            |(at, mut batch)| {
+                let wanted = has(&archs, &sm.to_string())
+                    && has(&places, batch.place.key)
+                    && has(&symbols, batch.symbol.key)
+                    && (chosen || every || at % SAMPLE == sm as usize % SAMPLE);
+                if let Some(types) = &types {
+                    batch.kinds.retain(|kind| types.contains(kind));
+                }
+                (wanted && !batch.kinds.is_empty()).then_some(batch)
+            },
+        ));
+    }
+    if batches.is_empty() {
+        bail!("nothing matches");
+    }
+    let known = fs::read_to_string(workspace::root().join("testdata/probe/differences.toml"))?;
+    let mut recorded = BTreeMap::new();
+    for sm in series::ARCHS.into_iter().filter(|_| !record) {
+        let path = recorded_path(sm);
+        if !path.exists() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        for answers in record::parse(sm, &text).with_context(|| path.display().to_string())? {
+            recorded.insert((sm, answers.batch.to_string()), answers);
+        }
+    }
+    let tools = workspace::tools(args.option("--culd")?)?;
+    Ok(Plan {
+        batches,
+        whole: every && !chosen,
+        record,
+        fates: args.flag("--fates"),
+        known: Differences::parse(&known)?,
+        recorded,
+        jobs: args.option("--jobs")?.unwrap_or(2),
+        linkers: Linkers::new(tools),
+    })
+}
+
+fn recorded_path(sm: u32) -> PathBuf {
+    workspace::root().join(format!("testdata/probe/sm_{sm}.txt"))
+}
+
+fn execute(plan: &Plan) -> Result<Report> {
+    let next = AtomicUsize::new(0);
+    let report = Mutex::new(Report::default());
+    let error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
+    thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(|| {
+                if let Err(failed) = work(plan, &next, &report) {
+                    lock(&error).get_or_insert(failed);
+                }
+            });
+        }
+    });
+    match lock(&error).take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *lock(&report))),
+    }
+}
+
+/// One worker, until no batch is left.
+fn work(plan: &Plan, next: &AtomicUsize, report: &Mutex<Report>) -> Result<()> {
+    let [nvlink, culd] = plan.linkers.start()?;
+    let mut guesses = [Guesses::new(), Guesses::new()];
+    while let Some(batch) = plan.batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let fates = record::texts(&batch.fates(&nvlink, &mut guesses[0])?);
+        let unequal = judge::unequal(batch, &fates, &culd, &mut guesses[1])?;
+        let kinds = unequal.iter().map(|cell| cell.kind).collect();
+        let mut answers = Answers { batch: batch.clone(), fates, unequal: kinds, digest: 0 };
+        let groups = answers.groups();
+        answers.digest = judge::digest(batch, &groups, &nvlink)?.context("it linked before")?;
+        let elsewhere = elsewhere(batch, groups, &nvlink, &culd)?;
+        let changed = (!plan.record).then(|| changed(plan, &answers)).flatten();
+        lock(report).add(plan, answers, &unequal, elsewhere, changed);
+    }
+    Ok(())
+}
+
+/// What differs between outputs whose cells are equal, and the types that do it.
+fn elsewhere(
+    batch: &Batch,
+    mut open: Vec<Vec<u32>>,
+    nvlink: &dyn Linker,
+    culd: &dyn Linker,
+) -> Result<Vec<(Vec<u32>, String)>> {
+    let mut found = Vec::new();
+    while let Some(group) = open.pop() {
+        let object = batch.object(&group).bytes()?;
+        let answers = (nvlink.link(batch.sm, &object)?, culd.link(batch.sm, &object)?);
+        let (Answer::Linked(expected), Answer::Linked(actual)) = answers else {
+            bail!("{batch}: types {} do not link together", kinds::text(&group));
+        };
+        match (compare::cubins(&expected, &actual), &group[..]) {
+            (None, _) => {}
+            (Some(_), [_, _, ..]) => {
+                let (front, back) = group.split_at(group.len() / 2);
+                open.extend([front.to_vec(), back.to_vec()]);
+            }
+            (Some(what), _) => found.push((group, what)),
+        }
+    }
+    Ok(found)
+}
+
+/// What is recorded of a batch and is not so.
+fn changed(plan: &Plan, answers: &Answers) -> Option<String> {
+    let batch = &answers.batch;
+    let recorded = plan.recorded.get(&(batch.sm, batch.to_string()))?;
+    for (kind, fate) in &answers.fates {
+        let other = recorded.fates.get(kind);
+        if other != Some(fate) {
+            return Some(format!("type {kind}: nvlink: {fate}, recorded: {other:?}"));
+        }
+    }
+    // With some of the types the outputs are others.
+    let same = answers.fates.len() == recorded.fates.len() && answers.unequal == recorded.unequal;
+    (same && answers.digest != recorded.digest).then(|| "other outputs are recorded".to_owned())
+}

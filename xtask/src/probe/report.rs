@@ -1,0 +1,133 @@
+//! What a run found.
+//!
+//! In: batches as they are judged, in any order. Out: text and the number of failures. Guaranteed: sorted by batch, so
+//! that two runs print the same.
+
+use super::Plan;
+use culd_testkit::probe::judge::Unequal;
+use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::record::Answers;
+use culd_testkit::probe::{kinds, series};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+#[derive(Default)]
+pub(super) struct Report {
+    rows: BTreeMap<(u32, &'static str), Row>,
+    answers: BTreeMap<(u32, String), Answers>,
+    /// Lines of failures, by batch.
+    lines: BTreeMap<(u32, String), Vec<String>>,
+    /// Entries of the list that cover a cell.
+    used: BTreeSet<usize>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    identical: usize,
+    same_error: usize,
+    listed: usize,
+    failed: usize,
+}
+
+impl Report {
+    pub(super) fn add(
+        &mut self,
+        plan: &Plan,
+        answers: Answers,
+        unequal: &[Unequal],
+        elsewhere: Vec<(Vec<u32>, String)>,
+        changed: Option<String>,
+    ) {
+        let batch = &answers.batch;
+        let key = (batch.sm, batch.to_string());
+        let row = self.rows.entry((batch.sm, batch.place.key)).or_default();
+        let linked: usize = answers.groups().iter().map(Vec::len).sum();
+        row.identical += linked;
+        row.same_error += answers.fates.len() - unequal.len() - linked;
+        // Cells that differ alike stand in one line.
+        let mut alike: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for Unequal { kind, nvlink, culd } in unequal {
+            if let Some(entry) = plan.known.find(batch, *kind, nvlink, culd) {
+                row.listed += 1;
+                self.used.insert(entry);
+            } else {
+                row.failed += 1;
+                alike.entry(format!("nvlink: {nvlink} | culd: {culd}")).or_default().push(*kind);
+            }
+        }
+        for (group, what) in elsewhere {
+            row.identical -= group.len();
+            row.failed += group.len();
+            alike.entry(format!("elsewhere: {what}")).or_default().extend(group);
+        }
+        if plan.fates {
+            for (kind, fate) in &answers.fates {
+                alike.entry(format!("both: {fate}")).or_default().push(*kind);
+            }
+        }
+        let mut lines: Vec<String> = Vec::new();
+        for (what, mut list) in alike {
+            list.sort_unstable();
+            lines.push(format!("types {}: {what}", kinds::text(&list)));
+        }
+        if let Some(changed) = changed {
+            row.failed += 1;
+            lines.push(changed);
+        }
+        self.lines.insert(key.clone(), lines);
+        self.answers.insert(key, answers);
+    }
+
+    /// What nvlink did, in the order of the series.
+    pub(super) fn answers(&self, sm: u32) -> Vec<Answers> {
+        let batches = series::batches(sm).into_iter();
+        batches.filter_map(|batch| self.answers.get(&(sm, batch.to_string())).cloned()).collect()
+    }
+
+    /// Entries that cover no cell; only a whole run can tell.
+    fn unused<'l>(&self, known: &'l Differences, whole: bool) -> impl Iterator<Item = String> + 'l {
+        let used = self.used.clone();
+        let entries = known.entries().iter().enumerate().filter(move |_| whole);
+        entries.filter(move |(at, _)| !used.contains(at)).map(|(_, entry)| entry.to_string())
+    }
+
+    pub(super) fn failures(&self, known: &Differences, whole: bool) -> usize {
+        self.rows.values().map(|row| row.failed).sum::<usize>() + self.unused(known, whole).count()
+    }
+
+    pub(super) fn text(&self, known: &Differences, whole: bool) -> String {
+        let mut text = String::new();
+        for ((sm, batch), lines) in &self.lines {
+            for line in lines {
+                let _ = writeln!(text, "sm_{sm} {batch}: {line}");
+            }
+        }
+        for entry in self.unused(known, whole) {
+            let _ = writeln!(text, "differences.toml: nothing is like this any more: {entry}");
+        }
+        text.push_str("| arch | place | cells | identical | same error | listed | failed |\n");
+        text.push_str("|---|---|--:|--:|--:|--:|--:|\n");
+        let mut all = Row::default();
+        for ((sm, place), row) in &self.rows {
+            row.write(&mut text, &format!("sm_{sm} | {place}"));
+            all.identical += row.identical;
+            all.same_error += row.same_error;
+            all.listed += row.listed;
+            all.failed += row.failed;
+        }
+        all.failed += self.unused(known, whole).count();
+        all.write(&mut text, "all |");
+        text
+    }
+}
+
+impl Row {
+    fn write(&self, text: &mut String, title: &str) {
+        let Row { identical, same_error, listed, failed } = *self;
+        let cells = identical + same_error + listed + failed;
+        let _ = writeln!(
+            text,
+            "| {title} | {cells} | {identical} | {same_error} | {listed} | {failed} |"
+        );
+    }
+}
