@@ -7,8 +7,10 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
-use culd_testkit::compare::mercury::Classes;
-use culd_testkit::compare::trial::{Tools, Verdict, Way, compile_arguments, link_arguments, trial};
+use culd_testkit::compare::trial::{
+    Tools, Trial, Verdict, Way, compile_arguments, link_arguments, trial,
+};
+use culd_testkit::edit::Kind;
 use culd_testkit::generate::mix::FAMILIES;
 use culd_testkit::generate::model::{Arch, Program};
 use culd_testkit::generate::{Wish, family, generate};
@@ -29,6 +31,7 @@ usage: cargo xtask corpus [options]
   --seeds A..B     seeds to try (default 0..200); A.. with --minutes
   --arch SM        only links for this architecture
   --family NAME    only programs of this family
+  --edit KIND      edits of compiled files: one at a time, all of this kind
   --with OPTION    a further option of every link, '--with=--preserve-relocs'
   --steps          link in one step and in several, with objects (-r) between
   --minutes M      stop after M minutes
@@ -95,6 +98,11 @@ fn wish(args: &mut Args) -> Result<Wish> {
             Arch::parse(&name).with_context(|| format!("architectures: {}", names.join(" ")))?,
         );
     }
+    if let Some(name) = args.option::<String>("--edit")? {
+        let names: Vec<String> = Kind::ALL.iter().map(|(kind, _)| format!("{kind:?}")).collect();
+        wish.edit =
+            Some(Kind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
+    }
     Ok(wish)
 }
 
@@ -124,6 +132,10 @@ struct Report {
     differences: usize,
     classes: Classes,
     files: usize,
+    /// Pairs of links.
+    links: usize,
+    /// Pairs of links that differ on purpose, by key of docs/DIFFERENCES.md.
+    deliberate: BTreeMap<&'static str, usize>,
     /// How many programs of each class of difference were reduced.
     reduced: BTreeMap<String, usize>,
     started: Option<Instant>,
@@ -169,9 +181,9 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     let mut program = generate(seed, plan.wish);
     program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
-    let verdict = trial(&plan.tools, &program, plan.way, dir.path())?;
-    count(&program, &verdict, &mut lock(report));
-    let Some(what) = finding(plan, &verdict) else { return Ok(()) };
+    let outcome = trial(&plan.tools, &program, plan.way, dir.path())?;
+    count(&program, &outcome, &mut lock(report));
+    let Some(what) = finding(plan, &outcome.verdict) else { return Ok(()) };
     let class = class(&what);
     let kept = plan.keep.join(format!("{seed}-{}-{}", program.family, program.link_arch));
     eprintln!(
@@ -184,7 +196,7 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     if plan.reduce && first_of_class(report, &class) {
         let small = reduce(&program, |candidate| -> Result<bool> {
             let dir = tempfile::tempdir()?;
-            let verdict = trial(&plan.tools, candidate, plan.way, dir.path())?;
+            let verdict = trial(&plan.tools, candidate, plan.way, dir.path())?.verdict;
             Ok(finding(plan, &verdict).is_some_and(|what| self::class(&what) == class))
         })?;
         let what = keep(plan, &small, &kept.join("reduced"))?;
@@ -193,19 +205,22 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     Ok(())
 }
 
-fn count(program: &Program, verdict: &Verdict, report: &mut Report) {
+fn count(program: &Program, trial: &Trial, report: &mut Report) {
     report.files += program.units.len();
+    report.links += trial.links;
+    report.classes += trial.classes.clone();
+    for (key, count) in &trial.deliberate {
+        *report.deliberate.entry(key).or_default() += count;
+    }
     let Program { seed, family, link_arch, .. } = program;
     let cell = report.cells.entry((family, link_arch.0)).or_default();
-    match verdict {
-        Verdict::Identical(classes) => {
-            cell.identical += 1;
-            report.classes += classes.clone();
-        }
+    match &trial.verdict {
+        Verdict::Identical(_) => cell.identical += 1,
         Verdict::SameError(_) => cell.same_error += 1,
         Verdict::NoVerdict(how) => {
             cell.no_verdict += 1;
             eprintln!("seed {seed} ({family}, {link_arch}): nvlink: {how}");
+            trial.edits.iter().for_each(|edit| eprintln!("  {edit}"));
         }
         Verdict::NotCompiled(message) => {
             cell.not_compiled += 1;
@@ -244,7 +259,7 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
-    let verdict = trial(&plan.tools, program, plan.way, to)?;
+    let Trial { verdict, edits, .. } = trial(&plan.tools, program, plan.way, to)?;
     let mut arguments = link_arguments(program);
     let what = match verdict {
         Verdict::Different(difference) => {
@@ -254,6 +269,7 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
         Verdict::SameError(messages) => messages,
         other => format!("{other:?}"),
     };
+    let what = [what].into_iter().chain(edits).collect::<Vec<_>>().join("\n  ");
     let mut script = String::from(
         "#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n",
     );
@@ -263,8 +279,12 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
         let _ = writeln!(script, "# {line}");
     }
     script.push_str("cd \"$(dirname \"$0\")\" || exit 2\n");
-    for unit in &program.units {
-        let _ = writeln!(script, "ptxas {}", compile_arguments(unit).join(" "));
+    if program.rounds.is_empty() {
+        for unit in &program.units {
+            let _ = writeln!(script, "ptxas {}", compile_arguments(unit).join(" "));
+        }
+    } else {
+        script.push_str("# The cubins are edited: compiling the sources does not give them.\n");
     }
     let arguments = arguments.join(" ");
     let _ = writeln!(script, "nvlink {arguments} -o nvlink/out.cubin; echo \"nvlink: $?\"");
@@ -291,7 +311,10 @@ impl Report {
         }
         self.row(&mut text, "all", &archs, |_| true);
         let seconds = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
-        let _ = writeln!(text, "\n{} files, {seconds:.1} s", self.files);
+        let _ = writeln!(text, "\n{} files, {} links, {seconds:.1} s", self.files, self.links);
+        for (key, count) in &self.deliberate {
+            let _ = writeln!(text, "{count} links differ on purpose: {key}");
+        }
         let _ = write!(text, "{}", self.classes);
         text
     }

@@ -4,6 +4,7 @@
 //! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
 //! names itself, and on sm_100 and later what [`mercury`] describes.
 
+mod deliberate;
 pub mod embedded;
 pub mod mercury;
 pub mod relocatable;
@@ -142,6 +143,9 @@ fn text(name: &[u8]) -> String {
 /// A coarse name for a difference: what it is about, without names and numbers of one program. Two differences of one
 /// class are likely to have one cause.
 pub fn class(what: &str) -> String {
+    if what.starts_with("exit code") || what.starts_with("message ") {
+        return message_class(what);
+    }
     let head = what.split(['+', ':', '\'']).next().unwrap_or_default().trim();
     let head = head.split(" of ").next().unwrap_or_default();
     for prefix in [
@@ -159,6 +163,15 @@ pub fn class(what: &str) -> String {
         }
     }
     head.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ').to_owned()
+}
+
+/// A line of messages without what is quoted and without numbers.
+fn message_class(what: &str) -> String {
+    let line = what.lines().next().unwrap_or_default();
+    let unquoted = line.split('\'').step_by(2).collect::<Vec<_>>().join("_");
+    let words =
+        unquoted.split([' ', '/']).filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Byte range of the payload of the first record of the tool note.
@@ -332,6 +345,17 @@ mod tests {
             assert_eq!(cubins(&a, &b).is_none(), own.contains(&at), "byte {at:#x}");
         }
         assert!(cubins(&a, &a[..a.len() - 1]).is_some());
+    }
+
+    #[test]
+    fn messages_of_one_kind_are_one_class() {
+        let refused = |symbol: &str, at: &str| {
+            format!(
+                "exit code 1 instead of exit code 0: culd fatal   : File 'a', offset {at}: '{symbol}' bad"
+            )
+        };
+        assert_eq!(class(&refused("x", "0x10")), class(&refused("y", "0x20")));
+        assert_ne!(class(&refused("x", "0x10")), class("exit code 0 instead of exit code 1: "));
     }
 
     fn run(status: Status, stderr: &str) -> Run {

@@ -1,6 +1,7 @@
 //! Random programs for the differential test.
 //!
-//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several PTX files.
+//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several PTX files, and for some
+//! families edits of what is compiled of them.
 //! Guaranteed: the same seed gives the same program on every machine, and every program is meant to pass
 //! `ptxas -c`; the caller counts those that do not.
 
@@ -14,7 +15,8 @@ pub mod model;
 pub mod ptx;
 pub mod rng;
 
-use mix::{FAMILIES, Family};
+use crate::edit::{Edit, Kind};
+use mix::{FAMILIES, Family, Mix};
 use model::{Arch, Program};
 use rng::Rng;
 
@@ -25,6 +27,8 @@ pub struct Wish {
     pub family: Option<&'static Family>,
     /// Architecture of the link.
     pub arch: Option<Arch>,
+    /// Rounds of one edit, all of this kind.
+    pub edit: Option<Kind>,
 }
 
 /// The family of that name.
@@ -44,7 +48,17 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
     for _ in 0..family.mix.mistakes {
         mistakes::add(&mut program, &mut rng);
     }
+    edit(&mut program, family.mix, wish.edit, &mut rng);
     program
+}
+
+/// Draws the edits of each round.
+fn edit(program: &mut Program, mix: &Mix, only: Option<Kind>, rng: &mut Rng) {
+    let units: Vec<String> = program.units.iter().map(|unit| unit.name.clone()).collect();
+    for _ in 0..mix.rounds {
+        let count = if only.is_some() { 1 } else { rng.range(mix.edits.0, mix.edits.1) };
+        program.rounds.push((0..count).filter_map(|_| Edit::draw(&units, only, rng)).collect());
+    }
 }
 
 #[cfg(test)]
@@ -61,7 +75,7 @@ mod tests {
     #[test]
     fn every_family_prints() {
         for family in FAMILIES {
-            let program = generate(3, Wish { family: Some(family), arch: None });
+            let program = generate(3, Wish { family: Some(family), arch: None, edit: None });
             assert!(program.units.len() >= 2, "{}", family.name);
             for unit in &program.units {
                 assert!(ptx::print(&program, unit).contains(".address_size 64"));

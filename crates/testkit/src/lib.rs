@@ -3,6 +3,7 @@
 pub mod asm;
 pub mod case;
 pub mod compare;
+pub mod edit;
 pub mod generate;
 pub mod oracle;
 pub mod pack;

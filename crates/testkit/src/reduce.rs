@@ -14,6 +14,8 @@ type Step = fn(&Program, usize) -> Option<Program>;
 
 /// Coarse steps first: they make the later ones cheap.
 const STEPS: &[Step] = &[
+    drop_round,
+    drop_edit,
     drop_unit,
     drop_link_option,
     drop_symbol,
@@ -54,12 +56,34 @@ pub fn reduce<E>(
     }
 }
 
+fn drop_round(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    (n < program.rounds.len() && program.rounds.len() > 1).then(|| program.rounds.remove(n))?;
+    Some(program)
+}
+
+fn drop_edit(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut left = n;
+    for round in &mut program.rounds {
+        if left < round.len() {
+            round.remove(left);
+            return Some(program);
+        }
+        left -= round.len();
+    }
+    None
+}
+
 fn drop_unit(program: &Program, n: usize) -> Option<Program> {
     if n >= program.units.len() || program.units.len() == 1 {
         return None;
     }
     let mut program = program.clone();
     let dropped = program.units.remove(n);
+    for round in &mut program.rounds {
+        round.retain(|edit| edit.unit != dropped.name);
+    }
     // What only that unit defined is not referred to any more either: an undefined reference would be another story.
     let left: BTreeSet<SymbolId> =
         program.units.iter().flat_map(|unit| &unit.items).map(Item::symbol).collect();
@@ -296,7 +320,7 @@ mod tests {
     #[test]
     fn keeps_only_what_the_test_needs() {
         for seed in 0..40 {
-            let program = generate(seed, Wish { family: family("mixed"), arch: None });
+            let program = generate(seed, Wish { family: family("mixed"), arch: None, edit: None });
             let test = |program: &Program| {
                 let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(
                     |item| match item {

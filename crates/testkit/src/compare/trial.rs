@@ -3,14 +3,17 @@
 //! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
 //! same folder, once in file order and once reversed.
 
+use super::deliberate;
 use super::mercury::Classes;
 use super::steps::compare_steps;
 use super::{is_relocatable, outcomes, outputs};
+use crate::edit::edited;
 use crate::generate::model::{Debug, Program, Unit};
 use crate::generate::ptx;
 use crate::oracle::Oracle;
 use crate::oracle::process::{self, Run, Status};
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,29 +84,100 @@ pub struct Difference {
     pub what: String,
 }
 
-/// Compiles `program` in `dir` and compares the links.
+/// A trial of a program.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What came of it; of several links the first that differs, else the most interesting.
+    pub verdict: Verdict,
+    /// Pairs of links.
+    pub links: usize,
+    /// Pairs that differ in a way that docs/DIFFERENCES.md lists, by its keys.
+    pub deliberate: BTreeMap<&'static str, usize>,
+    /// Kernels of the links that are equal, by how their code was compared.
+    pub classes: Classes,
+    /// What the edits of the round did that the verdict is about.
+    pub edits: Vec<String>,
+}
+
+impl Trial {
+    fn of(verdict: Verdict) -> Self {
+        let (deliberate, classes, edits) = Default::default();
+        Self { verdict, links: 0, deliberate, classes, edits }
+    }
+}
+
+/// Compiles `program` in `dir` and compares the links, once or once for each round of edits. The files in `dir` are those
+/// of the last links.
 ///
 /// # Errors
 /// When a tool cannot be started or a file not be written.
-pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<Verdict> {
+pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<Trial> {
     for unit in &program.units {
         if let Some(message) = compile(tools, program, unit, dir)? {
-            return Ok(Verdict::NotCompiled(message));
+            return Ok(Trial::of(Verdict::NotCompiled(message)));
         }
     }
+    let mut trial = Trial::of(Verdict::Identical(Classes::default()));
+    if program.rounds.is_empty() {
+        links(tools, program, way, dir, &mut trial)?;
+        return Ok(trial);
+    }
+    let files: Vec<PathBuf> =
+        program.units.iter().map(|unit| dir.join(format!("{}.cubin", unit.name))).collect();
+    let compiled = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+    for round in &program.rounds {
+        let mut edits = Vec::new();
+        for ((unit, file), bytes) in program.units.iter().zip(&files).zip(&compiled) {
+            let own = round.iter().filter(|edit| edit.unit == unit.name);
+            let (bytes, done) = edited(bytes, own)?;
+            fs::write(file, bytes)?;
+            edits.extend(done.into_iter().map(|what| format!("{}: {what}", unit.name)));
+        }
+        let before = trial.verdict.clone();
+        links(tools, program, way, dir, &mut trial)?;
+        if trial.verdict != before {
+            trial.edits = edits;
+        }
+        if matches!(trial.verdict, Verdict::Different(_)) {
+            break;
+        }
+    }
+    Ok(trial)
+}
+
+/// Compares the links of the files in `dir` in both orders.
+fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Trial) -> Result<()> {
     let forward = link_arguments(program);
     let mut reversed = forward.clone();
     reversed[forward.len() - program.units.len()..].reverse();
-    let mut failed = None;
-    let mut classes = Classes::default();
     for arguments in [forward, reversed] {
-        match way.compare(tools, &arguments, dir)? {
-            Verdict::Identical(found) => classes += found,
-            Verdict::SameError(messages) => failed = Some(messages),
-            other => return Ok(other),
+        trial.links += 1;
+        let verdict = if way == Way::Program && !program.rounds.is_empty() {
+            let pair = Pair::link(tools, &arguments, dir)?;
+            let verdict = pair.verdict(&arguments, dir);
+            if let Some(key) = deliberate::key(&pair.expected, &pair.actual, &verdict) {
+                *trial.deliberate.entry(key).or_default() += 1;
+                continue;
+            }
+            verdict
+        } else {
+            way.compare(tools, &arguments, dir)?
+        };
+        match (&verdict, &trial.verdict) {
+            (Verdict::Identical(found), _) => trial.classes += found.clone(),
+            (Verdict::Different(_), _) => {
+                trial.verdict = verdict;
+                return Ok(());
+            }
+            // An edited program is known by its first unusual round; another is over at the first crash.
+            (Verdict::SameError(_), Verdict::NoVerdict(_)) => {}
+            _ => trial.verdict = verdict,
+        }
+        if program.rounds.is_empty() && matches!(trial.verdict, Verdict::NoVerdict(_)) {
+            return Ok(());
         }
     }
-    Ok(failed.map_or(Verdict::Identical(classes), Verdict::SameError))
+    Ok(())
 }
 
 /// Arguments of the linkers for a program in file order, without the output.
@@ -146,44 +220,64 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
 /// # Errors
 /// When a linker cannot be started or an output not be read.
 pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
-    let (expected, expected_out) = link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
-    let (actual, actual_out) = link(candidate(tools), arguments, dir, "culd")?;
-    let different =
-        |what: String| Ok(Verdict::Different(Difference { arguments: arguments.to_vec(), what }));
-    if matches!(actual.status, Status::Signal(_) | Status::TimedOut)
-        && actual.status != expected.status
-    {
-        return different(format!("{}: {}", actual.status, actual.stderr_text()));
+    Ok(Pair::link(tools, arguments, dir)?.verdict(arguments, dir))
+}
+
+/// The same link by both linkers.
+struct Pair {
+    expected: Run,
+    expected_out: Option<Vec<u8>>,
+    actual: Run,
+    actual_out: Option<Vec<u8>>,
+}
+
+impl Pair {
+    fn link(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Self> {
+        let (expected, expected_out) =
+            link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
+        let (actual, actual_out) = link(candidate(tools), arguments, dir, "culd")?;
+        Ok(Self { expected, expected_out, actual, actual_out })
     }
-    if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
-        return Ok(Verdict::NoVerdict(expected.status.to_string()));
-    }
-    let messages = expected.stderr_text();
-    let mut what = outcomes(&expected, &actual);
-    if what.is_some()
-        && let Some(line) = messages.lines().find(|line| line.contains("Internal error"))
-    {
-        return Ok(Verdict::NoVerdict(line.to_owned()));
-    }
-    let mut classes = Classes::default();
-    what = what.or_else(|| match (&expected_out, &actual_out) {
-        (Some(expected), Some(actual)) => {
-            match outputs(arguments, || objects(arguments, dir), expected, actual) {
-                Ok(found) => {
-                    classes = found;
-                    None
-                }
-                Err(what) => Some(what),
-            }
+
+    fn verdict(&self, arguments: &[String], dir: &Path) -> Verdict {
+        let Self { expected, expected_out, actual, actual_out } = self;
+        let different =
+            |what: String| Verdict::Different(Difference { arguments: arguments.to_vec(), what });
+        if matches!(actual.status, Status::Signal(_) | Status::TimedOut)
+            && actual.status != expected.status
+        {
+            return different(format!("{}: {}", actual.status, actual.stderr_text()));
         }
-        (None, None) => None,
-        (Some(_), None) => Some("no output file".to_owned()),
-        (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
-    });
-    match what {
-        Some(what) => different(what),
-        None if expected.status.success() => Ok(Verdict::Identical(classes)),
-        None => Ok(Verdict::SameError(messages)),
+        if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
+            return Verdict::NoVerdict(expected.status.to_string());
+        }
+        let messages = expected.stderr_text();
+        let mut what = outcomes(expected, actual);
+        if what.is_some()
+            && let Some(line) = messages.lines().find(|line| line.contains("Internal error"))
+        {
+            return Verdict::NoVerdict(line.to_owned());
+        }
+        let mut classes = Classes::default();
+        what = what.or_else(|| match (expected_out, actual_out) {
+            (Some(expected), Some(actual)) => {
+                match outputs(arguments, || objects(arguments, dir), expected, actual) {
+                    Ok(found) => {
+                        classes = found;
+                        None
+                    }
+                    Err(what) => Some(what),
+                }
+            }
+            (None, None) => None,
+            (Some(_), None) => Some("no output file".to_owned()),
+            (None, Some(_)) => Some("an output file, and the oracle wrote none".to_owned()),
+        });
+        match what {
+            Some(what) => different(what),
+            None if expected.status.success() => Verdict::Identical(classes),
+            None => Verdict::SameError(messages),
+        }
     }
 }
 

@@ -60,6 +60,7 @@ impl<'r> Builder<'r> {
             link_options: Vec::new(),
             symbols: Vec::new(),
             units: (0..count).map(|index| unit(index, arch, mix, rng)).collect(),
+            rounds: Vec::new(),
         };
         let variety = rng.range(1, mix.signature_variety);
         let signatures = (0..variety).map(|i| signature(i, rng)).collect();

@@ -40,6 +40,8 @@ pub struct Mix {
     pub debug_pc: u32,
     pub cross_arch_pc: u32,
     pub mistakes: usize,
+    pub rounds: usize,
+    pub edits: (usize, usize),
     pub link_options: &'static [&'static str],
     pub select_pc: u32,
     pub unsized_pc: u32,
@@ -111,6 +113,8 @@ pub const PLAIN: Mix = Mix {
     debug_pc: 2,
     cross_arch_pc: 10,
     mistakes: 0,
+    rounds: 0,
+    edits: (0, 0),
     link_options: &[],
     select_pc: 0,
     unsized_pc: 0,
@@ -196,6 +200,12 @@ families! {
     }
     "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: Shape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
     "errors" x 5 { mistakes: 2, units: (2, 4), globals: (1, 3), weak_function_pc: 10, commons: (0, 1), shared: (0, 1), constants: (0, 1), w_const: 1, w_shared: 1 }
+    "edited" x 0 {
+        rounds: 8, edits: (1, 3), units: (2, 4), functions: (1, 2), entries: (1, 2), globals: (0, 2), constants: (0, 2), shared: (0, 2), tables: (0, 1), textures: (0, 1),
+        commons: (0, 1), dynamic_shared_pc: 15, pointer_pc: 25, managed_pc: 3, weak_function_pc: 15, weak_entry_pc: 4, weak_variable_pc: 10, dead_pc: 15, cross_arch_pc: 3,
+        lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 1, w_frame: 1, w_doubles: 2,
+        w_barrier: 1, w_syscall: 1, w_fetch: 1, w_special: 1, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
+    }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],
         recursion_pc: 5, weak_function_pc: 10, constants: (0, 1), w_const: 1, shared: (0, 1), w_shared: 1, textures: (0, 1), w_fetch: 1, w_frame: 2, w_syscall: 1, dead_pc: 25,

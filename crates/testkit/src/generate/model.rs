@@ -4,6 +4,7 @@
 //! Guaranteed: a tree stays printable when any unit, item or statement is removed, because every reference is a
 //! [`SymbolId`] whose declaration the printer can derive.
 
+use crate::edit::Edit;
 use std::fmt;
 
 /// An architecture that ptxas can be asked for and PTX can name as its target.
@@ -90,6 +91,8 @@ pub struct Program {
     pub symbols: Vec<Symbol>,
     /// The files, in command-line order.
     pub units: Vec<Unit>,
+    /// What is edited in the compiled files; each list gives links of its own. Empty: the files are linked as they are.
+    pub rounds: Vec<Vec<Edit>>,
 }
 
 impl Program {
@@ -101,7 +104,8 @@ impl Program {
     /// Number of statements and items; what the reducer makes smaller.
     pub fn size(&self) -> usize {
         let items = self.units.iter().flat_map(|unit| &unit.items);
-        self.units.len() + items.map(Item::size).sum::<usize>()
+        let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
+        self.units.len() + items.map(Item::size).sum::<usize>() + edits
     }
 }
 

@@ -1,0 +1,97 @@
+//! Which differences of single links are deliberate.
+//!
+//! In: how both linkers ended. Out: the key of an entry of docs/DIFFERENCES.md, or `None`. Guaranteed: outputs that differ
+//! are never excused; what is excused is a link that culd refuses with the words of that entry.
+
+use super::trial::Verdict;
+use crate::oracle::process::{Run, Status};
+
+/// How nvlink ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theirs {
+    /// It wrote an output, or at least did not complain.
+    Accepts,
+    /// It was killed, did not end, or found a fault in itself.
+    Fails,
+    /// It told an error.
+    Refuses,
+}
+
+/// An entry: how nvlink ends, and a part of what culd says.
+struct Rule {
+    key: &'static str,
+    theirs: &'static [Theirs],
+    ours: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        key: "damaged-input",
+        theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
+        ours: "fatal   : Malformed input file ",
+    },
+    Rule {
+        key: "bad-relocation",
+        theirs: &[Theirs::Fails],
+        ours: "its type describes a function, but its symbol is",
+    },
+];
+
+/// The key of the difference that `verdict` is about.
+pub(super) fn key(expected: &Run, actual: &Run, verdict: &Verdict) -> Option<&'static str> {
+    let theirs = match verdict {
+        Verdict::Different(_) if expected.status.success() => Theirs::Accepts,
+        Verdict::Different(_) => Theirs::Refuses,
+        Verdict::NoVerdict(_) => Theirs::Fails,
+        _ => return None,
+    };
+    if actual.status.success() || !matches!(actual.status, Status::Exit(_)) {
+        return None;
+    }
+    let text = actual.stderr_text();
+    let rule = RULES.iter().find(|rule| rule.theirs.contains(&theirs) && text.contains(rule.ours));
+    rule.map(|rule| rule.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::trial::Difference;
+    use std::fs;
+    use std::time::Duration;
+
+    fn run(status: Status, stderr: &str) -> Run {
+        let stderr = stderr.as_bytes().to_vec();
+        Run { status, stdout: Vec::new(), stderr, wall: Duration::ZERO }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = crate::case::source_root().join("docs/DIFFERENCES.md");
+        let page = fs::read_to_string(page).expect("the page is there");
+        for rule in RULES {
+            assert!(page.contains(&format!("\n### {}\n", rule.key)), "{}", rule.key);
+        }
+    }
+
+    #[test]
+    fn only_a_refusal_in_the_words_of_the_entry_is_excused() {
+        let theirs = run(Status::Exit(0), "");
+        let line = "culd fatal   : Malformed input file 'a.cubin': section 'x', offset 0x0: y";
+        let what = "exit code 1 instead of exit code 0".to_owned();
+        let different = Verdict::Different(Difference { arguments: Vec::new(), what });
+        let ours = run(Status::Exit(1), line);
+        assert_eq!(key(&theirs, &ours, &different), Some("damaged-input"));
+        assert_eq!(key(&theirs, &ours, &Verdict::Identical(Default::default())), None);
+        // Another message, another output, a crash.
+        let other = run(Status::Exit(1), "culd error   : Undefined reference to 'x' in 'a.cubin'");
+        assert_eq!(key(&theirs, &other, &different), None);
+        assert_eq!(key(&theirs, &run(Status::Exit(0), line), &different), None);
+        assert_eq!(key(&theirs, &run(Status::Signal(11), line), &different), None);
+        let crash = Verdict::NoVerdict("signal 11".to_owned());
+        let refused = "culd fatal   : Input file 'a': R: its type describes a function, but its symbol is a variable";
+        let refused = run(Status::Exit(1), refused);
+        assert_eq!(key(&theirs, &refused, &crash), Some("bad-relocation"));
+        assert_eq!(key(&theirs, &refused, &different), None);
+    }
+}
