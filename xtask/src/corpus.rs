@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
+use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{
     Tools, Trial, Verdict, Way, compile_arguments, link_arguments, trial,
 };

@@ -13,11 +13,12 @@ use crate::id::{BankId, IdVec, NodeId, SectionId};
 use crate::merge::{Bank, Merged};
 
 /// Merges all banks of non-entries.
-pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, selecting: bool) {
+pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
     if merged.banks.len() == 0 {
         return;
     }
     let users = users(merged, graph);
+    let mut value = None;
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
@@ -30,11 +31,9 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, select
         let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
         let offset = end.next_multiple_of(align);
         merged.banks[id].offset = offset;
-        // nvlink's value of symbol 0 tells where the literals of a losing copy are; with a selection
-        // not those of a function whose address is taken.
-        let silent = entries.is_empty() || (selecting && graph.is_address_taken(bank.node));
-        if let Some(lost_at) = bank.lost_at.filter(|_| !silent) {
-            merged.draft.null_value = offset + lost_at;
+        // nvlink's value of symbol 0 tells where the literals of a losing copy are.
+        if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
+            value = Some(offset + lost_at);
         }
         for &entry in entries.iter().rev() {
             let section = merged
@@ -48,6 +47,8 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, select
             section.size = (offset + bank.size).next_multiple_of(align);
         }
     }
+    // Constants that nvlink looks up come first (case selection/lost-literals).
+    merged.draft.null_value = merged.draft.null_value.or(value);
 }
 
 /// Banks of functions that are empty are left out; those that a replaced copy left empty lose

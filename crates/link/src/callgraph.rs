@@ -298,9 +298,6 @@ impl<'d> Reader<'_, 'd> {
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
     ) {
-        // Addresses that a copy which lost takes; they count if something else that counts in this
-        // file names the function (cases indirect/*).
-        let mut lost: HashSet<SymbolId> = HashSet::new();
         for edge in &self.object.edges {
             match *edge {
                 Edge::Call { caller, callee } => {
@@ -311,8 +308,8 @@ impl<'d> Reader<'_, 'd> {
                 Edge::Reference { function, known } => {
                     if let (Some(from), Some(to)) = (self.counted(function), self.id(known)) {
                         records.references.push((from, to));
-                        let id = SymbolId::from_index(to as usize);
-                        signatures[id].address_taken |= lost.contains(&id);
+                        // Also where only a copy that lost tells the prototype (cases indirect/*).
+                        signatures[SymbolId::from_index(to as usize)].address_taken = true;
                     }
                 }
                 Edge::IndirectCall { function, prototype } => {
@@ -324,9 +321,7 @@ impl<'d> Reader<'_, 'd> {
                 Edge::AddressTaken { function, prototype } => {
                     let name = names.intern(self.object.prototype(prototype));
                     let Some(id) = self.symbols.of(self.id, function) else { continue };
-                    if self.symbols.fate(self.id, function) == Fate::Lost {
-                        lost.insert(id);
-                    } else {
+                    if self.symbols.fate(self.id, function) != Fate::Lost {
                         signatures[id] = Signature { prototype: Some(name), address_taken: true };
                     }
                 }

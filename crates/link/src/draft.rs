@@ -267,8 +267,8 @@ pub(crate) struct Draft<'d> {
     /// With `--preserve-relocs`.
     pub(crate) resolved: Vec<ResolvedSection>,
     pub(crate) clears: Vec<Clear>,
-    /// `st_value` of symbol 0.
-    pub(crate) null_value: u64,
+    /// What symbol 0 has instead of no value.
+    pub(crate) null_value: Option<u64>,
     /// Names of `.shstrtab`.
     pub(crate) section_strings: NameList,
     /// First part of `.strtab`: prototypes.
@@ -290,6 +290,11 @@ pub(crate) struct Fixed {
 }
 
 impl<'d> Draft<'d> {
+    /// `st_value` of symbol 0.
+    pub(crate) fn null_value(&self) -> u64 {
+        self.null_value.unwrap_or(0)
+    }
+
     /// The draft that every link starts with.
     pub(crate) fn new(
         names: Names<'d>,
@@ -309,7 +314,7 @@ impl<'d> Draft<'d> {
             relocs: IdVec::new(),
             resolved: Vec::new(),
             clears: Vec::new(),
-            null_value: 0,
+            null_value: None,
             section_strings: NameList::default(),
             prototype_strings: NameList::default(),
             local_strings: NameList::default(),

@@ -212,7 +212,7 @@ impl Program<'_, '_> {
         let entries = self.graph.entries();
         let limit = |entry| {
             let limit = self.attributes.number(entry, code::MAXREG_COUNT);
-            limit.filter(|&limit| limit != NO_REGISTER_LIMIT)
+            limit.filter(|&limit| limit != 0 && limit != NO_REGISTER_LIMIT)
         };
         let exceeded: Vec<Option<u32>> = entries
             .iter()

@@ -107,7 +107,7 @@ impl Writer<'_, '_> {
         let count = self.layout.symbols.len() + 1;
         let (mut out, mut high) = (Vec::with_capacity(24 * count), Vec::new());
         let wide = self.layout.tables.high_indices.is_some();
-        let null = SymbolEntry { value: draft.null_value, ..SymbolEntry::default() };
+        let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
         null.write(&mut out);
         if wide {
             high.extend_from_slice(&[0; 4]);

@@ -155,12 +155,12 @@ fn run(
     phases.begin("data");
     let (shared, made, slots) = if options.relocatable {
         shared::keep(&mut merged);
-        let made = synth::add_last_sections(&mut merged, &graph, calls, options);
+        let made = synth::add_last_sections(&mut merged, &graph, calls);
         (SharedLayout::default(), made, TextureSlots::default())
     } else {
         // Some shared sections come before those that banks need.
         let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
-        let made = synth::add_last_sections(&mut merged, &graph, calls, options);
+        let made = synth::add_last_sections(&mut merged, &graph, calls);
         (shared, made, textures::lay_out(&objects, &symbols, &graph, &mut merged))
     };
 

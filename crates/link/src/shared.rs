@@ -302,7 +302,7 @@ impl Builder<'_, '_> {
     }
 
     /// The entries that use pool variables: by variables with one user, then by the others, each in
-    /// order of the pool (cases unified/shared-*).
+    /// order of the pool (cases unified/shared-*, selection/late-shared-order).
     fn by_first_use(&self, pool: &[usize]) -> Vec<EntryNumber> {
         let mut seen = vec![false; self.layout.sizes.len()];
         let single = |node: &&usize| self.users_of(**node).len() == 1;

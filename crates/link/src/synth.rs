@@ -2,7 +2,6 @@
 
 use culd_cubin::elf::shf;
 
-use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
@@ -48,10 +47,8 @@ pub(crate) fn add_last_sections(
     merged: &mut Merged<'_>,
     graph: &CallGraph,
     calls: CallSections,
-    options: &LinkOptions,
 ) -> Made {
-    let selecting = options.effective_selection().is_active();
-    banks::merge_banks(merged, graph, selecting);
+    banks::merge_banks(merged, graph);
     banks::drop_empty(merged);
     let rel_action = (!merged.draft.relocatable).then(|| {
         let name = merged.draft.names.intern(b".nv.rel.action");

@@ -127,7 +127,8 @@ impl<'d> Merge<'_, 'd> {
         if main || existing.is_none() {
             let code = &mut draft.sections[section];
             code.size = input.size;
-            code.align = input.align;
+            // A copy that takes over keeps the alignment of the one before.
+            code.align = code.align.max(input.align);
             code.registers = input.info >> 24;
             code.parts = vec![Part { offset: 0, bytes: input.data }];
             self.set_placed(site.object, text, Placed::At { section, base: 0 });

@@ -31,7 +31,7 @@ impl<'d> Merge<'_, 'd> {
                     && self.selecting
                     && looked_up(input)
                 {
-                    self.merged.draft.null_value = base;
+                    self.merged.draft.null_value = Some(base);
                 }
                 placed
             }

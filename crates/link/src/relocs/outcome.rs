@@ -115,7 +115,7 @@ impl<'d> Resolver<'_, 'd> {
     fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
             let named = if query.record.symbol.0 == 0 { Named::Nothing } else { Named::Null };
-            return query.patched(self.merged.draft.null_value, 0, named);
+            return query.patched(self.merged.draft.null_value(), 0, named);
         }
         Outcome::Fatal(query.bad("its symbol has no type"))
     }

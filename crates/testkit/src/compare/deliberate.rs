@@ -1,6 +1,6 @@
 //! Which differences of single links are deliberate.
 //!
-//! In: how both linkers ended. Out: the key of an entry of docs/DIFFERENCES.md, or `None`. Guaranteed: outputs that differ
+//! In: how both linkers ended. Out: the key of the entry that says so (docs/DIFFERENCES.md). Guaranteed: outputs that differ
 //! are never excused; what is excused is a link that culd refuses with the words of that entry.
 
 use super::trial::Verdict;
