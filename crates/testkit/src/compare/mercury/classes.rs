@@ -2,7 +2,8 @@
 //!
 //! In: a linked cubin, and what was compiled for a debugger. Out: its kernels with their classes. The rules were found
 //! with 2,640 functions of random programs, sm_100 and sm_120, without optimization to -O3, with -g and -lineinfo: every
-//! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits.
+//! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits. Kernels
+//! compiled without -g and linked with it were all written again, the reverse only when they made no call.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
@@ -123,9 +124,12 @@ impl Debug {
         debug
     }
 
-    /// True when the kernel was compiled otherwise than it is linked.
-    fn differs(&self, kernel: &[u8]) -> bool {
-        if self.link { self.without.contains(kernel) } else { self.with.contains(kernel) }
+    /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is linked.
+    fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
+        match self.link {
+            true => self.without.contains(kernel),
+            false => self.with.contains(kernel) && !calls,
+        }
     }
 }
 
@@ -158,14 +162,13 @@ pub(super) fn kernels(view: &View<'_>, debug: &Debug) -> Vec<Kernel> {
         };
         let calls = callers.contains(&index) || indirect.contains(&symbol);
         let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
-        let class = if calls {
-            Class::Kept
-        } else if debug.differs(function.name) || fence() {
-            Class::Rewritten
-        } else if frames.get(&symbol).is_none_or(|&size| size == 0) {
-            Class::Control
-        } else {
-            Class::Kept
+        let frame = || frames.get(&symbol).is_some_and(|&size| size != 0);
+        let class = match () {
+            () if debug.rewrites(function.name, calls) => Class::Rewritten,
+            () if calls => Class::Kept,
+            () if fence() => Class::Rewritten,
+            () if frame() => Class::Kept,
+            () => Class::Control,
         };
         let SectionIndex(number) = index;
         let name = view.section(number).replacen(".text.", "", 1);

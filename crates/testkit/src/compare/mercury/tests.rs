@@ -117,17 +117,19 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
         "options=\"-arch sm_100 -c  \"",
         "options=\"-g -arch sm_100 -c  \"",
     );
-    let object = bytes(&object);
-    let debug = |arguments: &[&str]| {
+    let with = bytes(&object);
+    let without = bytes(KEPT);
+    let debug = |object: &Vec<u8>, arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         compare(
             &bytes(NVLINK),
             &bytes(NVLINK),
-            &Debug::of(&arguments, std::slice::from_ref(&object)),
+            &Debug::of(&arguments, std::slice::from_ref(object)),
         )
         .unwrap()
     };
-    assert_eq!(debug(&["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
-    assert!(debug(&["-g"]).rewritten.is_empty());
-    assert_eq!(debug(&["-g", "-suppress-debug-info"]).rewritten, ["fenced", "leaf"]);
+    assert_eq!(debug(&with, &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
+    assert!(debug(&with, &["-g"]).rewritten.is_empty());
+    assert_eq!(debug(&with, &["-g", "-suppress-debug-info"]).rewritten, ["fenced", "leaf"]);
+    assert_eq!(debug(&without, &["-g"]).rewritten, ["caller", "fenced", "leaf"]);
 }
