@@ -3,7 +3,8 @@
 //! In: a linked cubin, and what was compiled for a debugger. Out: its kernels with their classes. The rules were found
 //! with 2,640 functions of random programs, sm_100 and sm_120, without optimization to -O3, with -g and -lineinfo: every
 //! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits. Kernels
-//! compiled without -g and linked with it were all written again, the reverse only when they made no call.
+//! compiled without -g were all written again in a link with -g and beside an object compiled with -g, those compiled with -g in a
+//! link without only when they made no call.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
@@ -101,6 +102,8 @@ impl Classes {
 pub struct Debug {
     /// The link has `-g`.
     link: bool,
+    /// An object was compiled with `-g`.
+    any: bool,
     /// Kernels of objects compiled with `-g`.
     with: HashSet<Vec<u8>>,
     /// Kernels of objects compiled without.
@@ -116,20 +119,18 @@ impl Debug {
         for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
             let kernels = object.symbols.iter().filter(|symbol| symbol.is_entry());
             let names = kernels.map(|kernel| kernel.name.to_vec());
-            match compiled_with_g(&object) {
-                true => debug.with.extend(names),
-                false => debug.without.extend(names),
-            }
+            let with = compiled_with_g(&object);
+            debug.any |= with;
+            if with { &mut debug.with } else { &mut debug.without }.extend(names);
         }
         debug
     }
 
     /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is linked.
     fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
-        match self.link {
-            true => self.without.contains(kernel),
-            false => self.with.contains(kernel) && !calls,
-        }
+        let for_debugger = self.link || self.any;
+        (for_debugger && self.without.contains(kernel))
+            || (!self.link && !calls && self.with.contains(kernel))
     }
 }
 

@@ -119,17 +119,17 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
     );
     let with = bytes(&object);
     let without = bytes(KEPT);
-    let debug = |object: &Vec<u8>, arguments: &[&str]| {
+    let debug = |objects: &[&Vec<u8>], arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
-        compare(
-            &bytes(NVLINK),
-            &bytes(NVLINK),
-            &Debug::of(&arguments, std::slice::from_ref(object)),
-        )
-        .unwrap()
+        let objects: Vec<Vec<u8>> = objects.iter().map(|&object| object.clone()).collect();
+        let debug = Debug::of(&arguments, &objects);
+        compare(&bytes(NVLINK), &bytes(NVLINK), &debug).unwrap()
     };
-    assert_eq!(debug(&with, &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
-    assert!(debug(&with, &["-g"]).rewritten.is_empty());
-    assert_eq!(debug(&with, &["-g", "-suppress-debug-info"]).rewritten, ["fenced", "leaf"]);
-    assert_eq!(debug(&without, &["-g"]).rewritten, ["caller", "fenced", "leaf"]);
+    assert_eq!(debug(&[&with], &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
+    assert!(debug(&[&with], &["-g"]).rewritten.is_empty());
+    assert_eq!(debug(&[&with], &["-g", "-suppress-debug-info"]).rewritten, ["fenced", "leaf"]);
+    assert_eq!(debug(&[&without], &["-g"]).rewritten, ["caller", "fenced", "leaf"]);
+    let names = ["caller", "fenced", "leaf"];
+    let other = names.iter().fold(object, |text, name| text.replace(name, &format!("{name}2")));
+    assert_eq!(debug(&[&without, &bytes(&other)], &[]).rewritten, names);
 }
