@@ -209,11 +209,11 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
 fn count(program: &Program, trial: &Trial, report: &mut Report) {
     report.files += program.units.len();
     report.links += trial.links;
-    report.classes += trial.classes.clone();
+    let Program { seed, family, link_arch, .. } = program;
+    report.classes += trial.classes.of(&format!("seed {seed}, {link_arch}"));
     for (key, count) in &trial.deliberate {
         *report.deliberate.entry(key).or_default() += count;
     }
-    let Program { seed, family, link_arch, .. } = program;
     let cell = report.cells.entry((family, link_arch.0)).or_default();
     match &trial.verdict {
         Verdict::Identical(_) => cell.identical += 1,

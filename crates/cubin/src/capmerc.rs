@@ -11,7 +11,7 @@
 //! 4   u32          0xc0000001
 //! 8   u32 N        number of entries
 //! 12  ceil(N/32)   words, one bit for each entry from the lowest on: 1 an entry without bytes ("elided", one
-//!                  instruction that the machine code tells), 0 the next record
+//!                  instruction that the machine code tells), 0 the next record; the rest of the bits is 0
 //!     records      one behind the other
 //!
 //! record, first byte b:
@@ -34,7 +34,7 @@ use crate::read;
 /// Bytes of one instruction of the machine code, and the unit of a full record.
 pub const INSTRUCTION: u64 = 16;
 /// The second word of every section.
-const MAGIC: u32 = 0xc000_0001;
+pub const MAGIC: u32 = 0xc000_0001;
 /// Bytes of the words in front of the bits.
 const HEAD: usize = 12;
 
@@ -130,8 +130,14 @@ impl<'d> Capsule<'d> {
             return Err(malformed(4, format!("{magic:#x} instead of {MAGIC:#x}")));
         }
         let capsule = Capsule { section, data, entries, instructions: 0 };
-        if capsule.bits().is_none() {
+        let Some(bits) = capsule.bits() else {
             return Err(malformed(8, format!("the bits of {entries} entries run past the end")));
+        };
+        let mut spare = (u64::from(entries)..).take_while(|&bit| bit % 32 != 0);
+        let set = |bit: u64| read::u8_at(bits, bit as usize / 8).unwrap_or(0) >> (bit % 8) & 1 != 0;
+        if spare.any(set) {
+            let what = format!("bits are set behind those of {entries} entries");
+            return Err(malformed(HEAD + bits.len() - 4, what));
         }
         let mut walk = capsule.walk();
         while walk.number < entries {

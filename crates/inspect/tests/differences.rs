@@ -17,9 +17,9 @@ fn lines(difference: &Difference) -> Vec<&str> {
     difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect()
 }
 
-/// The recorded linked file, and the same with `from` replaced by `to` in its text.
-fn edited(from: &str, to: &str) -> (Vec<u8>, Vec<u8>) {
-    let original = common::data("linked.90.cubin");
+/// A recorded linked file, and the same with `from` replaced by `to` in its text.
+fn edited(name: &str, from: &str, to: &str) -> (Vec<u8>, Vec<u8>) {
+    let original = common::data(name);
     let text = text::dump(&View::parse(&original).unwrap(), &text::Options::default());
     assert_eq!(text.matches(from).count(), 1, "{from}");
     let other = asm::assemble(&text.replace(from, to));
@@ -104,7 +104,7 @@ fn every_kind_of_change_has_its_key() {
         ),
     ];
     for (from, to, expected) in cases {
-        let (original, other) = edited(from, to);
+        let (original, other) = edited("linked.90.cubin", from, to);
         assert_eq!(lines(&compare(&original, &other, false)), expected, "{from}");
     }
 }
@@ -112,7 +112,7 @@ fn every_kind_of_change_has_its_key() {
 #[test]
 fn missing_and_extra_records_are_named() {
     let line = "  0x00c0 R_CUDA_ABS55_16_34 twice\n";
-    let (original, other) = edited(line, "");
+    let (original, other) = edited("linked.90.cubin", line, "");
     let difference = compare(&original, &other, false);
     let missing = "reloc.missing  .rela.text.kernel+0xc0  \
                    type=R_CUDA_ABS55_16_34 symbol=twice addend=+0x0";
@@ -124,7 +124,7 @@ fn missing_and_extra_records_are_named() {
 #[test]
 fn the_linkers_own_record_counts_on_request_only() {
     // Same size: nothing moves.
-    let (original, other) = edited("name=nvlink", "name=culink");
+    let (original, other) = edited("linked.90.cubin", "name=nvlink", "name=culink");
     assert!(compare(&original, &other, false).is_empty());
     let difference = compare(&original, &other, true);
     assert!(lines(&difference)[0].starts_with("note.missing  .note.nv.tkinfo tool nvlink"));
@@ -156,4 +156,42 @@ fn long_groups_are_cut_with_a_count() {
     difference.write(&mut text, 2).unwrap();
     assert!(text.contains(&format!("bytes: {} more\n", group.lines.len() - 2)));
     assert!(text.lines().count() <= 3 * difference.groups.len());
+}
+
+/// The Mercury half of a file of sm_100, by its own names.
+#[test]
+fn changes_of_mercury_sections_have_their_keys() {
+    let cases = [
+        (
+            "  code .text.twice\n",
+            "  code .text.kernel\n",
+            "record  .nv.capmerc.text.twice code  .text.twice != .text.kernel",
+        ),
+        (
+            "  0x00b0 elided\n  0x00c0 full 02222806 f8004101 00000105",
+            "  0x00b0 elided\n  0x00c0 full 02222806 f8004101 00000106",
+            "record.bytes  .nv.capmerc.text.twice+0xc0",
+        ),
+        (
+            "global func kernel in=.nv.capmerc.text.kernel size=0x6d0",
+            "global func kernel in=.nv.capmerc.text.kernel size=0x6e0",
+            "symbol.size  mercury kernel  0x6d0 != 0x6e0",
+        ),
+        (
+            "info=.nv.capmerc.text.kernel\n  EXIT_INSTR_OFFSETS words 0x6c0",
+            "info=.nv.capmerc.text.kernel\n  EXIT_INSTR_OFFSETS words 0x6b0",
+            "attr  .nv.merc.nv.info.kernel EXIT_INSTR_OFFSETS  words 0x6c0 != words 0x6b0",
+        ),
+        (
+            "symtab flags=mercury align=8",
+            "symtab flags=mercury align=4",
+            "section.align  .nv.merc.symtab  8 != 4",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let (a, b) = edited("linked.100.cubin", from, to);
+        let difference = compare(&a, &b, false);
+        let lines = lines(&difference);
+        assert!(lines.len() == 1 && lines[0].starts_with(expected), "{lines:#?}");
+    }
 }

@@ -73,6 +73,7 @@ fn damage_is_named() {
     assert_eq!(edit(11, 0x80), at("0x8", "the bits of 2147483651 entries run past the end"));
     assert_eq!(edit(8, 4), at("0x16", "record 3 runs past the end or is empty"));
     assert_eq!(edit(12, 3), at("0x14", "bytes behind the last of 3 records"));
+    assert_eq!(edit(15, 0x80), at("0xc", "bits are set behind those of 3 entries"));
     assert_eq!(edit(16, 0), at("0x10", "record 1 runs past the end or is empty"));
     assert_eq!(edit(20, 0x51), at("0x14", "record 2 runs past the end or is empty"));
     let short = Capsule::parse(section, &good[..11]).unwrap_err();

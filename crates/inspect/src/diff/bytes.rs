@@ -1,5 +1,6 @@
 //! The contents of sections that no list describes, compared 16 bytes a row; at last the files.
 
+use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
 use culd_cubin::{Section, attr, callgraph, note};
 
@@ -29,6 +30,7 @@ fn is_listed(section: &Section<'_>) -> bool {
         sht::SYMTAB | sht::MERCURY_SYMTAB | sht::STRTAB => true,
         sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => true,
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => true,
+        sht::MERCURY_CODE => Capsule::parse(section.name, section.data).is_ok(),
         sht::NOTE => note::records(section.name, section.data).all(|record| record.is_ok()),
         sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => {
             callgraph::edges(section).all(|edge| edge.is_ok())

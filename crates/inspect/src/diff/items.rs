@@ -1,6 +1,9 @@
 //! The lists that two files are compared by.
 
+use std::collections::HashMap;
+
 use culd_cubin::attr::{Records, Shape};
+use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::sht;
 use culd_cubin::note::{self, ToolRecord};
 use culd_cubin::raw::{SectionHeader, Segment};
@@ -24,6 +27,7 @@ pub(super) const LISTS: &[(&str, List)] = &[
     ("prototype", prototypes),
     ("note", notes),
     ("reloc", relocations),
+    ("record", capsules),
     ("segment", segments),
     ("string", strings),
 ];
@@ -66,12 +70,25 @@ fn is_tool_note(section: &Section<'_>) -> bool {
     section.name == b".note.nv.tkinfo"
 }
 
-fn sections(view: &View<'_>, options: Options) -> Vec<Item> {
+fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
     let mut end = 64;
+    let mut owners: HashMap<(u64, u64), &str> = HashMap::new();
     let raws = &view.tables.sections;
-    let item = |((section, name), raw): ((&Section<'_>, &String), &SectionHeader)| {
+    let item = |((section, name), raw): ((&Section<'_>, &'v String), &SectionHeader)| {
         let gap = raw.offset.wrapping_sub(u64::next_multiple_of(end, section.align));
-        end = raw.offset.saturating_add(section.data.len() as u64);
+        let range = (raw.offset, raw.size);
+        // The very bytes of another section stand where that one does.
+        let twin = owners.get(&range).filter(|_| gap != 0 && view::is_mercury(section));
+        let place = match twin {
+            Some(twin) => format!("that of {twin}"),
+            None => {
+                end = raw.offset.saturating_add(section.data.len() as u64);
+                format!("{gap:#x}")
+            }
+        };
+        if !section.data.is_empty() {
+            owners.entry(range).or_insert(name);
+        }
         let known_size = options.tool || !is_tool_note(section);
         Item {
             list: String::new(),
@@ -85,7 +102,7 @@ fn sections(view: &View<'_>, options: Options) -> Vec<Item> {
                 ("info", view.info(section)),
                 ("entsize", raw.entsize.to_string()),
                 ("addr", format!("{:#x}", raw.addr)),
-                ("gap", format!("{gap:#x}")),
+                ("gap", place),
             ],
         }
     };
@@ -202,6 +219,27 @@ fn relocations(view: &View<'_>, _: Options) -> Vec<Item> {
                 ("type", view::reloc_name(reloc.kind)),
                 ("symbol", view.reloc_symbol(section, &reloc)),
                 ("addend", view::signed(reloc.addend)),
+            ],
+        }));
+    }
+    items
+}
+
+/// The records of Mercury code, by the offsets of their instructions.
+fn capsules(view: &View<'_>, _: Options) -> Vec<Item> {
+    let mut items = Vec::new();
+    let sections = view.cubin.sections.iter().zip(&view.sections);
+    for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::MERCURY_CODE) {
+        // Damaged ones are compared as bytes.
+        let Ok(capsule) = Capsule::parse(section.name, section.data) else { continue };
+        let code = vec![("", view.section(capsule.code().0))];
+        items.push(Item { list: list.clone(), key: "code".to_owned(), fields: code });
+        items.extend(capsule.records().map(|record| Item {
+            list: list.clone(),
+            key: format!("+{:#x}", record.instructions.start * capmerc::INSTRUCTION),
+            fields: vec![
+                ("kind", record.kind.name().to_owned()),
+                ("bytes", view::hex(section.data.get(record.bytes).unwrap_or_default())),
             ],
         }));
     }

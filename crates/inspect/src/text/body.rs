@@ -62,6 +62,7 @@ pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
             records(Some(tables::prototypes(view, section)))
         }
         sht::NOTE => records(tables::notes(section)),
+        sht::MERCURY_CODE => records(tables::capsule(view, section)),
         _ if view::is_attributes(section) => records(tables::attributes(view, section)),
         _ => return Body::Bytes(bytes(section)),
     };

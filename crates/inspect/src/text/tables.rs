@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use culd_cubin::attr::Records;
 use culd_cubin::callgraph::{self, Edge};
+use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::note::{self, CuInfo, ToolRecord};
 use culd_cubin::raw::{Segment, SymbolEntry};
@@ -164,6 +165,22 @@ fn string(view: &View<'_>, strings: &StringIndex<'_>, offset: u32) -> String {
         Some(string) if strings.offset(string) == Some(offset) => name::quote(string),
         _ => format!("#{offset}"),
     }
+}
+
+/// Mercury code: the section of its machine code, then its records by the offsets of their instructions.
+pub(super) fn capsule(view: &View<'_>, section: &Section<'_>) -> Option<Vec<String>> {
+    let capsule = Capsule::parse(section.name, section.data).ok()?;
+    let code = view.sections.get(capsule.code().0 as usize)?;
+    let mut lines = vec![format!("code {code}")];
+    for record in capsule.records() {
+        let at = record.instructions.start * capmerc::INSTRUCTION;
+        let mut line = format!("{at:#06x} {}", record.kind.name());
+        for word in section.data.get(record.bytes)?.chunks(4) {
+            write!(line, " {}", view::hex(word)).ok()?;
+        }
+        lines.push(line);
+    }
+    Some(lines)
 }
 
 /// Note records.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use culd_cubin::attr::{self, Record, Shape, format};
+use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::sht;
 use culd_cubin::note::{self, CuInfo, ToolRecord};
 use culd_cubin::{compat, encode};
@@ -19,6 +20,8 @@ pub(super) struct References<'a, 't> {
     pub(super) symbols: &'a SymbolTable<'t>,
     /// The table of prototype strings.
     pub(super) strings: &'a StringIndex<'a>,
+    /// Indices of sections by word.
+    pub(super) sections: &'a HashMap<&'t str, u32>,
     /// Codes of relocation types by name.
     pub(super) relocations: &'a HashMap<&'static str, u32>,
 }
@@ -46,6 +49,7 @@ pub(super) fn bytes(
         }
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => prototype,
         sht::NOTE => note,
+        sht::MERCURY_CODE => return capsule(section, references),
         _ => return raw(&section.body),
     };
     for text in &section.body {
@@ -245,6 +249,51 @@ fn prototype(
     out.extend(symbol(line, function, references)?.to_le_bytes());
     out.extend(string(line, prototype, references)?.to_le_bytes());
     Ok(())
+}
+
+/// Mercury code; the offsets of the records must be those of their instructions.
+fn capsule(section: &SectionText<'_>, references: &References<'_, '_>) -> Result<Vec<u8>, Error> {
+    let Some((first, records)) = section.body.split_first() else {
+        return error(section.line, "expected: code SECTION");
+    };
+    let code = match first.words[..] {
+        ["code", code] => references.sections.get(code).copied(),
+        _ => return error(first.number, "expected: code SECTION"),
+    };
+    let Some(code) = code else { return error(first.number, "no such section") };
+    let mut bits = vec![0u8; records.len().div_ceil(32) * 4];
+    let mut bytes = Vec::new();
+    for (at, line) in records.iter().enumerate() {
+        let Some(("elided", digits)) = line.words.get(1).copied().zip(line.words.get(2..)) else {
+            let digits = line.words.get(2..).unwrap_or_default().concat();
+            let Some(record) = keys::bytes(&digits) else {
+                return error(line.number, "expected: OFFSET KIND [HEX]");
+            };
+            bytes.extend(record);
+            continue;
+        };
+        if !digits.is_empty() {
+            return error(line.number, "an elided record has no bytes");
+        }
+        if let Some(byte) = bits.get_mut(at / 8) {
+            *byte |= 1 << (at % 8);
+        }
+    }
+    let mut out = [code, capmerc::MAGIC, records.len() as u32].map(u32::to_le_bytes).concat();
+    out.extend(bits);
+    out.extend(bytes);
+    let capsule = match Capsule::parse(section.name.as_ref(), &out) {
+        Ok(capsule) => capsule,
+        Err(malformed) => return error(section.line, malformed.to_string()),
+    };
+    for (record, line) in capsule.records().zip(records) {
+        let (at, kind) = (record.instructions.start * capmerc::INSTRUCTION, record.kind.name());
+        let told = line.words.first().and_then(|word| words::number(word));
+        if told != Some(at) || line.words.get(1) != Some(&kind) {
+            return error(line.number, format!("expected: {at:#06x} {kind}"));
+        }
+    }
+    Ok(out)
 }
 
 fn note(

@@ -142,8 +142,12 @@ impl<'d, 't> File<'d, 't> {
                 let mercury_section = flags(section)? & elf::shf::MERCURY != 0;
                 let table = if mercury_section { mercury } else { sass };
                 let symbols = table.and_then(|table| self.symbols.get(table)).unwrap_or(&none);
-                let references =
-                    References { symbols, strings: &strings, relocations: &relocations };
+                let references = References {
+                    symbols,
+                    strings: &strings,
+                    sections: &self.sections,
+                    relocations: &relocations,
+                };
                 body::bytes(section, &references)?
             };
             if let Some(contents) = self.contents.get_mut(index) {

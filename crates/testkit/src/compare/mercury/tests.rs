@@ -91,11 +91,16 @@ fn contradictions_are_found() {
         ),
         (
             ".nv.capmerc.text.fenced",
-            "0000d007",
-            "0000d006",
+            "group d007",
+            "group d006",
             ".text.fenced: 0x200 bytes, its Mercury code is of 30 instructions",
         ),
-        (".nv.capmerc.text.fenced", "13000000", "14000000", ".text.fenced: no Mercury code"),
+        (
+            ".nv.capmerc.text.fenced",
+            "code .text.fenced",
+            "code .text.leaf",
+            ".text.fenced: no Mercury code",
+        ),
         (".symtab", "size=0x200", "size=0x180", ".text.fenced: 0x200 bytes, its symbol has 0x180"),
         (
             ".debug_frame",
