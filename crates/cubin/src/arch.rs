@@ -11,6 +11,13 @@ pub enum Flavour {
     Mercury,
 }
 
+impl Flavour {
+    /// That of objects made for SM number `sm`.
+    pub fn of_sm(sm: u32) -> Self {
+        if sm >= 100 { Flavour::Mercury } else { Flavour::Classic }
+    }
+}
+
 /// Which devices of its SM number and beyond code is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {

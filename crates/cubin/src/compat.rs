@@ -32,6 +32,12 @@ attributes! {
     FINALIZER = 0x0b;
 }
 
+/// Bit of [`code::FINALIZER`]: code for sm_100 runs on sm_103 as it is.
+pub const SUITS_103: u64 = 8;
+
+/// Bit of [`code::FINALIZER`]: code for sm_120 runs on sm_121 as it is.
+pub const SUITS_121: u64 = 0x40;
+
 /// The name of compat attribute `code`.
 pub fn name(code: u8) -> Option<&'static str> {
     ATTRIBUTES.iter().find(|row| row.0 == code).map(|row| row.1)

@@ -63,6 +63,12 @@ pub mod sht {
     pub const CUDA_CONSTANT_LAST: u32 = CUDA_CONSTANT0 + 17;
     /// `.nv.capmerc.text.<function>`: Mercury code.
     pub const MERCURY_CODE: u32 = 0x7000_0016;
+    /// `.nv.merc.nv.constant.entry_image_header_indices.<kernel>`: slots of textures.
+    pub const MERCURY_CONSTANT_IMAGES: u32 = 0x7000_0079;
+    /// `.nv.merc.nv.constant.user`: constant variables.
+    pub const MERCURY_CONSTANT_USER: u32 = 0x7000_007c;
+    /// `.nv.merc.nv.constant.optimizer.<function>`: literals and jump tables.
+    pub const MERCURY_CONSTANT_OPTIMIZER: u32 = 0x7000_0084;
     /// `.nv.merc.rela.*`: relocations with addends of a Mercury section.
     pub const MERCURY_RELA: u32 = 0x7000_0082;
     /// `.nv.merc.nv.info*`: attribute records of Mercury code.

@@ -4,12 +4,14 @@
 //! The same offset must suit every entry that can reach the function, because its code names one
 //! (cases literals/*). Banks are handled last read first, as nvlink does.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::callgraph::CallGraph;
-use crate::draft::{Draft, Kind, Part};
-use crate::id::{BankId, IdVec, NodeId, SectionId};
+use crate::capsule::twins::OPTIMIZER;
+use crate::draft::{Draft, Kind, Part, RelocSection, RelocSource};
+use crate::id::{BankId, IdVec, NodeId, RelocId, SectionId};
 use crate::merge::{Bank, Merged};
 
 /// Merges all banks of non-entries.
@@ -19,6 +21,8 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
     }
     let users = users(merged, graph);
     let mut value = None;
+    let mut tables: HashMap<SectionId, RelocId> =
+        merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
@@ -35,20 +39,50 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
             value = Some(offset + lost_at);
         }
+        let mut patched = Vec::new();
         for &entry in entries.iter().rev() {
             let section = merged
                 .entry_bank(graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
+            if !bank.sources.is_empty() {
+                patched.push(section);
+            }
             let section = &mut merged.draft.sections[section];
             section.emptied |= bank.emptied;
             section.align = align;
-            let part = |part: &Part<'d>| Part { offset: offset + part.offset, bytes: part.bytes };
+            let part = |part: &Part<'d>| Part { offset: offset + part.offset, ..*part };
             section.parts.extend(bank.parts.iter().map(part));
             section.size = (offset + bank.size).next_multiple_of(align);
+        }
+        for section in patched {
+            add_records(&mut merged.draft, &mut tables, section, offset, &bank.sources);
         }
     }
     // Constants that nvlink looks up come first (case selection/lost-literals).
     merged.draft.null_value = merged.draft.null_value.or(value);
+}
+
+/// Lists the records of a function's bank, which is at `offset` of an entry's, behind the others of that
+/// (case literals/jump-tables). `tables`: relocation sections by what they patch.
+fn add_records(
+    draft: &mut Draft<'_>,
+    tables: &mut HashMap<SectionId, RelocId>,
+    bank: SectionId,
+    offset: u64,
+    sources: &[RelocSource],
+) {
+    let reloc = *tables.entry(bank).or_insert_with(|| {
+        let name = draft.names.prefixed(b".rela", draft.sections[bank].name);
+        let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
+        draft.sections[section].owner = Some(bank);
+        draft.relocs.push(RelocSection { section, target: bank, sources: Vec::new() })
+    });
+    let moved = sources.iter().map(|source| RelocSource {
+        base: source.base + offset,
+        twin_base: source.twin_base + offset,
+        ..*source
+    });
+    draft.relocs[reloc].sources.splice(0..0, moved);
 }
 
 /// Banks of functions that are empty are left out; those that a replaced copy left empty lose
@@ -106,8 +140,13 @@ fn create_bank(
 ) -> SectionId {
     let code = merged.code(graph, entry);
     let name = merged.draft.symbols[merged.function(graph, entry)].name;
-    let prefix = format!(".nv.constant{}.", bank.number);
-    let name = merged.draft.names.prefixed(prefix.as_bytes(), name);
+    let name = match merged.draft.flavour {
+        Flavour::Classic => {
+            let prefix = format!(".nv.constant{}.", bank.number);
+            merged.draft.names.prefixed(prefix.as_bytes(), name)
+        }
+        Flavour::Mercury => merged.draft.names.prefixed(OPTIMIZER, name),
+    };
     let flags = shf::ALLOC | shf::INFO_LINK;
     let section = merged.draft.add_section(name, Kind::Constant(bank.number), flags, bank.align);
     merged.draft.sections[section].owner = code;

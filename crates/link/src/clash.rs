@@ -282,7 +282,8 @@ impl<'d> Check<'_, 'd> {
 
     /// The section and size of the parameter bank of an entry defined in this file.
     fn parameter_bank(&self, symbol: &Symbol<'d>) -> Option<(SectionIndex, u64)> {
-        if !symbol.is_entry() {
+        // Parameters take no part in a link with Mercury.
+        if !symbol.is_entry() || self.object.has_twins() {
             return None;
         }
         let text = symbol.defined_in()?;

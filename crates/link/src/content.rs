@@ -9,7 +9,7 @@ use culd_cubin::elf::sht;
 use culd_cubin::encode;
 use culd_cubin::unified::ENTRY_SIZE;
 
-use crate::attributes::{Attributes, FileAttribute};
+use crate::attributes::{Attribute, Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
@@ -31,6 +31,8 @@ pub(crate) struct Maker<'a, 'd> {
     pub(crate) graph: &'a CallGraph,
     pub(crate) merged: &'a Merged<'d>,
     pub(crate) attributes: &'a Attributes<'d>,
+    /// Attributes of functions in the half that is made.
+    pub(crate) functions: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
     pub(crate) relocated: &'a Relocated,
     pub(crate) slots: &'a TextureSlots,
     pub(crate) order: &'a Order,
@@ -70,10 +72,19 @@ impl Maker<'_, '_> {
         out
     }
 
+    /// All `.nv.info.<function>`.
+    pub(crate) fn function_infos(&self, contents: &mut Contents) {
+        for &node in &self.merged.info_order {
+            if let Some(source) = self.merged.function_infos[node] {
+                contents[source.section] = Some(self.function_info(node));
+            }
+        }
+    }
+
     /// `.nv.info.<function>`.
-    pub(crate) fn function_info(&self, node: NodeId) -> Vec<u8> {
+    fn function_info(&self, node: NodeId) -> Vec<u8> {
         let mut out = Vec::new();
-        for attribute in &self.attributes.functions[node] {
+        for attribute in &self.functions[node] {
             attribute.write(&mut out, &|symbol| self.symbol(symbol));
         }
         out

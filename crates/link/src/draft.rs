@@ -3,11 +3,15 @@
 //! nvlink numbers everything in the order in which it first meets it, so a draft keeps creation
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht, stb, stt};
 use culd_cubin::unified::{ENTRY_SIZE, SLOT};
 use culd_cubin::{Section, SectionIndex, Symbol};
 
+use hashbrown::HashMap;
+
 use crate::LinkOptions;
+use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
 use crate::objects::{is_reserved_shared, is_unified_table};
@@ -46,6 +50,8 @@ pub(crate) enum Kind {
     Global,
     Shared,
     PoolShared,
+    /// `.nv.constant0.<entry>` of a file with Mercury: made when the machine code is.
+    Parameters,
 }
 
 impl Kind {
@@ -65,6 +71,7 @@ impl Kind {
             Kind::Text | Kind::JumpSlots => 10,
             Kind::GlobalInit | Kind::UnifiedData => 11,
             Kind::Global | Kind::Shared | Kind::PoolShared => 12,
+            Kind::Parameters => 13,
         }
     }
 
@@ -93,7 +100,9 @@ impl Kind {
             Kind::GlobalInit if relocatable => (sht::CUDA_GLOBAL_INIT, 0),
             Kind::Global if relocatable => (sht::CUDA_GLOBAL, 0),
             Kind::Shared | Kind::PoolShared if relocatable => (sht::CUDA_SHARED, 0),
-            Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit => (sht::PROGBITS, 0),
+            Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit | Kind::Parameters => {
+                (sht::PROGBITS, 0)
+            }
             Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
             Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
             Kind::Compat => (sht::CUDA_COMPAT, 0),
@@ -117,6 +126,9 @@ impl Kind {
 pub(crate) struct Part<'d> {
     pub(crate) offset: u64,
     pub(crate) bytes: &'d [u8],
+    /// The same in Mercury, where that has bytes of its own: as long as the others in constant banks, of
+    /// any length in code and debug information.
+    pub(crate) twin: &'d [u8],
 }
 
 /// What is copied of an input section: the whole, or parts of it.
@@ -129,15 +141,15 @@ pub(crate) struct Content<'d> {
 }
 
 impl<'d> Content<'d> {
-    /// All of a section.
-    pub(crate) fn whole(input: &Section<'d>) -> Self {
-        let parts = vec![Part { offset: 0, bytes: input.data }];
+    /// All of a section; `twin` is its Mercury half's.
+    pub(crate) fn whole(input: &Section<'d>, twin: &'d [u8]) -> Self {
+        let parts = vec![Part { offset: 0, bytes: input.data, twin }];
         Content { parts, size: input.size, align: input.align }
     }
 
     /// The parts, moved to `start`.
     pub(crate) fn parts_at(&self, start: u64) -> impl Iterator<Item = Part<'d>> + '_ {
-        self.parts.iter().map(move |part| Part { offset: start + part.offset, bytes: part.bytes })
+        self.parts.iter().map(move |part| Part { offset: start + part.offset, ..*part })
     }
 }
 
@@ -157,6 +169,8 @@ pub(crate) struct OutSection<'d> {
     /// Code on sm_75..89: the register count that `sh_info` carries.
     pub(crate) registers: u32,
     pub(crate) size: u64,
+    /// Bytes of the twins of all parts.
+    pub(crate) twin_size: u64,
     pub(crate) parts: Vec<Part<'d>>,
     pub(crate) symbol: Option<OutSymbolId>,
     /// Only literals of copies that lost have ever been in it.
@@ -178,12 +192,40 @@ impl<'d> OutSection<'d> {
 
     /// Appends `bytes` (`size` bytes in memory) at the next multiple of `align`; returns where.
     pub(crate) fn append(&mut self, bytes: &'d [u8], size: u64, align: u64) -> u64 {
+        self.append_halves((bytes, &[]), size, align)
+    }
+
+    /// The same for bytes with a twin.
+    pub(crate) fn append_halves(
+        &mut self,
+        (bytes, twin): (&'d [u8], &'d [u8]),
+        size: u64,
+        align: u64,
+    ) -> u64 {
         let offset = self.size.next_multiple_of(align);
-        if !bytes.is_empty() {
-            self.parts.push(Part { offset, bytes });
+        if !bytes.is_empty() || !twin.is_empty() {
+            self.parts.push(Part { offset, bytes, twin });
         }
         self.size = offset + size;
+        self.twin_size += twin.len() as u64;
         offset
+    }
+
+    /// Bytes of the section in a half.
+    pub(crate) fn size_in(&self, half: Half) -> u64 {
+        match self.kind {
+            Kind::Debug | Kind::Text if half == Half::Mercury => self.twin_size,
+            _ => self.size,
+        }
+    }
+
+    /// True when Mercury has no bytes of its own for the section: its twins are the very same.
+    pub(crate) fn shares_bytes(&self) -> bool {
+        match self.kind {
+            Kind::Constant(_) => self.owner.is_none(),
+            Kind::Debug => self.parts.iter().all(|part| std::ptr::eq(part.bytes, part.twin)),
+            kind => kind == Kind::GlobalInit,
+        }
     }
 }
 
@@ -220,6 +262,23 @@ pub(crate) struct RelocSource {
     pub(crate) target: SectionIndex,
     /// Where the patched section's part starts in the output section, bytes.
     pub(crate) base: u64,
+    /// The same in the Mercury half.
+    pub(crate) twin_base: u64,
+    /// Only records of places in this range of the patched section.
+    pub(crate) within: (u64, u64),
+}
+
+/// The whole of a section.
+pub(crate) const ALL: (u64, u64) = (0, u64::MAX);
+
+impl RelocSource {
+    /// Where the patched section's part starts in the output section of a half, bytes.
+    pub(crate) fn base(&self, half: Half) -> u64 {
+        match half {
+            Half::Sass => self.base,
+            Half::Mercury => self.twin_base,
+        }
+    }
 }
 
 /// A relocation section of the output.
@@ -253,6 +312,8 @@ pub(crate) struct Draft<'d> {
     /// The output is to be linked again (`-r`): sections and symbols keep the form they have in
     /// the inputs.
     pub(crate) relocatable: bool,
+    /// Whether the file has a Mercury half.
+    pub(crate) flavour: Flavour,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
     /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
     undefined_value: u64,
@@ -263,6 +324,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) locals: Vec<OutSymbolId>,
     /// Symbols first seen global.
     pub(crate) globals: Vec<OutSymbolId>,
+    /// Symbols behind all others, of sections that only the machine code has.
+    pub(crate) trailing: Vec<OutSymbolId>,
     pub(crate) relocs: IdVec<RelocId, RelocSection>,
     /// With `--preserve-relocs`.
     pub(crate) resolved: Vec<ResolvedSection>,
@@ -277,6 +340,10 @@ pub(crate) struct Draft<'d> {
     pub(crate) local_strings: NameList,
     /// Third part of `.strtab`: names of the global list.
     pub(crate) global_strings: NameList,
+    /// Last part of `.strtab`: names of sections that only the machine code has.
+    pub(crate) late_strings: NameList,
+    /// What machine code calls sections that Mercury calls otherwise.
+    pub(crate) renamed: HashMap<NameId, NameId>,
 }
 
 /// The sections that every output has from the start.
@@ -305,12 +372,14 @@ impl<'d> Draft<'d> {
         let undefined_value = if waits { u64::MAX } else { 0 };
         let mut draft = Draft {
             relocatable: options.relocatable,
+            flavour: options.target.flavour,
             undefined_value,
             names,
             sections: IdVec::new(),
             symbols: IdVec::new(),
             locals: Vec::new(),
             globals: Vec::new(),
+            trailing: Vec::new(),
             relocs: IdVec::new(),
             resolved: Vec::new(),
             clears: Vec::new(),
@@ -319,6 +388,8 @@ impl<'d> Draft<'d> {
             prototype_strings: NameList::default(),
             local_strings: NameList::default(),
             global_strings: NameList::default(),
+            late_strings: NameList::default(),
+            renamed: HashMap::new(),
         };
         for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
             let name = draft.names.intern(name);
@@ -362,6 +433,15 @@ impl<'d> Draft<'d> {
         symbol.info & 0xf0 | kind
     }
 
+    /// `st_info` of the system's own variables.
+    pub(crate) fn system_info(&self) -> u8 {
+        let kind = match self.flavour {
+            Flavour::Classic => stt::OBJECT,
+            Flavour::Mercury => stt::CUDA_OBJECT,
+        };
+        stb::GLOBAL << 4 | kind
+    }
+
     /// `st_value` of a variable until it is defined.
     pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
         let kept = self.relocatable && symbol.binding() == stb::LOCAL;
@@ -396,24 +476,7 @@ impl<'d> Draft<'d> {
         align: u64,
     ) -> SectionId {
         self.intern_section_name(name);
-        let (sh_type, entsize) = kind.form(self.relocatable);
-        let section = self.sections.push(OutSection {
-            name,
-            kind,
-            sh_type,
-            flags,
-            align,
-            entsize,
-            owner: None,
-            function: None,
-            registers: 0,
-            size: 0,
-            parts: Vec::new(),
-            symbol: None,
-            losers_only: false,
-            emptied: false,
-            dropped: false,
-        });
+        let section = self.push_section(name, kind, flags, align);
         if kind.has_symbol() {
             let symbol = self.symbols.push(OutSymbol {
                 name,
@@ -430,5 +493,34 @@ impl<'d> Draft<'d> {
             self.sections[section].symbol = Some(symbol);
         }
         section
+    }
+
+    /// Creates a section without names and symbol.
+    pub(crate) fn push_section(
+        &mut self,
+        name: NameId,
+        kind: Kind,
+        flags: u64,
+        align: u64,
+    ) -> SectionId {
+        let (sh_type, entsize) = kind.form(self.relocatable);
+        self.sections.push(OutSection {
+            name,
+            kind,
+            sh_type,
+            flags,
+            align,
+            entsize,
+            owner: None,
+            function: None,
+            registers: 0,
+            size: 0,
+            twin_size: 0,
+            parts: Vec::new(),
+            symbol: None,
+            losers_only: false,
+            emptied: false,
+            dropped: false,
+        })
     }
 }

@@ -3,11 +3,15 @@
 //! In: layout, contents, patches. Out: the image. Guaranteed: cannot fail; the bytes do not
 //! depend on the number of threads, because every section is written by itself.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
 
 use crate::LinkOptions;
 use crate::Session;
+use crate::capsule::Half;
+use crate::capsule::image::Mercury;
 use crate::content::Contents;
+use crate::draft::OutSymbol;
 use crate::id::SectionId;
 use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
@@ -19,6 +23,8 @@ const RELOCATABLE: u16 = 1;
 const EXECUTABLE: u16 = 2;
 /// `e_flags` bits 0-7 of sm_75 to sm_90a.
 const CLASSIC_FLAGS: u32 = 4;
+/// The same of later targets.
+const MERCURY_FLAGS: u32 = 2;
 
 /// Everything the file is written from.
 pub(crate) struct Writer<'a, 'd> {
@@ -27,6 +33,8 @@ pub(crate) struct Writer<'a, 'd> {
     pub(crate) contents: &'a Contents,
     pub(crate) relocated: &'a Relocated,
     pub(crate) options: &'a LinkOptions,
+    /// The Mercury half.
+    pub(crate) mercury: Option<Mercury<'a, 'd>>,
 }
 
 impl Writer<'_, '_> {
@@ -49,25 +57,41 @@ impl Writer<'_, '_> {
         let mut headers = Vec::new();
         layout.program_headers.iter().for_each(|header| header.write(&mut headers));
         put(&mut image, layout.program_headers_at, &headers);
+        let mercury = self.mercury.as_ref().zip(layout.capsules.as_ref());
+        if let Some((mercury, capsules)) = mercury {
+            let table = mercury.symbol_table(&self.merged.draft, layout, capsules);
+            put(&mut image, capsules.symbols_at, &table);
+        }
         let sections = self.slices(&mut image);
-        session.each(sections, layout.size as usize, |(id, bytes)| self.section(id, bytes));
+        session.each(sections, layout.size as usize, |(half, id, bytes)| {
+            match (half, &self.mercury) {
+                (Half::Mercury, Some(mercury)) => {
+                    mercury.section(&self.merged.draft, layout, id, bytes);
+                }
+                _ => self.section(id, bytes),
+            }
+        });
         image
     }
 
     /// The bytes of every section that has some, in file order.
-    fn slices<'i>(&self, image: &'i mut [u8]) -> Vec<(SectionId, &'i mut [u8])> {
-        let mut slices = Vec::with_capacity(self.layout.order.len());
+    fn slices<'i>(&self, image: &'i mut [u8]) -> Vec<(Half, SectionId, &'i mut [u8])> {
+        let sections = &self.merged.draft.sections;
+        let own = self.layout.order.iter().map(|&id| {
+            let size = if sections[id].kind.is_nobits() { 0 } else { sections[id].size };
+            (Half::Sass, id, (self.layout.offsets[id], size))
+        });
+        let capsules = self.layout.capsules.iter().flat_map(|capsules| {
+            let twins = capsules.order.iter().filter(|&&id| !sections[id].shares_bytes());
+            twins.map(|&id| (Half::Mercury, id, capsules.range(id)))
+        });
+        let mut slices = Vec::with_capacity(self.layout.section_count());
         let (mut rest, mut at) = (image, 0u64);
-        for &id in &self.layout.order {
-            let section = &self.merged.draft.sections[id];
-            if section.kind.is_nobits() || section.size == 0 {
-                continue;
-            }
-            let start = self.layout.offsets[id];
+        for (half, id, (start, size)) in own.chain(capsules).filter(|&(.., (_, size))| size != 0) {
             let (_, tail) = rest.split_at_mut((start - at) as usize);
-            let (bytes, tail) = tail.split_at_mut(section.size as usize);
-            (rest, at) = (tail, start + section.size);
-            slices.push((id, bytes));
+            let (bytes, tail) = tail.split_at_mut(size as usize);
+            (rest, at) = (tail, start + size);
+            slices.push((half, id, bytes));
         }
         slices
     }
@@ -88,10 +112,14 @@ impl Writer<'_, '_> {
     fn file_header(&self) -> Vec<u8> {
         let layout = self.layout;
         let cuinfo = layout.index(self.merged.fixed.cuinfo);
+        let kind = match self.options.target.flavour {
+            Flavour::Classic => CLASSIC_FLAGS,
+            Flavour::Mercury => MERCURY_FLAGS,
+        };
         let header = FileHeader {
             e_type: if self.options.relocatable { RELOCATABLE } else { EXECUTABLE },
             // The index of the note as far as it fits.
-            flags: CLASSIC_FLAGS | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
+            flags: kind | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
             program_headers: layout.program_headers_at,
             program_header_count: layout.program_headers.len() as u16,
             section_headers: layout.section_headers_at,
@@ -104,7 +132,7 @@ impl Writer<'_, '_> {
     /// The symbol table, and the table of section indices that do not fit it.
     fn symbols(&self) -> (Vec<u8>, Vec<u8>) {
         let draft = &self.merged.draft;
-        let count = self.layout.symbols.len() + 1;
+        let count = self.layout.symbol_count();
         let (mut out, mut high) = (Vec::with_capacity(24 * count), Vec::new());
         let wide = self.layout.tables.high_indices.is_some();
         let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
@@ -112,7 +140,7 @@ impl Writer<'_, '_> {
         if wide {
             high.extend_from_slice(&[0; 4]);
         }
-        for &id in &self.layout.symbols {
+        for &id in self.layout.symbols.iter().chain(&self.layout.trailing) {
             let symbol = &draft.symbols[id];
             let index = symbol.section.map_or(0, |section| self.layout.index(section));
             let high_index = index as usize >= RESERVED_INDEX;
@@ -123,12 +151,27 @@ impl Writer<'_, '_> {
                 let entry = if high_index { index } else { stale };
                 high.extend_from_slice(&entry.to_le_bytes());
             }
-            let name = self.layout.strings.offset(symbol.name);
+            let own = match symbol.program {
+                None => draft.renamed.get(&symbol.name).copied().unwrap_or(symbol.name),
+                Some(_) => symbol.name,
+            };
+            let name = self.layout.strings.offset(own);
             let (info, other) = (symbol.info, symbol.other);
-            let (value, size) = (symbol.value, symbol.size);
+            let (value, size) = (self.value(symbol), symbol.size);
             SymbolEntry { name, info, other, section, value, size }.write(&mut out);
         }
         (out, high)
+    }
+
+    /// `st_value`. Shared variables of machine code are behind the system's part, which Mercury does not count.
+    fn value(&self, symbol: &OutSymbol) -> u64 {
+        let shared = symbol.shared.is_some() && symbol.section.is_some();
+        match self.options.target.flavour {
+            Flavour::Mercury if shared => {
+                symbol.value.wrapping_add(self.options.target.reserved_shared)
+            }
+            _ => symbol.value,
+        }
     }
 
     fn section_headers(&self) -> Vec<u8> {
@@ -151,6 +194,9 @@ impl Writer<'_, '_> {
             };
             header.write(&mut out);
         }
+        if let Some(capsules) = &layout.capsules {
+            capsules.headers(draft, layout, &mut out);
+        }
         out
     }
 
@@ -158,7 +204,7 @@ impl Writer<'_, '_> {
     fn table_headers(&self, out: &mut Vec<u8>) {
         use culd_cubin::elf::sht;
         let (layout, names) = (self.layout, &self.merged.draft.names);
-        let symbols = layout.symbols.len() as u64 + 1;
+        let symbols = layout.symbol_count() as u64;
         let name =
             |name: &[u8]| names.lookup(name).map_or(0, |id| layout.section_strings.offset(id));
         let table = SectionHeader { align: 1, sh_type: sht::STRTAB, ..SectionHeader::default() };
@@ -182,7 +228,7 @@ impl Writer<'_, '_> {
             offset: layout.tables.symbols,
             size: 24 * symbols,
             link: 2,
-            info: layout.first_global,
+            info: layout.symbols_info(),
             align: 8,
             entsize: 24,
             ..SectionHeader::default()

@@ -3,11 +3,14 @@
 //! In: the finished draft. Out: [`Layout`]: sections in file order with index and offset, symbols
 //! in table order, both string tables. Guaranteed: after it no section changes size.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, stt};
-use culd_cubin::encode::ProgramHeader;
+use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
 
-use culd_cubin::encode::RESERVED_INDEX;
-
+use crate::capsule::Half;
+use crate::capsule::names;
+use crate::capsule::sections::Capsules;
+use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
 use crate::names::NameList;
@@ -77,6 +80,10 @@ pub(crate) struct Layout {
     pub(crate) program_headers: Vec<ProgramHeader>,
     pub(crate) section_headers_at: u64,
     pub(crate) program_headers_at: u64,
+    /// The Mercury half.
+    pub(crate) capsules: Option<Capsules>,
+    /// Symbols behind all others, in the machine code's table only.
+    pub(crate) trailing: Vec<OutSymbolId>,
     /// Size of the file, bytes.
     pub(crate) size: u64,
 }
@@ -98,9 +105,15 @@ impl Order {
         order.sort_by_key(|&id| (draft.sections[id].kind.category(), id));
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
-        for (&symbol, index) in symbols.iter().zip(1u32..) {
+        for (&symbol, index) in symbols.iter().chain(&draft.trailing).zip(1u32..) {
             symbol_index[symbol] = index;
         }
+        let lists = [
+            &draft.prototype_strings,
+            &draft.local_strings,
+            &draft.global_strings,
+            &draft.late_strings,
+        ];
         let layout = Layout {
             index: IdVec::filled(None, draft.sections.len()),
             offsets: IdVec::filled(0, draft.sections.len()),
@@ -108,20 +121,31 @@ impl Order {
             symbol_index,
             first_global,
             section_strings: Strings::new(draft, &[&draft.section_strings]),
-            strings: Strings::new(
-                draft,
-                &[&draft.prototype_strings, &draft.local_strings, &draft.global_strings],
-            ),
+            strings: Strings::new(draft, &lists),
             tables: Tables::default(),
             program_headers: Vec::new(),
             section_headers_at: 0,
             program_headers_at: 0,
+            capsules: None,
+            trailing: draft.trailing.clone(),
             size: 0,
             order,
         };
         let mut order = Order { layout };
         order.number(draft.sections.len());
+        if draft.flavour == Flavour::Mercury {
+            order.add_capsules(draft);
+        }
         order
+    }
+
+    /// The Mercury half comes behind everything else, and its names do.
+    fn add_capsules(&mut self, draft: &Draft<'_>) {
+        let layout = &mut self.layout;
+        let next = layout.section_count() as u32;
+        let Strings { bytes, offsets } = &mut layout.section_strings;
+        names::overwrite(draft, &layout.order, bytes, |name| offsets[name].unwrap_or(0));
+        layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
     }
 
     fn number(&mut self, created: usize) {
@@ -147,7 +171,7 @@ impl Order {
     }
 
     /// Places everything in the file. Below this line no section changes size.
-    pub(crate) fn place(self, draft: &Draft<'_>) -> Layout {
+    pub(crate) fn place(self, draft: &Draft<'_>, mercury: Option<&Contents>) -> Layout {
         let mut layout = self.layout;
         let mut at = 64u64;
         let mut put = |size: u64, align: u64| {
@@ -156,8 +180,14 @@ impl Order {
             start
         };
         layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
+        if layout.capsules.is_some() {
+            put(names::GAP, 1);
+        }
         layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
-        let symbols = layout.symbols.len() as u64 + 1;
+        if layout.capsules.is_some() {
+            put(names::gap(draft, &layout.order), 1);
+        }
+        let symbols = layout.symbol_count() as u64;
         layout.tables.symbols = put(24 * symbols, 8);
         if layout.tables.high_indices.is_some() {
             layout.tables.high_indices = Some(put(4 * symbols, 4));
@@ -166,6 +196,11 @@ impl Order {
             let section = &draft.sections[id];
             let bytes = if section.kind.is_nobits() { 0 } else { section.size };
             layout.offsets[id] = put(bytes, section.align.max(1));
+        }
+        if let (Some(capsules), Some(contents)) = (&mut layout.capsules, mercury) {
+            let symbols = 24 * (layout.symbols.len() as u64 + 1);
+            let offsets = &layout.offsets;
+            capsules.place(draft, contents, symbols, |id| offsets[id], &mut put);
         }
         layout.section_headers_at = put(64 * layout.section_count() as u64, 8);
         layout.size = layout.section_headers_at + 64 * layout.section_count() as u64;
@@ -177,6 +212,9 @@ impl Order {
         layout
     }
 }
+
+/// Bytes of shared memory in front of every block's own, on GPUs that have Mercury.
+const RESERVED_SHARED: u64 = 0x400;
 
 /// The local list, then the global list, without what is not in the file.
 fn order_symbols(draft: &Draft<'_>) -> (Vec<OutSymbolId>, u32) {
@@ -197,8 +235,12 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
     }
     symbol.section.is_some_and(|id| {
         let section = &draft.sections[id];
-        let optional = matches!(section.kind, Kind::Debug | Kind::Shared | Kind::PoolShared);
-        !(section.dropped || optional && section.size == 0)
+        let shared = matches!(section.kind, Kind::Shared | Kind::PoolShared);
+        let optional = shared || section.kind == Kind::Debug;
+        // Beside Mercury, what only has the system's part counts as empty.
+        let empty = if shared && draft.flavour == Flavour::Mercury { RESERVED_SHARED } else { 0 };
+        let size = section.size_in(Half::shown(draft.flavour));
+        !(section.dropped || optional && size <= empty)
     })
 }
 
@@ -227,7 +269,18 @@ impl Layout {
     }
 
     pub(crate) fn section_count(&self) -> usize {
-        self.order.len() + self.first_index() as usize
+        let capsules = self.capsules.as_ref().map_or(0, Capsules::count);
+        self.order.len() + self.first_index() as usize + capsules
+    }
+
+    /// Entries of the symbol table, symbol 0 included.
+    pub(crate) fn symbol_count(&self) -> usize {
+        self.symbols.len() + self.trailing.len() + 1
+    }
+
+    /// `sh_info` of the symbol table: the first symbol that is not local.
+    pub(crate) fn symbols_info(&self) -> u32 {
+        if self.trailing.is_empty() { self.first_global } else { self.symbol_count() as u32 }
     }
 
     /// Section header index, 0 for a section that is not in the file.
@@ -268,10 +321,12 @@ impl Layout {
 
 const PT_LOAD: u32 = 1;
 const PT_PHDR: u32 = 6;
+const READ: u32 = 4;
 const READ_EXECUTE: u32 = 5;
 const READ_WRITE: u32 = 6;
 
-/// The headers' own segment, constants and code, data, and the headers again.
+/// The headers' own segment, constants and code, data, and the headers again; beside Mercury these come
+/// first, constants stand alone, and parameters come last.
 fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
     let mut loads = Vec::new();
     let start = |id: SectionId| layout.offsets[id];
@@ -282,14 +337,25 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
     let of = |wanted: fn(&Kind) -> bool| {
         layout.order.iter().copied().filter(move |&id| wanted(&draft.sections[id].kind))
     };
-    let code: Vec<SectionId> = of(|kind| matches!(kind.category(), 9 | 10)).collect();
-    if let (Some(&first), Some(&last)) = (code.first(), code.last()) {
-        let size = file_end(last) - start(first);
-        let (p_type, flags, offset) = (PT_LOAD, READ_EXECUTE, start(first));
-        let header = ProgramHeader { p_type, flags, offset, file_size: size, memory_size: size };
-        loads.push(header);
+    let span = |wanted: fn(&Kind) -> bool, flags| {
+        let mut sections = of(wanted);
+        let first = sections.next()?;
+        let last = sections.next_back().unwrap_or(first);
+        let (offset, size) = (start(first), file_end(last) - start(first));
+        Some(ProgramHeader { p_type: PT_LOAD, flags, offset, file_size: size, memory_size: size })
+    };
+    let is_constant: fn(&Kind) -> bool = |kind| matches!(kind, Kind::Constant(_));
+    let is_code: fn(&Kind) -> bool = |kind| *kind == Kind::Text;
+    match draft.flavour {
+        Flavour::Classic => {
+            loads.extend(span(|kind| matches!(kind.category(), 9 | 10), READ_EXECUTE));
+        }
+        Flavour::Mercury => {
+            loads.extend(span(is_constant, READ));
+            loads.extend(span(is_code, READ_EXECUTE));
+        }
     }
-    let data: Vec<SectionId> = of(|kind| kind.category() >= 11).collect();
+    let data: Vec<SectionId> = of(|kind| matches!(kind.category(), 11 | 12)).collect();
     if let (Some(&first), Some(&last)) = (data.first(), data.last()) {
         let offset = start(first);
         let mut memory = file_end(last);
@@ -302,16 +368,23 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
         let (p_type, flags, memory_size) = (PT_LOAD, READ_WRITE, memory - offset);
         loads.push(ProgramHeader { p_type, flags, offset, file_size, memory_size });
     }
+    loads.extend(span(|kind| *kind == Kind::Parameters, READ));
     let size = 56 * (loads.len() as u64 + 2);
+    let classic = draft.flavour == Flavour::Classic;
     let own = |p_type| ProgramHeader {
         p_type,
-        flags: READ_EXECUTE,
+        flags: if classic { READ_EXECUTE } else { READ },
         offset: layout.program_headers_at,
         file_size: size,
         memory_size: size,
     };
     let mut headers = vec![own(PT_PHDR)];
-    headers.extend(loads);
-    headers.push(own(PT_LOAD));
+    if classic {
+        headers.extend(loads);
+        headers.push(own(PT_LOAD));
+    } else {
+        headers.push(own(PT_LOAD));
+        headers.extend(loads);
+    }
     headers
 }

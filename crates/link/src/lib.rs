@@ -12,6 +12,7 @@
 mod attributes;
 mod banks;
 mod callgraph;
+mod capsule;
 mod clash;
 mod constants;
 mod content;
@@ -53,10 +54,16 @@ pub use crate::selection::{HostReferences, Selection};
 pub use crate::session::Session;
 pub use crate::unified::IndexFile;
 
+use culd_cubin::arch::Flavour;
+
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
+use crate::capsule::image::Mercury;
+use crate::capsule::rebuilt::Rebuilt;
+use crate::capsule::{Half, parameters};
 use crate::content::Maker;
 use crate::diag::{Diagnostics, Failed};
+use crate::draft::Kind;
 use crate::finish::Program;
 use crate::image::Writer;
 use crate::layout::Order;
@@ -163,6 +170,11 @@ fn run(
         let made = synth::add_last_sections(&mut merged, &graph, calls);
         (shared, made, textures::lay_out(&objects, &symbols, &graph, &mut merged))
     };
+    let has_capsules = options.target.flavour == Flavour::Mercury;
+    if has_capsules {
+        parameters::add(&objects, &symbols, &mut merged);
+        parameters::name_code(&mut merged.draft);
+    }
 
     phases.begin("attributes");
     let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
@@ -186,7 +198,15 @@ fn run(
 
     phases.begin("relocations");
     let constants = merged.draft.constant_variables();
-    let resolver = Resolver {
+    let rebuilt = match options.target.flavour {
+        Flavour::Classic => Rebuilt::default(),
+        Flavour::Mercury => Rebuilt::build(&objects, &symbols, &graph, &merged)
+            .map_err(|message| diags.fatal(message))?,
+    };
+    for (section, bytes) in rebuilt.contents() {
+        merged.draft.sections[section].size = bytes.len() as u64;
+    }
+    let resolver = |half| Resolver {
         objects: &objects,
         symbols: &symbols,
         graph: &graph,
@@ -197,30 +217,54 @@ fn run(
         unified: options.keeps_unified(),
         constants_size: constants.map(|bank| merged.draft.sections[bank].size),
         preserve: options.preserve_relocs,
+        half,
+        rebuilt: &rebuilt,
     };
-    let relocated = relocs::resolve(session, &resolver, diags)?;
+    let relocated = relocs::resolve(session, &resolver(Half::Sass), diags)?;
+    let mercury = match options.target.flavour {
+        Flavour::Classic => None,
+        Flavour::Mercury => {
+            let relocated = relocs::resolve(session, &resolver(Half::Mercury), diags)?;
+            let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions);
+            Some((relocated, sass))
+        }
+    };
 
     // Order, then contents that name symbols by index, then offsets.
     phases.begin("layout");
-    synth::drop_empty(&mut merged, &graph, &made, &attributes, &relocated);
+    let shown = mercury.as_ref().map_or(&relocated, |mercury| &mercury.0);
+    synth::drop_empty(&mut merged, &graph, &made, &attributes, shown);
+    if has_capsules {
+        capsule::names::rename(&mut merged.draft);
+    }
     let order = Order::new(&merged.draft);
-    let maker = Maker {
+    let maker = |functions, relocated| Maker {
         graph: &graph,
         merged: &merged,
         attributes: &attributes,
-        relocated: &relocated,
+        functions,
+        relocated,
         slots: &slots,
         order: &order,
     };
-    let mut contents = synth::contents(&maker, &made);
+    let own = mercury.as_ref().map_or(&attributes.functions, |mercury| &mercury.1);
+    let mut contents = synth::contents(&maker(own, &relocated), &made);
+    let mercury = mercury.as_ref().map(|(relocated, _)| {
+        let contents = synth::mercury_contents(&maker(&attributes.functions, relocated));
+        (relocated, contents)
+    });
+    for (section, bytes) in rebuilt.contents() {
+        contents[section] = Some(bytes.to_vec());
+    }
     contents[merged.fixed.tkinfo] = Some(notes::tkinfo(&objects, options));
     contents[merged.fixed.cuinfo] = Some(notes::cuinfo(&objects, options));
     if let Some(section) = merged.fixed.compat {
-        contents[section] = Some(notes::compat(&objects, options));
+        let has_code = merged.draft.sections.values().any(|section| section.kind == Kind::Text);
+        contents[section] = Some(notes::compat(&objects, options, has_code));
     }
     synth::set_sizes(&mut merged.draft, &contents);
     // Below this line no section changes size.
-    let layout = order.place(&merged.draft);
+    let layout = order.place(&merged.draft, mercury.as_ref().map(|mercury| &mercury.1));
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
@@ -233,6 +277,12 @@ fn run(
         contents: &contents,
         relocated: &relocated,
         options,
+        mercury: mercury.as_ref().map(|(relocated, contents)| Mercury {
+            objects: &objects,
+            symbols: &symbols,
+            relocated,
+            contents,
+        }),
     };
     Ok(writer.write(session))
 }

@@ -63,7 +63,7 @@ fn copy<'d>(section: &OutSection<'d>, entry: &Move, out: &mut Vec<Part<'d>>) {
         let stop = end.min(part.offset + part.bytes.len() as u64);
         if start < stop {
             let bytes = &part.bytes[(start - part.offset) as usize..(stop - part.offset) as usize];
-            out.push(Part { offset: entry.to + (start - from), bytes });
+            out.push(Part { offset: entry.to + (start - from), bytes, twin: &[] });
         } else if part.offset >= end {
             break;
         }

@@ -54,6 +54,11 @@ impl<'d> Names<'d> {
         self.join(&[prefix, &name])
     }
 
+    /// A new id for the name made of `parts`, which stays apart from equal names.
+    pub(crate) fn separate(&mut self, parts: &[&[u8]]) -> NameId {
+        self.strings.push(Cow::Owned(parts.concat()))
+    }
+
     /// The id of `name`, if it has one.
     pub(crate) fn lookup(&self, name: &[u8]) -> Option<NameId> {
         self.find(self.hasher.hash_one(name), name)

@@ -2,7 +2,7 @@
 //!
 //! In: the inputs' notes and attributes. Out: section contents. Rules: docs/LINKING.md, notes.
 
-use culd_cubin::arch::Variant;
+use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::attr::{Record, format};
 use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
@@ -97,8 +97,8 @@ struct Merged {
     value: u16,
 }
 
-/// `.nv.compat`, merged over all files that have one.
-pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
+/// `.nv.compat`, merged over all files that have one. `has_code`: the program has some.
+pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions, has_code: bool) -> Vec<u8> {
     let mut merged: Vec<Merged> = Vec::new();
     let mut first = true;
     for (_, object) in objects.iter() {
@@ -119,7 +119,25 @@ pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
     for attribute in merged {
         write(attribute.rule.code, attribute.rule.format, attribute.value);
     }
+    if options.target.flavour == Flavour::Mercury {
+        finalizer(objects, options, has_code, &mut out);
+    }
     out
+}
+
+/// Targets whose code a finalizer may take over for other ones.
+const FAST_TARGETS: [u32; 2] = [100, 120];
+
+/// Which other targets machine code is good for as it is: what all files with code agree on.
+fn finalizer(objects: &Objects<'_>, options: &LinkOptions, has_code: bool, out: &mut Vec<u8>) {
+    let with_code = || objects.iter().filter(|(_, object)| object.has_code());
+    let words = with_code().filter_map(|(_, object)| object.fast_targets());
+    let first = || objects.iter().find_map(|(_, object)| object.fast_targets());
+    let Some(all) = words.reduce(|a, b| a & b).or_else(first) else { return };
+    let tells = has_code && FAST_TARGETS.contains(&options.target.sm);
+    let all = if tells { all } else { 0 };
+    let payload = &all.to_le_bytes();
+    Record { format: format::SIZED, code: code::FINALIZER, value: 8, payload }.write(out);
 }
 
 fn value_of(records: &[Record<'_>], code: u8) -> Option<u16> {

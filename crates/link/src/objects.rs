@@ -4,19 +4,21 @@
 //! call-graph records in which every index is valid. Guaranteed: later phases meet no malformed
 //! record, so they cannot fail on one.
 
+mod checks;
+
 use std::ops::Range;
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
-use culd_cubin::elf::{self, shf, sht, sto, stt};
+use culd_cubin::compat;
+use culd_cubin::elf::{self, shf, sht, sto};
 use culd_cubin::note::CuInfo;
-use culd_cubin::{
-    Cubin, MAX_ALIGN, MAX_SIZE, Malformed, Section, SectionIndex, Symbol, SymbolIndex,
-    SymbolSection,
-};
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 
 use hashbrown::HashSet;
 
+use crate::capsule::twins::{self, Twins};
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::id::{IdVec, ObjectId};
 use crate::unified::{self, Entries, SLOT_PREFIX, STUB_PREFIX};
@@ -37,6 +39,8 @@ pub(crate) enum Role {
     /// `.nv_debug.shared`.
     PoolShared,
     Debug,
+    /// `.nv.constant0.<entry>` of an object with Mercury, where parameters take no part in the link.
+    Parameters,
     /// `.nv.info`.
     FileInfo,
     /// `.nv.info.<function>`.
@@ -54,6 +58,10 @@ pub(crate) enum Role {
     VariableIds,
     /// `.nv.uidx`, in objects that were linked with an index file.
     Index,
+    /// The half of a pair that is not shown, see [`crate::capsule::twins`].
+    Twin,
+    /// The same of `.nv.info.<function>`.
+    TwinInfo,
 }
 
 /// One input file.
@@ -62,6 +70,8 @@ pub(crate) struct Object<'d> {
     pub(crate) cubin: Cubin<'d>,
     /// Role by section index.
     pub(crate) roles: Vec<Role>,
+    /// Pairs of sections; none in an object without Mercury.
+    pub(crate) twins: Twins,
     /// The records of all attribute sections.
     records: Vec<Record<'d>>,
     /// Which records belong to which attribute section, in section order.
@@ -99,8 +109,53 @@ impl<'d> Object<'d> {
         &self.cubin.symbols[index.0 as usize]
     }
 
+    /// The same symbol in Mercury's table.
+    pub(crate) fn mercury_symbol(&self, index: SymbolIndex) -> Option<&Symbol<'d>> {
+        self.cubin.mercury_symbols.get(index.0 as usize)
+    }
+
     pub(crate) fn section(&self, index: SectionIndex) -> &Section<'d> {
         &self.cubin.sections[index.0 as usize]
+    }
+
+    /// The bytes of a section's twin; none where there is no other half.
+    pub(crate) fn twin_data(&self, index: SectionIndex) -> &'d [u8] {
+        self.twins.of(index).map_or(&[][..], |twin| self.section(twin).data)
+    }
+
+    /// True for an object of an `a` variant, as far as it tells.
+    fn is_accelerated(&self) -> bool {
+        let records = self.compat.as_deref().unwrap_or_default();
+        let record = records.iter().find(|record| record.code == compat::code::ACCELERATED);
+        record.is_some_and(|record| record.value == 1)
+    }
+
+    /// What the object says of the devices that its machine code is good for.
+    pub(crate) fn fast_targets(&self) -> Option<u64> {
+        let records = self.compat.as_deref().unwrap_or_default();
+        let record = records.iter().find(|record| record.code == compat::code::FINALIZER)?;
+        record.payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// False where nvlink would make the code anew for SM number `target`: for another one of the family that it
+    /// does not suit as it is.
+    fn suits(&self, target: u32) -> bool {
+        let needed = match (self.cubin.header.sm(), target) {
+            (100, 103) => compat::SUITS_103,
+            (120, 121) => compat::SUITS_121,
+            _ => return true,
+        };
+        !self.has_code() || self.fast_targets().is_some_and(|word| word & needed == needed)
+    }
+
+    /// True for an object that has a Mercury half.
+    pub(crate) fn has_twins(&self) -> bool {
+        !self.cubin.mercury_symbols.is_empty()
+    }
+
+    /// True when the file has any code.
+    pub(crate) fn has_code(&self) -> bool {
+        self.roles.contains(&Role::Text)
     }
 
     pub(crate) fn role(&self, index: SectionIndex) -> Role {
@@ -161,6 +216,12 @@ impl<'d> Object<'d> {
             }
         }
         ranges
+    }
+
+    /// Where the literals of bank `index` start, ascending, bytes.
+    pub(crate) fn literal_starts(&self, index: SectionIndex) -> impl Iterator<Item = u64> + '_ {
+        let first = self.literals.partition_point(|literal| literal.0 < index);
+        self.literals[first..].iter().take_while(move |literal| literal.0 == index).map(|l| l.1)
     }
 
     /// True when some relocation patches section `index`.
@@ -265,11 +326,18 @@ fn check_target(
 ) -> Result<(), Failed> {
     let own = options.dialect.toolkit;
     let made_by = object.cuinfo.toolkit;
-    if !options.target.takes(object.cubin.header.sm()) {
+    let sm = object.cubin.header.sm();
+    if !options.target.takes(sm) || (sm != options.target.sm && object.is_accelerated()) {
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
         let note = Note::MadeFor { file: file.clone(), sm: object.cubin.header.sm() };
         let message = Message::ArchMismatch { file, target };
         return Err(diags.explained_fatal(message, vec![note]));
+    }
+    if !object.suits(options.target.sm) {
+        let target = options.target.name;
+        let reason =
+            format!("its code for sm_{sm} has to be made anew for '{target}'; compile it for that");
+        return Err(diags.fatal(Message::Unsupported { file: name.to_owned(), reason }));
     }
     // nvlink 13.0 refuses these; the format has not changed in a way that needs it.
     if made_by > own {
@@ -313,10 +381,11 @@ impl<'d> Object<'d> {
     }
 
     /// The object with its roles and notes, without records.
-    fn unread(name: &'d str, cubin: Cubin<'d>) -> Result<Self, Failure> {
+    fn unread(name: &'d str, mut cubin: Cubin<'d>) -> Result<Self, Failure> {
         let mut roles = Vec::with_capacity(cubin.sections.len());
+        let flavour = Flavour::of_sm(cubin.header.sm());
         for section in &cubin.sections {
-            let role = role(section).ok_or_else(|| {
+            let role = role(section, flavour).ok_or_else(|| {
                 let section_name = String::from_utf8_lossy(section.name);
                 let kind = section.sh_type;
                 Failure::Unsupported(format!(
@@ -325,6 +394,10 @@ impl<'d> Object<'d> {
             })?;
             roles.push(role);
         }
+        let twins = match flavour {
+            Flavour::Classic => Twins::default(),
+            Flavour::Mercury => twins::pair(&mut cubin, &mut roles)?,
+        };
         check_reloc_names(&cubin, &roles).map_err(Failure::Malformed)?;
         let cuinfo = cubin.section_by_name(b".note.nv.cuinfo").ok_or_else(|| {
             Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
@@ -334,6 +407,7 @@ impl<'d> Object<'d> {
         Ok(Object {
             name,
             roles,
+            twins,
             records: Vec::new(),
             infos: Vec::new(),
             edges: Vec::new(),
@@ -363,7 +437,8 @@ impl<'d> Object<'d> {
             .collect();
         self.register_counts.sort();
         let sections = self.cubin.section_indices();
-        let banks = sections.filter(|(index, _)| self.role(*index) == Role::Constant(0));
+        let is_bank = |role| matches!(role, Role::Constant(0) | Role::Parameters);
+        let banks = sections.filter(|(index, _)| is_bank(self.role(*index)));
         self.parameter_banks =
             banks.filter_map(|(index, bank)| Some((bank.info_section()?, index))).collect();
         self.parameter_banks.sort();
@@ -407,7 +482,9 @@ impl<'d> Object<'d> {
         let sections = std::mem::take(&mut self.cubin.sections);
         let result =
             sections.iter().enumerate().try_for_each(|(index, section)| match self.roles[index] {
-                Role::FileInfo | Role::FunctionInfo => self.read_info(index, section),
+                Role::FileInfo | Role::FunctionInfo | Role::TwinInfo => {
+                    self.read_info(index, section)
+                }
                 Role::CallGraph => self.read_call_graph(section),
                 Role::Prototype => self.read_prototypes(section),
                 Role::Table if section.sh_type == sht::CUDA_COMPAT => {
@@ -542,95 +619,20 @@ impl<'d> Object<'d> {
         };
         Err(Malformed::section(section.name, at, what))
     }
-
-    /// Relocation types are known, and what they patch is inside the patched section.
-    fn check_relocations(&self) -> Result<(), Malformed> {
-        for (_, section, target) in self.reloc_sections() {
-            let size = self.section(target).data.len() as u64;
-            let record = if section.sh_type == sht::RELA { 24 } else { 16 };
-            for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
-                let Some(row) = culd_reloc::cuda(reloc.kind) else {
-                    let what = format!("relocation type {:#x} is unknown", reloc.kind);
-                    return Err(Malformed::section(section.name, at, what));
-                };
-                // What only the driver applies may stick out, as an address in a 32-bit element of
-                // an array does: nvlink keeps such records.
-                let end = reloc.offset.saturating_add(row.span_bytes() as u64);
-                if end > size && row.is_applicable() {
-                    let name = String::from_utf8_lossy(self.section(target).name);
-                    let what = format!(
-                        "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
-                        row.name, reloc.offset
-                    );
-                    return Err(Malformed::section(section.name, at, what));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Shared variables and tentative definitions keep their alignment in the value.
-    fn check_alignment(&self, index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
-        let common = symbol.section == SymbolSection::Common;
-        let defined = symbol.section != SymbolSection::Undefined;
-        if !(common || (defined && symbol.is_shared())) {
-            return Ok(());
-        }
-        let align = symbol.value.max(1);
-        if align.is_power_of_two() && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
-            return Ok(());
-        }
-        let name = String::from_utf8_lossy(symbol.name);
-        let what = format!(
-            "symbol {} ('{name}') has alignment {align:#x} and size {:#x}, which are not usable",
-            index.0, symbol.size
-        );
-        let section = symbol.defined_in().map_or(&b".symtab"[..], |index| self.section(index).name);
-        Err(Malformed::section(section, 0, what))
-    }
-
-    /// Functions are in code, variables in data, both inside their section.
-    fn check_symbols(&self) -> Result<(), Malformed> {
-        for (index, symbol) in self.cubin.symbol_indices() {
-            self.check_alignment(index, symbol)?;
-            let SymbolSection::In(section) = symbol.section else { continue };
-            let role = self.role(section);
-            let section = self.section(section);
-            let fits = match symbol.kind() {
-                stt::SECTION | stt::NOTYPE => continue,
-                stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
-                _ => matches!(
-                    role,
-                    Role::Constant(_)
-                        | Role::Global
-                        | Role::GlobalInit
-                        | Role::UnifiedData
-                        | Role::OwnShared
-                        | Role::PoolShared
-                ),
-            };
-            // The value of a shared variable is its alignment.
-            let start = if symbol.is_shared() { 0 } else { symbol.value };
-            let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
-            if !fits || !inside {
-                let name = String::from_utf8_lossy(symbol.name);
-                let what = format!("symbol {} ('{name}') does not fit its section", index.0);
-                return Err(Malformed::section(section.name, start, what));
-            }
-        }
-        Ok(())
-    }
 }
 
-enum Failure {
+pub(crate) enum Failure {
     Malformed(Malformed),
     Unsupported(String),
 }
 
 /// What `section` is; `None` for kinds that nothing here knows how to link. Sections are merged by
 /// name, so a role belongs to names of one form.
-fn role(section: &Section<'_>) -> Option<Role> {
+fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
     let name = section.name;
+    if flavour == Flavour::Mercury && section.flags & shf::MERCURY != 0 {
+        return Some(Role::Twin);
+    }
     let owned = section.flags & shf::INFO_LINK != 0;
     Some(match section.sh_type {
         sht::NULL
@@ -652,7 +654,13 @@ fn role(section: &Section<'_>) -> Option<Role> {
         sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => {
             let bank = section.constant_bank()?;
             let of_type = u32::from(bank) == section.sh_type - sht::CUDA_CONSTANT0;
-            return of_type.then_some(Role::Constant(bank));
+            let role = match (flavour, bank) {
+                (Flavour::Classic, _) => Role::Constant(bank),
+                (Flavour::Mercury, 0) if owned => Role::Parameters,
+                (Flavour::Mercury, 2 | 3) => Role::Constant(bank),
+                (Flavour::Mercury, _) => return None,
+            };
+            return of_type.then_some(role);
         }
         sht::CUDA_UFT if section.is_code() && name.starts_with(SLOT_PREFIX) => Role::JumpSlot,
         sht::CUDA_UDT if name == b".nv.udt" => Role::UnifiedData,

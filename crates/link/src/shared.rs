@@ -10,6 +10,7 @@
 
 mod symbols;
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
@@ -575,7 +576,8 @@ fn apply(
                     entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
                 let pooled = shape.multi && !alone;
                 let align = own_align.max(if pooled { shape.pool_align } else { 1 });
-                let wide_enough = if reserved != 0 { align >= 16 } else { align == 16 };
+                let exact = reserved == 0 || options.target.flavour == Flavour::Mercury;
+                let wide_enough = if exact { align == 16 } else { align >= 16 };
                 let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
                 section.align = align;
                 section.size = if keep { reserved + size } else { 0 };
@@ -584,7 +586,10 @@ fn apply(
             Kind::PoolShared => {
                 let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
                 section.align = 16;
-                section.size = 0;
+                section.size = match options.target.flavour {
+                    Flavour::Classic => 0,
+                    Flavour::Mercury => reserved,
+                };
                 if options.keeps_shared_symbols() {
                     let multi = if shape.multi { shape.pool_align } else { 1 };
                     section.align = multi.max(if shape.any_extern { 16 } else { 1 });

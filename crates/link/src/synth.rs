@@ -1,5 +1,6 @@
 //! Sections that the linker makes itself: created after the last input, filled at the end.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 
 use crate::attributes::Attributes;
@@ -50,7 +51,8 @@ pub(crate) fn add_last_sections(
 ) -> Made {
     banks::merge_banks(merged, graph);
     banks::drop_empty(merged);
-    let rel_action = (!merged.draft.relocatable).then(|| {
+    let classic = merged.draft.flavour == Flavour::Classic;
+    let rel_action = (classic && !merged.draft.relocatable).then(|| {
         let name = merged.draft.names.intern(b".nv.rel.action");
         merged.draft.add_section(name, Kind::RelAction, 0, 8)
     });
@@ -116,11 +118,7 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
     let draft = &maker.merged.draft;
     let mut contents: Contents = IdVec::filled(None, draft.sections.len());
     contents[maker.merged.fixed.file_info] = Some(maker.file_info());
-    for &node in &maker.merged.info_order {
-        if let Some(source) = maker.merged.function_infos[node] {
-            contents[source.section] = Some(maker.function_info(node));
-        }
-    }
+    maker.function_infos(&mut contents);
     let tables = &maker.merged.unified;
     if let Some(section) = tables.slots_info {
         contents[section] = Some(maker.slots_info());
@@ -137,6 +135,16 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
     if let Some(section) = made.rel_action {
         contents[section] = Some(REL_ACTION.to_vec());
     }
+    maker.relocations(draft, &mut contents);
+    contents
+}
+
+/// Makes those contents of the Mercury half that are not copied.
+pub(crate) fn mercury_contents(maker: &Maker<'_, '_>) -> Contents {
+    let draft = &maker.merged.draft;
+    let mut contents: Contents = IdVec::filled(None, draft.sections.len());
+    contents[maker.merged.fixed.file_info] = Some(maker.file_info());
+    maker.function_infos(&mut contents);
     maker.relocations(draft, &mut contents);
     contents
 }

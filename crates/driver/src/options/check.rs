@@ -16,6 +16,9 @@ const NOT_SUPPORTED: &[Id] = &[
     Id::ToolsPatch,
 ];
 
+/// Options that change files with Mercury in ways that are not known well enough to reproduce.
+const NOT_FOR_MERCURY: &[Id] = &[Id::Relocatable, Id::PreserveRelocs, Id::Uidx];
+
 /// The first thing that is wrong with a line that asks for a link.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
@@ -34,9 +37,12 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
     if let Some(&id) = NOT_SUPPORTED.iter().find(|id| options.text(**id).is_some()) {
         return Err(UsageError::NotSupported(Row::of(id).long));
     }
-
-    if target.arch().flavour == Flavour::Mercury && matches!(target, Target::Real(_)) {
-        return Err(UsageError::MercuryTarget(target.arch().name));
+    let mercury = target.arch().flavour == Flavour::Mercury && matches!(target, Target::Real(_));
+    if let Some(&id) = NOT_FOR_MERCURY
+        .iter()
+        .find(|&&id| mercury && (options.flag(id) || options.text(id).is_some()))
+    {
+        return Err(UsageError::NotForTarget(Row::of(id).long, target.arch().name));
     }
     Ok(())
 }

@@ -86,8 +86,8 @@ pub enum UsageError {
     CudaVersion,
     #[error("--cuda-api-version major number must be == toolkit version")]
     CudaMajor,
-    #[error("Target '{0}' is not supported yet: its files carry Mercury capsules")]
-    MercuryTarget(&'static str),
+    #[error("Option '--{0}' is not supported yet for target '{1}'")]
+    NotForTarget(&'static str, &'static str),
     #[error("Option '--{0}' is not supported by culd")]
     NotSupported(&'static str),
 }

@@ -249,7 +249,7 @@ fn is_open(merged: &Merged<'_>, out: OutSymbolId) -> bool {
     symbol.section.is_none() || symbol.is_entry()
 }
 
-fn section_symbol(
+pub(crate) fn section_symbol(
     objects: &Objects<'_>,
     merged: &Merged<'_>,
     object: ObjectId,

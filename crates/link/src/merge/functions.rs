@@ -130,7 +130,9 @@ impl<'d> Merge<'_, 'd> {
             // A copy that takes over keeps the alignment of the one before.
             code.align = code.align.max(input.align);
             code.registers = input.info >> 24;
-            code.parts = vec![Part { offset: 0, bytes: input.data }];
+            let twin = object.twin_data(text);
+            code.twin_size = twin.len() as u64;
+            code.parts = vec![Part { offset: 0, bytes: input.data, twin }];
             self.set_placed(site.object, text, Placed::At { section, base: 0 });
         }
         if main {

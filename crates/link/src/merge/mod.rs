@@ -15,13 +15,14 @@ mod unified;
 mod variables;
 
 use culd_cubin::SectionIndex;
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
 use culd_cubin::callgraph::Edge;
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
-use crate::draft::{Draft, Fixed, Kind, Part};
+use crate::draft::{Draft, Fixed, Kind, Part, RelocSource};
 use crate::id::{
     BankId, Id, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
@@ -76,6 +77,9 @@ pub(crate) struct Bank<'d> {
     pub(crate) emptied: bool,
     /// Where in the bank the last literals of a copy that lost are, bytes.
     pub(crate) lost_at: Option<u64>,
+    /// Records that patch it, the first to be listed last: literals of a place, each in ascending order, from
+    /// the last to the first. Jump tables have some in Mercury.
+    pub(crate) sources: Vec<RelocSource>,
 }
 
 impl Bank<'_> {
@@ -89,6 +93,7 @@ impl Bank<'_> {
             offset: 0,
             emptied: false,
             lost_at: None,
+            sources: Vec::new(),
         }
     }
 }
@@ -149,6 +154,8 @@ pub(crate) struct Merged<'d> {
     pub(crate) fixed: Fixed,
     pub(crate) targets: IdVec<SymbolId, Target>,
     placed: Vec<Placed>,
+    /// Where debug sections start in the Mercury half, bytes, by the same place as `placed`.
+    twin_bases: Vec<u64>,
     section_starts: IdVec<ObjectId, usize>,
     pub(crate) banks: IdVec<BankId, Bank<'d>>,
     pub(crate) shared: SharedVariables,
@@ -190,6 +197,15 @@ impl<'d> Merged<'d> {
     /// Where input section `index` of `object` went.
     pub(crate) fn placed(&self, object: ObjectId, index: SectionIndex) -> Placed {
         self.placed[self.section_starts[object] + index.0 as usize]
+    }
+
+    /// Where input section `index` of `object`, which went to `base`, starts in the other half.
+    pub(crate) fn twin_base(&self, object: ObjectId, index: SectionIndex, base: u64) -> u64 {
+        let at = self.section_starts[object] + index.0 as usize;
+        match self.twin_bases.get(at) {
+            Some(&twin_base) if twin_base != u64::MAX => twin_base,
+            _ => base,
+        }
     }
 
     /// The output symbol of a program symbol.
@@ -262,6 +278,8 @@ struct Merge<'a, 'd> {
     info_of_code: HashMap<SectionId, SectionId>,
     /// The bank of a function, by its number.
     bank_of: HashMap<(NodeId, u8), BankId>,
+    /// Where literals of a file went in the bank of a function, bytes.
+    bank_parts: HashMap<(ObjectId, SectionIndex), (BankId, u64)>,
     /// The node whose code a section is.
     node_of_text: HashMap<SectionId, NodeId>,
     /// Dead functions with an accepted copy that had relocations.
@@ -289,6 +307,7 @@ pub(crate) fn merge<'d>(
         fixed,
         targets: IdVec::filled(Target::None, symbols.all.len()),
         placed: Vec::with_capacity(total),
+        twin_bases: Vec::new(),
         section_starts: IdVec::new(),
         banks: IdVec::new(),
         shared: SharedVariables::default(),
@@ -323,6 +342,7 @@ pub(crate) fn merge<'d>(
         literal_symbols: HashMap::new(),
         info_of_code: HashMap::new(),
         bank_of: HashMap::new(),
+        bank_parts: HashMap::new(),
         node_of_text: HashMap::new(),
         dead_with_relocations: HashSet::new(),
         infos_read: 0,
@@ -345,6 +365,9 @@ impl<'d> Merge<'_, 'd> {
         self.merged.section_starts.push(self.merged.placed.len());
         let sections = object.cubin.sections.len();
         self.merged.placed.resize(self.merged.placed.len() + sections, Placed::No);
+        if self.merged.draft.flavour == Flavour::Mercury {
+            self.merged.twin_bases.resize(self.merged.placed.len(), u64::MAX);
+        }
         self.functions(id, object);
         self.variables(id, object);
         self.remaining_sections(id, object);
@@ -360,6 +383,14 @@ impl<'d> Merge<'_, 'd> {
     fn set_placed(&mut self, object: ObjectId, index: SectionIndex, placed: Placed) {
         let at = self.merged.section_starts[object] + index.0 as usize;
         self.merged.placed[at] = placed;
+    }
+
+    /// Notes where a section starts in the Mercury half.
+    fn set_twin_base(&mut self, object: ObjectId, index: SectionIndex, base: u64) {
+        let at = self.merged.section_starts[object] + index.0 as usize;
+        if let Some(entry) = self.merged.twin_bases.get_mut(at) {
+            *entry = base;
+        }
     }
 
     /// The section that all files call `name`, if it exists.

@@ -4,19 +4,49 @@
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section};
+use culd_cubin::{RelocEntry, Section, SectionIndex};
 
 use super::{Merge, Placed};
-use crate::draft::{Clear, Kind, RelocSection, RelocSource, ResolvedSection};
+use crate::capsule::Half;
+use crate::draft::{ALL, Clear, Kind, RelocSection, RelocSource, ResolvedSection};
 use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
+
+/// The bytes of each literal of a bank, up to the next one.
+fn literal_ranges(object: &Object<'_>, bank: SectionIndex) -> Vec<(u64, u64)> {
+    let mut starts: Vec<u64> = object.literal_starts(bank).collect();
+    starts.dedup();
+    let ends = starts.iter().skip(1).copied().chain([u64::MAX]);
+    let mut ranges: Vec<(u64, u64)> = starts.iter().copied().zip(ends).collect();
+    match ranges.first_mut() {
+        Some(first) => first.0 = 0,
+        None => ranges.push(ALL),
+    }
+    ranges
+}
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
         for (index, input, target) in object.reloc_sections() {
             if let Placed::At { section, base } = self.placed(id, target) {
-                let source = RelocSource { object: id, section: index, target, base };
+                let twin_base = self.merged.twin_base(id, target, base);
+                let within = ALL;
+                let source =
+                    RelocSource { object: id, section: index, target, base, twin_base, within };
                 self.read(object, input, source, section);
+            } else if let Some(&(bank, base)) = self.bank_parts.get(&(id, target)) {
+                let source = |within| RelocSource {
+                    object: id,
+                    section: index,
+                    target,
+                    base,
+                    twin_base: base,
+                    within,
+                };
+                if !input.relocations().is_empty() {
+                    let ranges = literal_ranges(object, target);
+                    self.merged.banks[bank].sources.extend(ranges.into_iter().map(source));
+                }
             }
         }
     }
@@ -95,7 +125,8 @@ impl<'d> Merge<'_, 'd> {
             }
             match self.dead_function(object, id, record) {
                 Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
-                    let (offset, kind) = (source.base + record.offset, record.kind);
+                    let shown = Half::shown(self.merged.draft.flavour);
+                    let (offset, kind) = (source.base(shown) + record.offset, record.kind);
                     let clear = Clear { section, offset, kind, object: id, function };
                     self.merged.draft.clears.push(clear);
                 }

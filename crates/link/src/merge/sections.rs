@@ -101,13 +101,14 @@ impl<'d> Merge<'_, 'd> {
             Placed::At { section, .. } => {
                 let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
                 let function = self.merged.function(self.graph, node);
-                let content = literals.unwrap_or_else(|| Content::whole(input));
+                let content =
+                    literals.unwrap_or_else(|| Content::whole(input, object.twin_data(index)));
                 if self.keeps_banks(function) {
                     self.entry_bank(section, node, (bank, input), &content, true)
                 } else if unnamed {
                     Placed::Waiting
                 } else {
-                    Placed::Bank(self.function_bank(node, bank, &content))
+                    Placed::Bank(self.function_bank(node, bank, (id, index), &content))
                 }
             }
             // A losing entry's parameters are kept beside the winner's: cases weak/entries-*.
@@ -116,7 +117,7 @@ impl<'d> Merge<'_, 'd> {
                 match symbol.section {
                     Some(section) if symbol.is_entry() => match self.node_of_text.get(&section) {
                         Some(&node) => {
-                            let content = Content::whole(input);
+                            let content = Content::whole(input, object.twin_data(index));
                             self.entry_bank(section, node, (bank, input), &content, false)
                         }
                         None => Placed::No,
@@ -130,14 +131,21 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The bank of a function that is no entry; a replacing copy's takes the slot of the first.
-    fn function_bank(&mut self, node: NodeId, number: u8, content: &Content<'d>) -> BankId {
+    fn function_bank(
+        &mut self,
+        node: NodeId,
+        number: u8,
+        input: (ObjectId, SectionIndex),
+        content: &Content<'d>,
+    ) -> BankId {
         let banks = &mut self.merged.banks;
         let id = *self
             .bank_of
             .entry((node, number))
             .or_insert_with(|| banks.push(Bank::new(node, number)));
         banks[id].emptied = false;
-        append_to_bank(&mut banks[id], content);
+        let base = append_to_bank(&mut banks[id], content);
+        self.bank_parts.insert(input, (id, base));
         id
     }
 
@@ -160,10 +168,12 @@ impl<'d> Merge<'_, 'd> {
         let code = symbol.section;
         let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
         let known = code.and_then(|code| self.loser_banks.get(&(code, number)));
-        if let Some(&bank) = self.bank_of.get(&(node, number)).filter(|_| known.is_none()) {
-            let bank = &mut self.merged.banks[bank];
+        if let Some(&place) = self.bank_of.get(&(node, number)).filter(|_| known.is_none()) {
+            let bank = &mut self.merged.banks[place];
             bank.emptied = false;
-            bank.lost_at = Some(append_to_bank(bank, &Content::whole(input)));
+            let base = append_to_bank(bank, &Content::whole(input, object.twin_data(index)));
+            bank.lost_at = Some(base);
+            self.bank_parts.insert((id, index), (place, base));
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
@@ -176,7 +186,8 @@ impl<'d> Merge<'_, 'd> {
         output.losers_only |= existing.is_none();
         output.owner = code;
         output.align = output.align.max(input.align);
-        output.append(input.data, input.size, input.align);
+        let halves = (input.data, object.twin_data(index));
+        output.append_halves(halves, input.size, input.align);
         let Some(code) = code else { return };
         if keeps_banks {
             self.merged.entry_banks.insert((code, number), section);
@@ -204,6 +215,7 @@ impl<'d> Merge<'_, 'd> {
             } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
+                bank.sources.clear();
                 bank.size = 0;
                 bank.emptied = true;
                 bank.lost_at = None;
@@ -301,7 +313,10 @@ impl<'d> Merge<'_, 'd> {
                         .unwrap_or_else(|| self.create(name, Kind::Debug, 0, input.align));
                     let output = &mut self.merged.draft.sections[section];
                     output.align = output.align.max(input.align);
-                    let base = output.append(input.data, input.size, 1);
+                    let twin_base = output.twin_size;
+                    let halves = (input.data, object.twin_data(index));
+                    let base = output.append_halves(halves, input.size, 1);
+                    self.set_twin_base(id, index, twin_base);
                     self.set_placed(id, index, Placed::At { section, base });
                 }
                 Role::Index => self.index_file(input),
@@ -410,11 +425,13 @@ fn looked_up(input: &Section<'_>) -> bool {
 /// copies literal by literal: what none of them names is zero (case weak/literal-banks in steps).
 fn bank_content<'d>(object: &Object<'d>, index: SectionIndex, bank: u8) -> Option<Content<'d>> {
     let input = object.section(index);
+    let twin = object.twin_data(index);
     let literals = if bank == 0 { Vec::new() } else { object.literals(index) };
     let size = literals.last()?.1;
     let part = |&(start, end): &(u64, u64)| {
-        let bytes = input.data.get(start as usize..end as usize)?;
-        Some(Part { offset: start, bytes })
+        let range = start as usize..end as usize;
+        let twin = twin.get(range.clone()).unwrap_or_default();
+        Some(Part { offset: start, bytes: input.data.get(range)?, twin })
     };
     let parts = literals.iter().filter_map(part).collect();
     Some(Content { parts, size, align: input.align })

@@ -116,7 +116,7 @@ impl<'d> Merge<'_, 'd> {
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
-            info: if system { stb::GLOBAL << 4 | stt::OBJECT } else { draft.variable_info(symbol) },
+            info: if system { draft.system_info() } else { draft.variable_info(symbol) },
             other: if relocatable { symbol.other } else { symbol.other & !sto::SPACE },
             section: None,
             value: draft.first_value(symbol),

@@ -15,10 +15,13 @@ use culd_reloc::{Observed, RelocDesc, Value};
 
 use crate::Session;
 use crate::callgraph::CallGraph;
+use crate::capsule::Half;
+use crate::capsule::code;
+use crate::capsule::rebuilt::Rebuilt;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
-use crate::merge::Merged;
+use crate::merge::{Merged, Placed};
 use crate::objects::{Object, Objects};
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
@@ -78,6 +81,8 @@ pub(crate) struct Resolved {
     /// With `--preserve-relocs`: what is applied, by input section, last first.
     applied: Vec<Applied>,
     patches: Vec<Patch>,
+    /// In Mercury code, whose places have to be found: the records that the patches are of.
+    patched: Vec<RelocEntry>,
     problem: Option<Message>,
 }
 
@@ -129,6 +134,10 @@ pub(crate) struct Resolver<'a, 'd> {
     pub(crate) constants_size: Option<u64>,
     /// What is applied is recorded.
     pub(crate) preserve: bool,
+    /// The half whose records are resolved.
+    pub(crate) half: Half,
+    /// Debug sections of machine code that are not copies.
+    pub(crate) rebuilt: &'a Rebuilt,
 }
 
 /// Resolves all relocations.
@@ -152,7 +161,13 @@ pub(crate) fn resolve(
     for (id, reloc) in draft.relocs.iter() {
         by_target[reloc.target].push(id);
     }
-    Ok(Relocated { sections, by_target, clears: clears(resolver.merged) })
+    let shown = resolver.half == Half::shown(draft.flavour);
+    let clears = if shown {
+        clears(resolver.merged)
+    } else {
+        IdVec::filled(Vec::new(), draft.sections.len())
+    };
+    Ok(Relocated { sections, by_target, clears })
 }
 
 /// The places about dead functions; those that run past their section are left alone.
@@ -160,13 +175,15 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     let draft = &merged.draft;
     let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
     for clear in &draft.clears {
-        let Some(row) = culd_reloc::cuda(clear.kind) else { continue };
+        let Some(row) = culd_reloc::lookup(clear.kind) else { continue };
         let void = merged.void_dead.get(&clear.function).is_some_and(|&by| clear.object < by);
         if void || row.observed != Observed::Clears {
             continue;
         }
         let end = clear.offset.saturating_add(row.span_bytes() as u64);
-        if end <= draft.sections[clear.section].size {
+        let section = &draft.sections[clear.section];
+        let shown = Half::shown(draft.flavour);
+        if end <= section.size_in(shown) {
             let (offset, value, write) = (clear.offset, Value::default(), Write::Clear);
             clears[clear.section].push(Patch { offset, row, value, write });
         }
@@ -174,7 +191,10 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
     clears
 }
 
-impl<'d> Resolver<'_, 'd> {
+/// `R_CUDA_64`: what machine code has for the addresses of functions.
+const ADDRESS: u32 = 2;
+
+impl<'a, 'd> Resolver<'a, 'd> {
     fn section(&self, reloc: &RelocSection) -> Resolved {
         let mut resolved = Resolved::default();
         let function = self.merged.draft.sections[reloc.target].function;
@@ -184,15 +204,21 @@ impl<'d> Resolver<'_, 'd> {
             target: reloc.target,
             is_line_table: is_line_table(self.name(reloc.target)),
             is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
+            is_code: self.merged.draft.sections[reloc.target].kind == Kind::Text,
         };
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
-            let section = object.section(source.section);
+            let Some(section) = self.records(source) else { continue };
+            let first_patch = resolved.patches.len();
             if self.preserve {
                 let (object, section, records) = (source.object, source.section, Vec::new());
                 resolved.applied.push(Applied { object, section, records });
             }
+            let (start, end) = source.within;
             for record in section.relocations().iter().rev() {
+                if record.offset < start || record.offset >= end {
+                    continue;
+                }
                 let (id, target) = (source.object, source.target);
                 if self.void.contains(self.symbols, id, object, target, record) {
                     continue;
@@ -202,8 +228,97 @@ impl<'d> Resolver<'_, 'd> {
                     return resolved;
                 }
             }
+            if self.half == Half::Mercury && place.is_code {
+                let patches = resolved.patches.split_off(first_patch);
+                let records = std::mem::take(&mut resolved.patched);
+                match self.stored(&place, source, &records, patches) {
+                    Ok(patches) => resolved.patches.extend(patches),
+                    Err(problem) => resolved.problem = Some(problem),
+                }
+            }
+        }
+        if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
+            reloc.sources.iter().for_each(|source| self.headers(&mut resolved, &place, source));
+            resolved.kept.sort_by_key(|record| record.offset);
         }
         resolved
+    }
+
+    /// The patches of Mercury code, which is compressed.
+    fn stored(
+        &self,
+        place: &PlaceContext,
+        source: &RelocSource,
+        records: &[RelocEntry],
+        patches: Vec<Patch>,
+    ) -> Result<Vec<Patch>, Message> {
+        if patches.is_empty() {
+            return Ok(patches);
+        }
+        let object = &self.objects[source.object];
+        let twin = |index| object.twins.of(index).map(|twin| object.section(twin));
+        let (Some(code), Some(capsule)) = (twin(source.section), twin(source.target)) else {
+            return Err(Message::Internal { what: "Mercury code without machine code" });
+        };
+        let resolved = |record: &RelocEntry| {
+            let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+            let query = Query { place, source, object, record: *record, row, write };
+            matches!(self.outcome(&query), Outcome::Patched(_))
+        };
+        let code: Vec<RelocEntry> = code.relocations().iter().filter(resolved).collect();
+        code::stored(capsule, &code, records, patches)
+            .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })
+    }
+
+    /// True for records of `.debug_frame` in machine code, which are made of Mercury's.
+    fn is_frames(&self, source: &RelocSource) -> bool {
+        let placed = self.merged.placed(source.object, source.target);
+        let Placed::At { section, .. } = placed else { return false };
+        self.half == Half::Sass && self.rebuilt.is_frames(section)
+    }
+
+    /// The records of this half that `source` stands for.
+    fn records(&self, source: &RelocSource) -> Option<&'a Section<'d>> {
+        let object = &self.objects[source.object];
+        let shown = self.half == Half::shown(self.merged.draft.flavour);
+        if shown || self.is_frames(source) {
+            return Some(object.section(source.section));
+        }
+        object.twins.of(source.section).map(|twin| object.section(twin))
+    }
+
+    /// Headers of units in tables of lines are those of Mercury.
+    fn headers(&self, resolved: &mut Resolved, place: &PlaceContext, source: &RelocSource) {
+        let object = &self.objects[source.object];
+        for record in object.section(source.section).relocations().iter() {
+            let Some(offset) = self.rebuilt.header(source.object, source.target, record.offset)
+            else {
+                continue;
+            };
+            let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+            let query = Query { place, source, object, record, row, write };
+            let Outcome::Patched(Patched { value, .. }) = self.outcome(&query) else { continue };
+            if let Some(row) = row.filter(|row| row.is_applicable()) {
+                resolved.patches.push(Patch { offset, row, value, write });
+            }
+        }
+    }
+
+    /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.
+    fn place(&self, place: &PlaceContext, source: &RelocSource, offset: u64) -> Option<u64> {
+        if self.half == Half::Sass && self.rebuilt.contains(place.target) {
+            return self.rebuilt.offset(source.object, source.target, offset);
+        }
+        Some(self.merged.moved.offset(place.target, source.base(self.half) + offset))
+    }
+
+    /// Bytes that places in the section may have. Those in Mercury code count before compression; phase 1 has
+    /// checked them.
+    fn size(&self, place: &PlaceContext) -> u64 {
+        if place.is_code && self.half == Half::Mercury {
+            return u64::MAX;
+        }
+        self.merged.draft.sections[place.target].size_in(self.half)
     }
 
     /// Addresses in constant and shared memory, texture slots and sizes of banks are only known
@@ -224,19 +339,23 @@ impl<'d> Resolver<'_, 'd> {
         (object, section): (&Object<'d>, &Section<'d>),
         record: RelocEntry,
     ) {
-        let row = culd_reloc::cuda(record.kind);
+        let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
-        let kind = row.map_or(record.kind, |row| row.code.0);
+        let kind = match row {
+            Some(_) if self.is_frames(source) => ADDRESS,
+            Some(row) => row.code.0,
+            None => record.kind,
+        };
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
-        let offset = self.merged.moved.offset(place.target, source.base + record.offset);
+        let Some(offset) = self.place(place, source, record.offset) else { return };
         let outcome = self.outcome(&query);
         let applied = row.filter(|row| row.is_applicable());
         let span = applied.map_or(1, |row| row.span_bytes() as u64);
         if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))
-            && offset.saturating_add(span) > self.merged.draft.sections[place.target].size
+            && offset.saturating_add(span) > self.size(place)
         {
             resolved.problem = Some(query.bad("its place is not in the linked section"));
             return;
@@ -247,10 +366,17 @@ impl<'d> Resolver<'_, 'd> {
                 let symbol = Some(symbol);
                 resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
             }
+            Outcome::KeptFrom(symbol, base) => {
+                let addend = record.addend.wrapping_add_unsigned(base);
+                resolved.kept.push(Kept { offset, symbol: Some(symbol), kind, addend });
+            }
             Outcome::Fatal(problem) => resolved.problem = Some(problem),
             Outcome::Patched(Patched { value, named, base }) => match row {
                 Some(row) if row.is_applicable() => {
                     resolved.patches.push(Patch { offset, row, value, write });
+                    if place.is_code && self.half == Half::Mercury {
+                        resolved.patched.push(record);
+                    }
                     let symbol = match named {
                         Named::Nothing => return,
                         Named::Null => None,

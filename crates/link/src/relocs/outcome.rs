@@ -5,10 +5,11 @@
 //! not link is a [`Outcome::Fatal`] that names file, section and offset.
 
 use culd_cubin::elf::{stb, sto, stt};
-use culd_cubin::{RelocEntry, Symbol, SymbolSection};
+use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use super::{Resolver, Write};
+use crate::capsule::Half;
 use crate::constants;
 use crate::diag::Message;
 use crate::draft::{Kind, RelocSource};
@@ -21,6 +22,8 @@ use crate::symbols::space;
 pub(super) enum Outcome {
     Dropped,
     Kept(OutSymbolId),
+    /// Kept for a section symbol, from where this file's part of the section starts.
+    KeptFrom(OutSymbolId, u64),
     Patched(Patched),
     Fatal(Message),
 }
@@ -138,8 +141,37 @@ impl<'d> Resolver<'_, 'd> {
         if output.kind.is_alloc() {
             return output.symbol.map_or(Outcome::Dropped, Outcome::Kept);
         }
-        let value = query.value(base, 0);
-        Outcome::Patched(Patched { value, named: Named::by(output.symbol), base })
+        let named = Named::by(output.symbol);
+        if self.half == Half::Sass && self.rebuilt.contains(section) {
+            return self.rebuilt_place(query, index, section, named);
+        }
+        let base = match self.half {
+            Half::Sass => base,
+            Half::Mercury => self.merged.twin_base(query.source.object, index, base),
+        };
+        if let (Some(row), Some(symbol)) = (query.row, output.symbol)
+            && row.kept_for_constants()
+        {
+            return Outcome::KeptFrom(symbol, base);
+        }
+        Outcome::Patched(Patched { value: query.value(base, 0), named, base })
+    }
+
+    /// A place in a section of machine code that is made anew: 0 for what is left out. What entries of
+    /// `.debug_frame` say of each other was set when they were placed.
+    fn rebuilt_place(
+        &self,
+        query: &Query<'_, 'd>,
+        index: SectionIndex,
+        section: SectionId,
+        named: Named,
+    ) -> Outcome {
+        if self.rebuilt.is_frames(section) && query.place.target == section {
+            return Outcome::Dropped;
+        }
+        let offset = query.record.addend as u64;
+        let address = self.rebuilt.offset(query.source.object, index, offset).unwrap_or(0);
+        Outcome::Patched(Patched { value: Value { address, bank: 0 }, named, base: 0 })
     }
 
     fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Outcome {
@@ -241,6 +273,8 @@ pub(super) struct PlaceContext {
     /// The section is a table of code addresses, whose records about lost copies are void.
     pub(super) is_line_table: bool,
     pub(super) is_constant: bool,
+    /// The section is code.
+    pub(super) is_code: bool,
 }
 
 /// One record on its way.

@@ -3,6 +3,7 @@
 //! In: the layout. Out: section and value of every shared symbol that is laid out; the others are
 //! dropped, names and all. Rules: docs/LINKING.md, -g and --preserve-relocs.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sto;
 use hashbrown::{HashMap, HashSet};
 
@@ -22,7 +23,11 @@ pub(super) fn place(
     (users, named): (&[Vec<EntryNumber>], &[bool]),
     options: &LinkOptions,
 ) {
-    let reserved = options.target.reserved_shared;
+    // Mercury counts from the program's own part; machine code gets the rest when it is written.
+    let reserved = match options.target.flavour {
+        Flavour::Classic => options.target.reserved_shared,
+        Flavour::Mercury => 0,
+    };
     let sections = || merged.draft.sections.iter();
     let pool = sections().find(|(_, section)| section.kind == Kind::PoolShared).map(|(id, _)| id);
     let by_owner: HashMap<SectionId, SectionId> = sections()

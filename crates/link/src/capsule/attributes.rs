@@ -1,0 +1,110 @@
+//! Attributes of machine code, made of those of Mercury.
+//!
+//! In: the final attributes of the Mercury half and the objects' lists for the machine code. Out: the lists of
+//! the SASS half. nvlink propagates attributes in the Mercury half only; the other takes the order and what
+//! was changed from there, what describes instructions from its own input, and what Mercury does not have
+//! behind all that (cases attributes/* on sm_100).
+
+use culd_cubin::SymbolIndex;
+use culd_cubin::attr::{Record, code, format};
+
+use crate::attributes::{Attribute, section_symbol};
+use crate::id::{IdVec, NodeId};
+use crate::merge::{InfoSource, Merged};
+use crate::objects::Objects;
+
+/// The lists of all functions.
+pub(crate) fn sass<'d>(
+    objects: &Objects<'d>,
+    merged: &Merged<'d>,
+    mercury: &IdVec<NodeId, Vec<Attribute<'d>>>,
+) -> IdVec<NodeId, Vec<Attribute<'d>>> {
+    let list = |(node, list): (NodeId, &Vec<Attribute<'d>>)| match merged.function_infos[node] {
+        Some(source) => one(objects, merged, source, list),
+        None => Vec::new(),
+    };
+    mercury.iter().map(list).collect()
+}
+
+fn one<'d>(
+    objects: &Objects<'d>,
+    merged: &Merged<'d>,
+    source: InfoSource,
+    mercury: &[Attribute<'d>],
+) -> Vec<Attribute<'d>> {
+    let object = &objects[source.object];
+    let twin = object.twins.of(source.input);
+    let own = twin.map_or(&[][..], |twin| object.info_records(twin));
+    let mut matcher = Matcher { own, next: 0 };
+    let mut list = Vec::with_capacity(mercury.len() + 4);
+    // Lists are in reverse order of reading, so that the last is the first that was read.
+    for attribute in mercury.iter().rev() {
+        list.push(match attribute {
+            Attribute::Record(record) if record.code == code::MERCURY_FINALIZER_OPTIONS => continue,
+            Attribute::Record(record) => Attribute::Record(matcher.find(record)),
+            other => other.clone(),
+        });
+    }
+    list.reverse();
+    let missing = |record: &&Record<'d>| {
+        let mut known = object.info_records(source.input).iter();
+        !known.any(|other| other.code == record.code) && !is_made(mercury, record)
+    };
+    for record in own.iter().filter(missing) {
+        list.extend(match record.code {
+            0 => None,
+            code::PARAM_CBANK if record.format == format::SIZED => {
+                let symbol = record.word(0).map(SymbolIndex);
+                symbol.and_then(|symbol| parameter_bank(objects, merged, source, symbol, record))
+            }
+            _ => Some(Attribute::Record(*record)),
+        });
+    }
+    list
+}
+
+/// True for an attribute that the linker has given the function.
+fn is_made(mercury: &[Attribute<'_>], record: &Record<'_>) -> bool {
+    mercury.iter().any(|attribute| attribute.code() == record.code)
+}
+
+fn parameter_bank<'d>(
+    objects: &Objects<'d>,
+    merged: &Merged<'d>,
+    source: InfoSource,
+    symbol: SymbolIndex,
+    record: &Record<'d>,
+) -> Option<Attribute<'d>> {
+    let object = &objects[source.object];
+    let text = object.section(source.input).info_section()?;
+    let bank = match merged.placed(source.object, text) {
+        crate::merge::Placed::At { section, .. } => merged.entry_banks.get(&(section, 0)),
+        _ => None,
+    };
+    let symbol = match bank {
+        Some(&bank) => merged.draft.sections[bank].symbol,
+        None => section_symbol(objects, merged, source.object, symbol),
+    };
+    Some(Attribute::ParameterBank { symbol: symbol?, rest: record.payload.get(4..)? })
+}
+
+/// Finds records of the machine code for those of Mercury: the k-th of a code for the k-th. Both lists have
+/// the same order but for a few, so the search goes on where it found the last.
+struct Matcher<'l, 'd> {
+    own: &'l [Record<'d>],
+    next: usize,
+}
+
+impl<'d> Matcher<'_, 'd> {
+    fn find(&mut self, record: &Record<'d>) -> Record<'d> {
+        let tail = self.own.get(self.next..).unwrap_or_default();
+        match tail.iter().position(|own| own.code == record.code) {
+            Some(at) => {
+                self.next += at + 1;
+                tail[at]
+            }
+            // The order is another after all.
+            None => *self.own.iter().find(|own| own.code == record.code).unwrap_or(record),
+        }
+    }
+}

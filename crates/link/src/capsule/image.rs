@@ -1,0 +1,106 @@
+//! The bytes of the Mercury half.
+//!
+//! In: layout, contents, patches. Out: its sections and its symbol table. Guaranteed: as in
+//! [`crate::image`].
+
+use culd_cubin::Symbol;
+use culd_cubin::elf::{stb, stt};
+use culd_cubin::encode::{RESERVED_INDEX, SymbolEntry};
+
+use super::sections::Capsules;
+use crate::content::Contents;
+use crate::draft::{Draft, Kind, OutSymbol};
+use crate::id::SectionId;
+use crate::layout::Layout;
+use crate::objects::{Objects, is_reserved_shared};
+use crate::relocs::Relocated;
+use crate::symbols::Symbols;
+
+/// What the second half is written from.
+pub(crate) struct Mercury<'a, 'd> {
+    pub(crate) objects: &'a Objects<'d>,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) relocated: &'a Relocated,
+    pub(crate) contents: &'a Contents,
+}
+
+impl Mercury<'_, '_> {
+    /// Writes the twin of section `id` into its bytes.
+    pub(crate) fn section(
+        &self,
+        draft: &Draft<'_>,
+        layout: &Layout,
+        id: SectionId,
+        bytes: &mut [u8],
+    ) {
+        let section = &draft.sections[id];
+        if let Some(content) = &self.contents[id] {
+            bytes.copy_from_slice(content);
+        } else if matches!(section.kind, Kind::Constant(_)) {
+            for part in &section.parts {
+                bytes[part.offset as usize..][..part.twin.len()].copy_from_slice(part.twin);
+            }
+        } else {
+            let mut at = 0;
+            for part in &section.parts {
+                bytes[at..][..part.twin.len()].copy_from_slice(part.twin);
+                at += part.twin.len();
+            }
+        }
+        if section.kind == Kind::Text {
+            // Mercury code names its machine code.
+            bytes[..4].copy_from_slice(&layout.index(id).to_le_bytes());
+        }
+        self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
+    }
+
+    /// The symbol table.
+    pub(crate) fn symbol_table(
+        &self,
+        draft: &Draft<'_>,
+        layout: &Layout,
+        capsules: &Capsules,
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(24 * (layout.symbols.len() + 1));
+        let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
+        null.write(&mut out);
+        for &id in &layout.symbols {
+            let symbol = &draft.symbols[id];
+            let index = symbol.section.map_or(0, |section| match capsules.index(section) {
+                0 => layout.index(section),
+                index => index,
+            });
+            let section = if index as usize >= RESERVED_INDEX { 0xffff } else { index as u16 };
+            let name = layout.strings.offset(symbol.name);
+            let entry = SymbolEntry {
+                name,
+                info: symbol.info,
+                other: symbol.other,
+                section,
+                value: symbol.value,
+                size: symbol.size,
+            };
+            self.form(draft, symbol, entry).write(&mut out);
+        }
+        out
+    }
+
+    /// The symbol as Mercury has it: variables as in the objects, functions with the size of Mercury code.
+    fn form(&self, draft: &Draft<'_>, symbol: &OutSymbol, entry: SymbolEntry) -> SymbolEntry {
+        let Some(program) = symbol.program else { return entry };
+        if is_reserved_shared(draft.names.get(symbol.name)) {
+            let info = stb::GLOBAL << 4 | stt::CUDA_OBJECT;
+            return SymbolEntry { info, value: 0, ..entry };
+        }
+        let info = &self.symbols.all[program];
+        let site = info.definition.unwrap_or(info.first);
+        let Some(input) = self.objects[site.object].mercury_symbol(site.index) else {
+            return entry;
+        };
+        let Symbol { info, other, size, .. } = *input;
+        match input.kind() {
+            stt::FUNC => SymbolEntry { info, other, size, ..entry },
+            _ => SymbolEntry { info, other, ..entry },
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What only files of sm_100 and later have: a second half in Mercury, the form that code has
+//! before it becomes machine code (SASS) for one device.
+//!
+//! The two halves describe the same program: each section of code, data or debug information has
+//! a twin, and each half has its own symbols, relocations and attributes. nvlink links the Mercury
+//! half and then makes the SASS half of it. Here both are linked at once: phase 1 shows an object
+//! to the other phases as one set of sections under Mercury's names ([`twins`]), so that they need
+//! not know; relocations, attributes and debug sections are then made once for each [`Half`], and
+//! layout and image put the Mercury half behind the other.
+//!
+//! What happens here and nowhere else: pairing and its checks ([`twins`]), SASS attributes
+//! ([`attributes`]), SASS debug sections, which are rebuilt ([`rebuilt`]), places inside compressed
+//! Mercury code ([`code`]), sections and names of the second half ([`sections`]).
+
+pub(crate) mod attributes;
+pub(crate) mod code;
+pub(crate) mod image;
+pub(crate) mod names;
+pub(crate) mod parameters;
+pub(crate) mod rebuilt;
+pub(crate) mod sections;
+pub(crate) mod twins;
+
+use culd_cubin::arch::Flavour;
+
+/// In Mercury, slots of textures have a section of their own; in machine code they are behind the parameters.
+pub(crate) const IMAGES: &[u8] = b".nv.constant.entry_image_header_indices.";
+
+/// One half of a file. Files of sm_90 and older have the first only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// Machine code.
+    Sass,
+    /// What machine code for other devices is made of.
+    Mercury,
+}
+
+impl Half {
+    /// The half whose relocations and attributes decide what is created.
+    pub(crate) fn shown(flavour: Flavour) -> Self {
+        match flavour {
+            Flavour::Classic => Half::Sass,
+            Flavour::Mercury => Half::Mercury,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Parameter banks, which belong to machine code and take no part in a Mercury link.
+//!
+//! In: the merged draft. Out: `.nv.constant0.<kernel>` for each kernel, in the order of their code. Their
+//! names and symbols come behind all others.
+
+use culd_cubin::elf::{shf, stt};
+
+use crate::capsule::rebuilt::first_names;
+use crate::draft::{Draft, Kind, OutSymbol, Part};
+use crate::id::SectionId;
+use crate::merge::Merged;
+use crate::objects::Objects;
+use crate::symbols::Symbols;
+
+/// Creates the parameter banks.
+pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Merged<'d>) {
+    let ids: Vec<SectionId> = merged.draft.sections.ids().collect();
+    for code in ids {
+        let draft = &mut merged.draft;
+        let Some(function) = draft.sections[code].function else { continue };
+        let symbol = &draft.symbols[function];
+        let definition = symbol.program.and_then(|program| symbols.all[program].definition);
+        let Some(site) = definition.filter(|_| symbol.is_entry()) else { continue };
+        let object = &objects[site.object];
+        let text = object.symbol(site.index).defined_in();
+        let Some(index) = text.and_then(|text| object.parameter_bank(text)) else { continue };
+        let bank = object.section(index);
+        // Kernels of one name do not share it (case local/kernels).
+        let kernel = draft.names.get(symbol.name).to_vec();
+        let name = draft.names.separate(&[b".nv.constant0.", &kernel]);
+        draft.section_strings.add(name);
+        let section =
+            draft.push_section(name, Kind::Parameters, shf::ALLOC | shf::INFO_LINK, bank.align);
+        let output = &mut draft.sections[section];
+        output.owner = Some(code);
+        output.parts = vec![Part { offset: 0, bytes: bank.data, twin: &[] }];
+        output.size = bank.size;
+        add_symbol(draft, section);
+        merged.entry_banks.insert((code, 0), section);
+    }
+}
+
+/// Gives the size of machine code to the first name it has, which is that of an alias if other files saw it first
+/// (case alias/other-file).
+pub(crate) fn name_code(draft: &mut Draft<'_>) {
+    for (section, first) in first_names(draft) {
+        let function = draft.sections[section].function.filter(|&function| function != first);
+        if let Some(function) = function {
+            draft.symbols[first].size = draft.symbols[function].size;
+        }
+    }
+}
+
+/// The section symbol, which only the table of the machine code has.
+fn add_symbol(draft: &mut Draft<'_>, section: SectionId) {
+    let name = draft.sections[section].name;
+    let symbol = draft.symbols.push(OutSymbol {
+        name,
+        info: stt::SECTION,
+        other: 0,
+        section: Some(section),
+        value: 0,
+        size: 0,
+        program: None,
+        shared: None,
+        dropped: false,
+    });
+    draft.sections[section].symbol = Some(symbol);
+    draft.trailing.push(symbol);
+}

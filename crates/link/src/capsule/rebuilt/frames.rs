@@ -1,0 +1,135 @@
+//! `.debug_frame`: the entries of functions that are left.
+//!
+//! A piece is a common entry (CIE) with the entry of a function (FDE) behind it, as ptxas writes one for each
+//! function. Mercury's section says which functions have one, and in what order; the pieces are those of machine
+//! code. Where that has none left for a function, because it has another name or was there before, nvlink makes one
+//! without operations of Mercury's (cases alias/*, attributes/order-of-replaced).
+
+use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
+use hashbrown::{HashMap, HashSet};
+
+use super::{Builder, Piece, number};
+use crate::capsule::Half;
+use crate::diag::Message;
+use crate::id::{ObjectId, SectionId};
+use crate::objects::Object;
+
+/// First bytes of an entry in 64-bit DWARF.
+const WIDE: usize = 0xffff_ffff;
+/// Bytes before the contents: the mark and the length.
+const HEAD: usize = 12;
+/// What a common entry has in the place where others name theirs.
+const COMMON: [u8; 8] = [0xff; 8];
+/// Bytes of a function's entry before its address, and up to the end of the length of code behind that.
+const ADDRESS: usize = HEAD + 8;
+const BARE: usize = ADDRESS + 16;
+
+/// The entry of a function and its common one, in one section.
+#[derive(Debug, Clone, Copy)]
+struct Frame<'d> {
+    data: &'d [u8],
+    common: (usize, usize),
+    entry: (usize, usize),
+}
+
+/// All entries of one section by the place of their address.
+type Frames<'d> = HashMap<u64, Frame<'d>>;
+
+/// The output section.
+pub(super) struct Made {
+    pub(super) section: SectionId,
+    pub(super) bytes: Vec<u8>,
+    /// By input section, its Mercury half: where addresses went.
+    pub(super) pieces: Vec<((ObjectId, SectionIndex), Vec<Piece>)>,
+}
+
+/// Makes the section, if there is one.
+pub(super) fn build(builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> {
+    let inputs = builder.inputs(b".debug_frame");
+    let Some(&(.., section)) = inputs.first() else { return Ok(None) };
+    let defect =
+        |object: &Object<'_>, defect| Message::Malformed { file: object.name.to_owned(), defect };
+    // Pieces of machine code by the function that they are of.
+    let mut own: HashMap<(ObjectId, SymbolIndex), Frame<'_>> = HashMap::new();
+    for &(id, index, _) in &inputs {
+        let object = &builder.objects[id];
+        let input = object.section(index);
+        let frames = frames(input.name, input.data).map_err(|error| defect(object, error))?;
+        for (place, function) in super::functions(object, index, Half::Sass) {
+            if let Some(&frame) = frames.get(&place) {
+                own.insert((id, function), frame);
+            }
+        }
+    }
+    let mut made = Made { section, bytes: Vec::new(), pieces: Vec::new() };
+    let mut taken = HashSet::new();
+    for &(id, index, _) in &inputs {
+        let object = &builder.objects[id];
+        let name = object.section(index).name;
+        let frames =
+            frames(name, object.twin_data(index)).map_err(|error| defect(object, error))?;
+        let mut pieces = Vec::new();
+        for (place, function) in super::functions(object, index, Half::Mercury) {
+            let Some(frame) = frames.get(&place).filter(|_| builder.is_live(id, function)) else {
+                continue;
+            };
+            let definition = builder.definition(id, function).filter(|site| taken.insert(*site));
+            let to = match definition.and_then(|site| own.get(&(site.object, site.index))) {
+                Some(frame) => copy(&mut made.bytes, frame, frame.entry.1),
+                None => plain(&mut made.bytes, frame),
+            };
+            pieces.push(Piece { from: place, end: place + 8, to });
+        }
+        made.pieces.push(((id, index), pieces));
+    }
+    Ok(Some(made))
+}
+
+/// All entries of functions.
+fn frames<'d>(name: &[u8], data: &'d [u8]) -> Result<Frames<'d>, Malformed> {
+    let mut frames = HashMap::new();
+    let (mut at, mut common) = (0, (0, 0));
+    while at < data.len() {
+        let wide = number::<4>(data, at) == Some(WIDE);
+        let length = number::<8>(data, at + 4).filter(|_| wide);
+        let end = length.and_then(|length| length.checked_add(at + HEAD));
+        let Some(end) = end.filter(|&end| end <= data.len() && end >= at + ADDRESS) else {
+            let what = "an entry is not in the 64-bit form, or runs past the end";
+            return Err(Malformed::section(name, at as u64, what));
+        };
+        if data.get(at + HEAD..at + ADDRESS) == Some(&COMMON) {
+            common = (at, end);
+        } else if end >= at + BARE && common.1 != 0 {
+            let frame = Frame { data, common, entry: (at, end) };
+            frames.insert((at + ADDRESS) as u64, frame);
+        }
+        at = end;
+    }
+    Ok(frames)
+}
+
+/// Appends a piece, of the function's entry the bytes before `end`; returns the place of the address.
+fn copy(out: &mut Vec<u8>, frame: &Frame<'_>, end: usize) -> u64 {
+    let base = out.len();
+    let part = |from: usize, end: usize| frame.data.get(from..end).unwrap_or_default();
+    out.extend_from_slice(part(frame.common.0, frame.common.1));
+    let entry = out.len();
+    out.extend_from_slice(part(frame.entry.0, end));
+    // The entry names its common one.
+    if let Some(name) = out.get_mut(entry + HEAD..entry + ADDRESS) {
+        name.copy_from_slice(&(base as u64).to_le_bytes());
+    }
+    (entry + ADDRESS) as u64
+}
+
+/// The same for a function that has no piece in machine code: no operations.
+fn plain(out: &mut Vec<u8>, frame: &Frame<'_>) -> u64 {
+    let address = copy(out, frame, frame.entry.0 + BARE);
+    let entry = address as usize - ADDRESS;
+    out.extend_from_slice(&[0; 4]);
+    let length = (out.len() - entry - HEAD) as u64;
+    if let Some(place) = out.get_mut(entry + 4..entry + HEAD) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+    address
+}

@@ -1,0 +1,160 @@
+//! `.debug_line` and `.nv_debug_line_sass`: the line programs of functions that are left.
+//!
+//! Units keep their headers. Of what follows, each sequence (up to the operation that ends it) belongs to the
+//! function whose address it begins with; those of functions that are left come in the order of the output's
+//! symbols.
+
+use culd_cubin::Malformed;
+
+use super::{Input, Output, Piece, number};
+
+/// Extended operations that matter.
+const END_SEQUENCE: u8 = 1;
+const SET_ADDRESS: u8 = 2;
+/// The standard operation with a fixed operand of two bytes.
+const FIXED_ADVANCE: u8 = 9;
+
+/// One sequence.
+struct Sequence {
+    /// Place of its function in the symbol table.
+    rank: u32,
+    from: usize,
+    end: usize,
+}
+
+/// The header of a unit, as far as it matters here.
+struct Unit<'u> {
+    /// Where the operations start, and the unit ends.
+    program: usize,
+    end: usize,
+    /// The first operation without operands of its own, and the numbers of operands of those below.
+    opcode_base: u8,
+    operands: &'u [u8],
+}
+
+pub(super) fn append<'d>(input: &Input<'_, 'd>, out: &mut Output<'d>) -> Result<(), Malformed> {
+    let data = input.section.data;
+    let mercury = input.object.twin_data(input.index);
+    let (mut pieces, mut headers) = (Vec::new(), Vec::new());
+    let (mut at, mut twin_at) = (0, 0);
+    while at < data.len() {
+        let unit = header(data, at).ok_or_else(|| input.defect(at, NO_HEADER))?;
+        let twin = header(mercury, twin_at).ok_or_else(|| input.defect(at, NO_HEADER))?;
+        let start = out.bytes.len();
+        let mut copy = |from: usize, end: usize| {
+            let to = out.bytes.len() as u64;
+            pieces.push(Piece { from: from as u64, end: end as u64, to });
+            out.bytes.extend_from_slice(data.get(from..end).unwrap_or_default());
+        };
+        copy(at, unit.program);
+        let (mut sequences, rest) = sequences(input, &unit)?;
+        sequences.sort_by_key(|sequence| (sequence.rank, sequence.from));
+        sequences.iter().for_each(|sequence| copy(sequence.from, sequence.end));
+        copy(rest, unit.end);
+        let (from, end) = (twin_at as u64, twin.program as u64);
+        headers.push(Piece { from, end, to: start as u64 });
+        let length = (out.bytes.len() - start - 4) as u32;
+        if let Some(place) = out.bytes.get_mut(start..start + 4) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+        (at, twin_at) = (unit.end, twin.end);
+    }
+    pieces.sort_unstable_by_key(|piece| piece.from);
+    out.pieces.insert((input.id, input.index), pieces);
+    out.headers.insert((input.id, input.index), headers);
+    Ok(())
+}
+
+const NO_HEADER: &str = "a unit of this section or its twin has no usable header";
+
+/// ```text
+/// 0  u32 length of what follows    10  u8 x4              15  u8 numbers of operands
+/// 4  u16 version                   14  u8 opcode base         directories, files
+/// 6  u32 length of the rest of the header
+/// ```
+fn header(data: &[u8], at: usize) -> Option<Unit<'_>> {
+    let end = number::<4>(data, at)?.checked_add(at + 4)?;
+    let program = number::<4>(data, at + 6)?.checked_add(at + 10)?;
+    let opcode_base = *data.get(at + 14)?;
+    let operands = data.get(at + 15..at + 14 + usize::from(opcode_base.max(1)))?;
+    let sound = program >= at + 15 && program <= end && end <= data.len();
+    sound.then_some(Unit { program, end, opcode_base, operands })
+}
+
+/// The sequences of live functions, and where the last sequence ends.
+fn sequences(input: &Input<'_, '_>, unit: &Unit<'_>) -> Result<(Vec<Sequence>, usize), Malformed> {
+    let mut sequences = Vec::new();
+    let (mut at, mut from) = (unit.program, unit.program);
+    let (mut rank, mut live) = (0, true);
+    while at < unit.end {
+        let operation = operation(input.section.data, unit, at)
+            .ok_or_else(|| input.defect(at, "an operation of a line program runs past its end"))?;
+        match operation.extended {
+            Some(SET_ADDRESS) => {
+                // The address is behind the three bytes of the operation.
+                let place = operation.end - operation.operands;
+                if let Some(&(_, function)) = input.functions_in(place, place + 1).first() {
+                    live = input.is_live(function);
+                    rank = input.builder.rank(input.id, function);
+                }
+            }
+            Some(END_SEQUENCE) => {
+                if live {
+                    sequences.push(Sequence { rank, from, end: operation.end });
+                }
+                (from, rank, live) = (operation.end, 0, true);
+            }
+            _ => {}
+        }
+        at = operation.end;
+    }
+    Ok((sequences, from))
+}
+
+struct Operation {
+    end: usize,
+    /// Its code, if it is an extended one, and bytes of operands behind that.
+    extended: Option<u8>,
+    operands: usize,
+}
+
+fn operation(data: &[u8], unit: &Unit<'_>, at: usize) -> Option<Operation> {
+    let data = data.get(..unit.end)?;
+    let code = *data.get(at)?;
+    let plain = |end| Some(Operation { end, extended: None, operands: 0 });
+    if code == 0 {
+        let (size, start) = uleb(data, at + 1)?;
+        let end = start.checked_add(size)?;
+        let extended = *data.get(start)?;
+        return (size > 0 && end <= data.len()).then_some(Operation {
+            end,
+            extended: Some(extended),
+            operands: size - 1,
+        });
+    }
+    if code >= unit.opcode_base {
+        return plain(at + 1);
+    }
+    if code == FIXED_ADVANCE {
+        return plain(at + 3).filter(|operation| operation.end <= data.len());
+    }
+    let mut end = at + 1;
+    for _ in 0..*unit.operands.get(usize::from(code) - 1)? {
+        end = uleb(data, end)?.1;
+    }
+    plain(end)
+}
+
+/// The number at `at` in LEB128, and where it ends.
+fn uleb(data: &[u8], at: usize) -> Option<(usize, usize)> {
+    let (mut value, mut shift, mut at) = (0u64, 0u32, at);
+    loop {
+        let byte = *data.get(at)?;
+        at += 1;
+        value |= u64::from(byte & 127).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte < 128 {
+            return Some((usize::try_from(value).ok()?, at));
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Debug sections of machine code, which are made anew for the functions that are left.
+//!
+//! In: the merged draft and the inputs' sections. Out: [`Rebuilt`]: their contents, and where every byte of
+//! the inputs went. Mercury's own debug sections are copied whole, dead functions included; in the other half
+//! these are only what a live function needs (docs/MERCURY.md, debug sections).
+
+mod frames;
+mod lines;
+mod registers;
+
+use culd_cubin::elf::{sht, stt};
+use culd_cubin::{Malformed, Section, SectionIndex, SymbolIndex};
+use hashbrown::{HashMap, HashSet};
+
+use super::Half;
+use crate::callgraph::CallGraph;
+use crate::diag::Message;
+use crate::draft::Draft;
+use crate::id::{IdVec, ObjectId, OutSymbolId, SectionId};
+use crate::merge::{Merged, Placed};
+use crate::objects::{Object, Objects, Role};
+use crate::symbols::{Fate, Site, Symbols};
+
+/// What the machine code's half has in place of copies.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilt {
+    sections: Vec<(SectionId, Vec<u8>)>,
+    pieces: HashMap<(ObjectId, SectionIndex), Vec<Piece>>,
+    /// Where the headers of units in Mercury's tables of lines have their twins.
+    headers: HashMap<(ObjectId, SectionIndex), Vec<Piece>>,
+    lines: Vec<SectionId>,
+    frames: Option<SectionId>,
+}
+
+/// Bytes of an input section and where they start in the output.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    from: u64,
+    end: u64,
+    to: u64,
+}
+
+/// Where byte `offset` went.
+fn moved(pieces: &[Piece], offset: u64) -> Option<u64> {
+    let at = pieces.partition_point(|piece| piece.from <= offset);
+    let piece = pieces.get(at.checked_sub(1)?)?;
+    (offset < piece.end).then(|| piece.to + (offset - piece.from))
+}
+
+impl Rebuilt {
+    /// True for sections whose bytes [`Rebuilt::offset`] finds.
+    pub(crate) fn contains(&self, section: SectionId) -> bool {
+        self.is_frames(section) || self.is_lines(section)
+    }
+
+    /// True for a table of lines: nvlink lists its records by place.
+    pub(crate) fn is_lines(&self, section: SectionId) -> bool {
+        self.lines.contains(&section)
+    }
+
+    /// True for `.debug_frame`, whose records are made of Mercury's: [`Rebuilt::offset`] takes their places, and
+    /// what entries say of each other is set.
+    pub(crate) fn is_frames(&self, section: SectionId) -> bool {
+        self.frames == Some(section)
+    }
+
+    /// Where byte `offset` of an input section is; `None` where that was left out.
+    pub(crate) fn offset(
+        &self,
+        object: ObjectId,
+        section: SectionIndex,
+        offset: u64,
+    ) -> Option<u64> {
+        moved(self.pieces.get(&(object, section))?, offset)
+    }
+
+    /// Where byte `offset` of the Mercury half of a table of lines has its twin, if it is in a unit's header:
+    /// these are equal once they are patched.
+    pub(crate) fn header(
+        &self,
+        object: ObjectId,
+        section: SectionIndex,
+        offset: u64,
+    ) -> Option<u64> {
+        moved(self.headers.get(&(object, section))?, offset)
+    }
+
+    /// The contents that take the place of copies.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (SectionId, &[u8])> {
+        self.sections.iter().map(|(section, bytes)| (*section, bytes.as_slice()))
+    }
+
+    /// Makes all of them. Errors: an input section that is no table of its kind.
+    pub(crate) fn build(
+        objects: &Objects<'_>,
+        symbols: &Symbols,
+        graph: &CallGraph,
+        merged: &Merged<'_>,
+    ) -> Result<Self, Message> {
+        let builder = Builder::new(objects, symbols, graph, merged);
+        let mut rebuilt = Rebuilt::default();
+        if let Some(made) = frames::build(&builder)? {
+            rebuilt.frames = Some(made.section);
+            rebuilt.sections.push((made.section, made.bytes));
+            rebuilt.pieces.extend(made.pieces);
+        }
+        for name in [&b".debug_line"[..], b".nv_debug_line_sass"] {
+            let Some((section, out)) = builder.section(name, lines::append)? else { continue };
+            rebuilt.lines.push(section);
+            rebuilt.sections.push((section, out.bytes));
+            rebuilt.pieces.extend(out.pieces);
+            rebuilt.headers.extend(out.headers);
+        }
+        if let Some((section, out)) =
+            builder.section(b".nv_debug_info_reg_sass", registers::append)?
+        {
+            rebuilt.sections.push((section, out.bytes));
+        }
+        Ok(rebuilt)
+    }
+}
+
+/// What the sections are made of.
+struct Builder<'a, 'd> {
+    objects: &'a Objects<'d>,
+    symbols: &'a Symbols,
+    graph: &'a CallGraph,
+    merged: &'a Merged<'d>,
+    /// Place of every symbol in the output's table, those that are left out counted.
+    ranks: IdVec<OutSymbolId, u32>,
+    /// The first symbol of each code section.
+    first_names: HashMap<SectionId, OutSymbolId>,
+}
+
+/// One input section on its way.
+struct Input<'a, 'd> {
+    builder: &'a Builder<'a, 'd>,
+    id: ObjectId,
+    index: SectionIndex,
+    object: &'a Object<'d>,
+    section: &'a Section<'d>,
+    /// (place, function) of the addresses of functions in it, by place.
+    functions: Vec<(u64, SymbolIndex)>,
+}
+
+/// The output section so far.
+#[derive(Default)]
+struct Output<'d> {
+    bytes: Vec<u8>,
+    pieces: HashMap<(ObjectId, SectionIndex), Vec<Piece>>,
+    headers: HashMap<(ObjectId, SectionIndex), Vec<Piece>>,
+    /// Names of functions that have been seen.
+    names: HashSet<&'d [u8]>,
+}
+
+type Append = for<'a, 'd> fn(&Input<'a, 'd>, &mut Output<'d>) -> Result<(), Malformed>;
+
+impl<'a, 'd> Builder<'a, 'd> {
+    fn new(
+        objects: &'a Objects<'d>,
+        symbols: &'a Symbols,
+        graph: &'a CallGraph,
+        merged: &'a Merged<'d>,
+    ) -> Self {
+        let draft = &merged.draft;
+        let mut ranks = IdVec::filled(u32::MAX, draft.symbols.len());
+        for (&symbol, rank) in draft.locals.iter().chain(&draft.globals).zip(0..) {
+            ranks[symbol] = rank;
+        }
+        let first_names = first_names(draft);
+        Builder { objects, symbols, graph, merged, ranks, first_names }
+    }
+
+    /// All input sections called `name` that are in the output, and where they went.
+    fn inputs(&self, name: &[u8]) -> Vec<(ObjectId, SectionIndex, SectionId)> {
+        let mut inputs = Vec::new();
+        for (id, object) in self.objects.iter() {
+            for (index, section) in object.cubin.section_indices() {
+                if object.role(index) == Role::Debug
+                    && section.name == name
+                    && let Placed::At { section, .. } = self.merged.placed(id, index)
+                {
+                    inputs.push((id, index, section));
+                }
+            }
+        }
+        inputs
+    }
+
+    /// Makes the output section called `name`, if there is one.
+    fn section(
+        &self,
+        name: &[u8],
+        append: Append,
+    ) -> Result<Option<(SectionId, Output<'d>)>, Message> {
+        let inputs = self.inputs(name);
+        let Some(&(.., target)) = inputs.first() else { return Ok(None) };
+        let mut out = Output::default();
+        for (id, index, _) in inputs {
+            let object = &self.objects[id];
+            let section = object.section(index);
+            let functions = functions(object, index, Half::Sass);
+            let input = Input { builder: self, id, index, object, section, functions };
+            append(&input, &mut out)
+                .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })?;
+        }
+        Ok(Some((target, out)))
+    }
+
+    /// True when records of this file about a function count.
+    fn is_live(&self, id: ObjectId, function: SymbolIndex) -> bool {
+        let Some(program) = self.symbols.of(id, function) else { return false };
+        let void = self.merged.void_debug.get(&program).is_some_and(|&by| id < by);
+        let alive = self.graph.node(program).is_some();
+        alive && !void && self.symbols.fate(id, function) != Fate::Lost
+    }
+
+    /// The definition of a function, if its code goes by that name in the output.
+    fn definition(&self, id: ObjectId, function: SymbolIndex) -> Option<Site> {
+        let program = self.symbols.of(id, function)?;
+        let out = self.merged.out_symbol(program)?;
+        let code = self.merged.draft.symbols[out].section?;
+        let first = self.first_names.get(&code) == Some(&out);
+        self.symbols.all[program].definition.filter(|_| first)
+    }
+
+    /// Place of a function in the output's symbol table.
+    fn rank(&self, id: ObjectId, function: SymbolIndex) -> u32 {
+        let out = self.symbols.of(id, function).and_then(|program| self.merged.out_symbol(program));
+        out.map_or(u32::MAX, |out| self.ranks[out])
+    }
+}
+
+/// The first symbol of each code section: nvlink's finalizer knows the code by that.
+pub(crate) fn first_names(draft: &Draft<'_>) -> HashMap<SectionId, OutSymbolId> {
+    let mut first = HashMap::new();
+    for &id in draft.locals.iter().chain(&draft.globals) {
+        let symbol = &draft.symbols[id];
+        if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
+            first.entry(section).or_insert(id);
+        }
+    }
+    first
+}
+
+/// (place, function) of the addresses of functions that the records of a half put into section `target`, by place.
+fn functions(object: &Object<'_>, target: SectionIndex, half: Half) -> Vec<(u64, SymbolIndex)> {
+    let (role, kind) = match half {
+        Half::Sass => (Role::Twin, "R_CUDA_64"),
+        Half::Mercury => (Role::Reloc, "R_MERCURY_ABS_PROG_REL64"),
+    };
+    let sections = object.cubin.section_indices();
+    let records = sections.filter(|(index, section)| {
+        object.role(*index) == role
+            && section.sh_type == sht::RELA
+            && section.info_section() == Some(target)
+    });
+    let records = records.flat_map(|(_, section)| {
+        let relocations = section.relocations();
+        (0..relocations.len()).filter_map(move |i| relocations.get(i))
+    });
+    let address = records.filter(|record| {
+        let wide = culd_reloc::lookup(record.kind).is_some_and(|row| row.name == kind);
+        wide && object.symbol(record.symbol).is_function()
+    });
+    let mut functions: Vec<_> = address.map(|record| (record.offset, record.symbol)).collect();
+    functions.sort_unstable();
+    functions
+}
+
+impl Input<'_, '_> {
+    fn is_live(&self, function: SymbolIndex) -> bool {
+        self.builder.is_live(self.id, function)
+    }
+
+    /// The functions whose addresses are in bytes `from..end`.
+    fn functions_in(&self, from: usize, end: usize) -> &[(u64, SymbolIndex)] {
+        let at = |offset: usize| self.functions.partition_point(|entry| entry.0 < offset as u64);
+        self.functions.get(at(from)..at(end)).unwrap_or_default()
+    }
+
+    fn defect(&self, at: usize, what: &'static str) -> Malformed {
+        Malformed::section(self.section.name, at as u64, what)
+    }
+}
+
+/// The number of `N` bytes at `at`, little endian.
+fn number<const N: usize>(data: &[u8], at: usize) -> Option<usize> {
+    let bytes = data.get(at..at.checked_add(N)?)?;
+    let value = bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    usize::try_from(value).ok()
+}

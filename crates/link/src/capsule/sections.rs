@@ -1,0 +1,188 @@
+//! The sections of the Mercury half: which, in what order, where, and their headers.
+//!
+//! In: the order of the machine code's sections. Out: [`Capsules`]. They stand behind all others, group by
+//! group, each group in the order of its twins; some have no bytes of their own but lie where the twin lies.
+
+use culd_cubin::elf::{shf, sht};
+use culd_cubin::encode::SectionHeader;
+
+use crate::content::Contents;
+use crate::draft::{Draft, Kind, OutSection};
+use crate::id::{IdVec, SectionId};
+use crate::layout::Layout;
+
+/// The second half of a file.
+pub(crate) struct Capsules {
+    /// Sections in file order, known by their twins.
+    pub(crate) order: Vec<SectionId>,
+    /// Section header index by twin; 0 where there is none.
+    index: IdVec<SectionId, u32>,
+    /// File offset and size by twin, bytes.
+    places: IdVec<SectionId, (u64, u64)>,
+    /// Offset of each name in `.shstrtab`, in file order, and that of the symbol table last.
+    names: Vec<u32>,
+    /// Where the symbol table is.
+    pub(crate) symbols_at: u64,
+}
+
+/// The groups, in file order.
+fn group(kind: Kind) -> Option<u8> {
+    Some(match kind {
+        Kind::Text => 0,
+        Kind::Debug => 1,
+        Kind::FileInfo => 2,
+        Kind::FunctionInfo => 3,
+        Kind::Reloc => 4,
+        Kind::Constant(_) => 5,
+        Kind::GlobalInit => 6,
+        _ => return None,
+    })
+}
+
+impl Capsules {
+    /// Orders the twins of `order`, whose indices end before `next_index`, and puts their names behind those of
+    /// `section_strings`. No name is shared, not even by sections of one name.
+    pub(crate) fn new(
+        draft: &Draft<'_>,
+        order: &[SectionId],
+        next_index: u32,
+        section_strings: &mut Vec<u8>,
+    ) -> Self {
+        let twin = |&id: &SectionId| Some((group(draft.sections[id].kind)?, id));
+        let mut twins: Vec<(u8, SectionId)> = order.iter().filter_map(twin).collect();
+        twins.sort_by_key(|twin| twin.0);
+        let mut index = IdVec::filled(0, draft.sections.len());
+        let mut names = Vec::with_capacity(twins.len() + 1);
+        let mut name = |parts: [&[u8]; 2]| {
+            names.push(section_strings.len() as u32);
+            parts.iter().for_each(|part| section_strings.extend_from_slice(part));
+            section_strings.push(0);
+        };
+        for (&(group, id), next) in twins.iter().zip(next_index..) {
+            index[id] = next;
+            let prefix: &[u8] = if group == 0 { b".nv.capmerc" } else { b".nv.merc" };
+            name([prefix, draft.names.get(draft.sections[id].name)]);
+        }
+        name([b".nv.merc.symtab", b""]);
+        Capsules {
+            order: twins.into_iter().map(|twin| twin.1).collect(),
+            index,
+            places: IdVec::filled((0, 0), draft.sections.len()),
+            names,
+            symbols_at: 0,
+        }
+    }
+
+    /// Places all sections; `put` takes room for size and alignment, `twin` tells where the twin is.
+    pub(crate) fn place(
+        &mut self,
+        draft: &Draft<'_>,
+        contents: &Contents,
+        symbols_size: u64,
+        twin: impl Fn(SectionId) -> u64,
+        mut put: impl FnMut(u64, u64) -> u64,
+    ) {
+        for &id in &self.order {
+            let section = &draft.sections[id];
+            self.places[id] = if section.shares_bytes() {
+                (twin(id), section.size)
+            } else {
+                let made = contents[id].as_ref().map(|content| content.len() as u64);
+                let size = made.unwrap_or_else(|| section.size_in(super::Half::Mercury));
+                (put(size, align(section)), size)
+            };
+        }
+        self.symbols_at = put(symbols_size, 8);
+    }
+
+    /// Header index of the twin of `section`; 0 where it has none.
+    pub(crate) fn index(&self, section: SectionId) -> u32 {
+        self.index[section]
+    }
+
+    /// File offset and size of the twin of `section`, bytes.
+    pub(crate) fn range(&self, section: SectionId) -> (u64, u64) {
+        self.places[section]
+    }
+
+    /// Number of sections, the symbol table included.
+    pub(crate) fn count(&self) -> usize {
+        self.order.len() + 1
+    }
+
+    /// Section header index of the symbol table.
+    fn symtab(&self, layout: &Layout) -> u32 {
+        (layout.section_count() - 1) as u32
+    }
+
+    /// Appends all headers.
+    pub(crate) fn headers(&self, draft: &Draft<'_>, layout: &Layout, out: &mut Vec<u8>) {
+        for (&id, &name) in self.order.iter().zip(&self.names) {
+            self.header(draft, layout, id, name).write(out);
+        }
+        let header = SectionHeader {
+            name: self.names.last().copied().unwrap_or(0),
+            sh_type: sht::MERCURY_SYMTAB,
+            flags: shf::MERCURY,
+            offset: self.symbols_at,
+            size: 24 * (layout.symbols.len() as u64 + 1),
+            link: 2,
+            info: layout.first_global,
+            align: 8,
+            entsize: 24,
+        };
+        header.write(out);
+    }
+
+    fn header(
+        &self,
+        draft: &Draft<'_>,
+        layout: &Layout,
+        id: SectionId,
+        name: u32,
+    ) -> SectionHeader {
+        let section = &draft.sections[id];
+        let symtab = self.symtab(layout);
+        let owner = section.owner.map_or(0, |owner| self.index(owner));
+        let (offset, size) = self.range(id);
+        let (sh_type, flags, link, info) = match section.kind {
+            Kind::Text => {
+                let function = section.function.map_or(0, |symbol| layout.symbol_index(symbol));
+                (sht::MERCURY_CODE, 0, symtab, function)
+            }
+            Kind::FileInfo => (sht::MERCURY_INFO, 0, symtab, 0),
+            Kind::FunctionInfo => (sht::MERCURY_INFO, shf::INFO_LINK, symtab, owner),
+            Kind::Reloc => (sht::MERCURY_RELA, shf::INFO_LINK, symtab, owner),
+            Kind::Constant(_) if section.owner.is_none() => {
+                (sht::MERCURY_CONSTANT_USER, shf::ALLOC, 0, 0)
+            }
+            Kind::Constant(_) => {
+                (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
+            }
+            Kind::GlobalInit => (sht::CUDA_GLOBAL_INIT, shf::ALLOC | shf::WRITE, 0, 0),
+            _ => (sht::PROGBITS, 0, 0, 0),
+        };
+        let flags = flags | shf::MERCURY;
+        let entsize = if section.kind == Kind::Reloc { 24 } else { 0 };
+        SectionHeader {
+            name,
+            sh_type,
+            flags,
+            offset,
+            size,
+            link,
+            info,
+            align: align(section),
+            entsize,
+        }
+    }
+}
+
+/// Mercury code and debug information have alignments of their own.
+fn align(section: &OutSection<'_>) -> u64 {
+    match section.kind {
+        Kind::Text => 16,
+        Kind::Debug => 1,
+        _ => section.align,
+    }
+}

@@ -1,0 +1,262 @@
+//! Phase 1 for objects with Mercury: which section is the twin of which.
+//!
+//! In: a parsed cubin. Out: [`Twins`], and the cubin's sections changed so that they read like
+//! those of an older object: machine code, data and debug information of the SASS half under their
+//! Mercury names, relocations and attributes of the Mercury half under names without `.nv.merc`.
+//! What is left of either half is only reached through its twin. Guaranteed: every section that is
+//! linked has the twin it needs, and both symbol tables say the same.
+
+use culd_cubin::capmerc::{self, Capsule};
+use culd_cubin::elf::{shf, sht, stt};
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolSection};
+use hashbrown::HashMap;
+
+use crate::objects::{Failure, Role};
+
+/// The pairs of one object.
+#[derive(Debug, Default)]
+pub(crate) struct Twins {
+    /// By section: the twin in the other half.
+    of: Vec<Option<SectionIndex>>,
+}
+
+impl Twins {
+    /// The section of the other half that stands for the same.
+    pub(crate) fn of(&self, index: SectionIndex) -> Option<SectionIndex> {
+        self.of.get(index.0 as usize).copied().flatten()
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        self.of[a] = Some(SectionIndex(b as u32));
+        self.of[b] = Some(SectionIndex(a as u32));
+    }
+}
+
+/// A section name that is the same for both halves: what is in front, what it is, and whose.
+type Key<'d> = (&'static [u8], Base, &'d [u8]);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Base {
+    /// Names that do not differ.
+    Same,
+    /// `.nv.constant3`, in Mercury `.nv.constant.user`.
+    User,
+    /// `.nv.constant2.<function>`, in Mercury `.nv.constant.optimizer.<function>`.
+    Optimizer,
+}
+
+/// Mercury's names of what is called after a constant bank in SASS.
+pub(crate) const USER: &[u8] = b".nv.constant.user";
+pub(crate) const OPTIMIZER: &[u8] = b".nv.constant.optimizer.";
+
+fn key(name: &[u8]) -> Key<'_> {
+    let (front, rest): (&[u8], _) = match name.strip_prefix(b".rela") {
+        Some(rest) if rest.starts_with(b".") => (b".rela", rest),
+        _ => (b"", name),
+    };
+    if rest == b".nv.constant3" || rest == USER {
+        return (front, Base::User, b"");
+    }
+    let optimizer = [&b".nv.constant2."[..], OPTIMIZER];
+    match optimizer.iter().find_map(|prefix| rest.strip_prefix(*prefix)) {
+        Some(function) => (front, Base::Optimizer, function),
+        None => (front, Base::Same, rest),
+    }
+}
+
+fn is_mercury(section: &Section<'_>) -> bool {
+    section.flags & shf::MERCURY != 0
+}
+
+/// Mercury's name without what tells it from the SASS half's.
+fn logical<'d>(section: &Section<'d>) -> Option<&'d [u8]> {
+    let code = section.name.strip_prefix(b".nv.capmerc");
+    code.or_else(|| section.name.strip_prefix(b".nv.merc"))
+}
+
+/// Pairs the sections of `cubin` and changes them and their `roles`, which are those of the SASS
+/// half, as the module's head says.
+pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, Failure> {
+    refuse(cubin, roles)?;
+    if cubin.mercury_symbols.is_empty() {
+        return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
+    }
+    let mut twins = Twins { of: vec![None; cubin.sections.len()] };
+    join(cubin, roles, &mut twins)?;
+    check_all_paired(cubin, roles, &twins).map_err(Failure::Malformed)?;
+    check_symbols(cubin, &twins).map_err(Failure::Malformed)?;
+    show(cubin, roles, &twins).map_err(Failure::Malformed)?;
+    Ok(twins)
+}
+
+/// What is not linked so far beside Mercury.
+fn refuse(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Failure> {
+    let unified = |role: &Role| matches!(role, Role::JumpSlot | Role::UnifiedData);
+    let texture = |symbol: &Symbol<'_>| {
+        matches!(symbol.kind(), stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE)
+    };
+    let what = if roles.iter().any(unified) {
+        "unified tables"
+    } else if cubin.symbols.iter().any(texture) {
+        "texture, sampler or surface references"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Unsupported(format!("it has {what}, which are not supported yet beside Mercury")))
+}
+
+/// Finds the pairs: code by the index that Mercury code carries, the rest by name, several of one
+/// name in order.
+fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Failure> {
+    let mut open: HashMap<Key<'_>, Vec<usize>> = HashMap::with_capacity(cubin.sections.len());
+    for (index, section) in cubin.sections.iter().enumerate().rev() {
+        if !is_mercury(section) && !matches!(roles[index], Role::Table | Role::Text) {
+            open.entry(key(section.name)).or_default().push(index);
+        }
+    }
+    for (index, section) in cubin.sections.iter().enumerate() {
+        if !is_mercury(section) || section.sh_type == sht::MERCURY_SYMTAB {
+            continue;
+        }
+        let unknown = || {
+            let name = String::from_utf8_lossy(section.name);
+            Failure::Unsupported(format!("Mercury section '{name}' is of an unknown kind"))
+        };
+        let name = logical(section).ok_or_else(unknown)?;
+        let twin = if section.sh_type == sht::MERCURY_CODE {
+            Some(code_of(cubin, roles, section, name).map_err(Failure::Malformed)?)
+        } else {
+            open.get_mut(&key(name)).and_then(Vec::pop)
+        };
+        let Some(twin) = twin else {
+            let what = "the section has no twin in the machine code's half";
+            return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
+        };
+        if twins.of[twin].is_some() {
+            let what = "two sections of Mercury code are for the same machine code";
+            return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
+        }
+        twins.join(index, twin);
+    }
+    Ok(())
+}
+
+/// The machine code that `section` is the Mercury form of.
+fn code_of(
+    cubin: &Cubin<'_>,
+    roles: &[Role],
+    section: &Section<'_>,
+    name: &[u8],
+) -> Result<usize, Malformed> {
+    let capsule = Capsule::parse(section.name, section.data)?;
+    let index = capsule.code().0 as usize;
+    let code = cubin.sections.get(index).filter(|code| code.name == name);
+    let Some(code) = code.filter(|_| roles[index] == Role::Text) else {
+        let what = format!("it is for section {index}, which is not its machine code");
+        return Err(Malformed::section(section.name, 0, what));
+    };
+    let size = capsule.instructions() * capmerc::INSTRUCTION;
+    if size != code.size {
+        let what = format!("it is for {size:#x} bytes of machine code, there are {:#x}", code.size);
+        return Err(Malformed::section(section.name, 0, what));
+    }
+    Ok(index)
+}
+
+/// Everything but memory without bytes, parameters and the call graph is in both halves.
+fn check_all_paired(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<(), Malformed> {
+    for ((index, section), role) in cubin.section_indices().zip(roles) {
+        let single = matches!(
+            role,
+            Role::Table
+                | Role::Twin
+                | Role::Parameters
+                | Role::Global
+                | Role::OwnShared
+                | Role::PoolShared
+                | Role::CallGraph
+                | Role::Prototype
+        );
+        // Where all records are for machine code only, Mercury has no relocation section.
+        let optional = *role == Role::Reloc;
+        if !single && !optional && !is_mercury(section) && twins.of(index).is_none() {
+            let what = "the section has no twin in Mercury";
+            return Err(Malformed::section(section.name, 0, what));
+        }
+    }
+    Ok(())
+}
+
+/// The Mercury symbols are those of the machine code, as far as they go.
+fn check_symbols(cubin: &Cubin<'_>, twins: &Twins) -> Result<(), Malformed> {
+    let table = cubin.sections.iter().find(|section| section.sh_type == sht::MERCURY_SYMTAB);
+    let name = table.map_or(&b".nv.merc.symtab"[..], |table| table.name);
+    let defect =
+        |index: usize, what: String| Err(Malformed::section(name, 24 * index as u64, what));
+    if cubin.mercury_symbols.len() > cubin.symbols.len() {
+        let what = format!("symbol {} is in no other table", cubin.symbols.len());
+        return defect(cubin.symbols.len(), what);
+    }
+    for (index, (sass, mercury)) in cubin.symbols.iter().zip(&cubin.mercury_symbols).enumerate() {
+        if !same(twins, sass, mercury) {
+            let name = String::from_utf8_lossy(sass.name);
+            return defect(index, format!("symbol {index} differs from '{name}' in .symtab"));
+        }
+    }
+    let rest = cubin.symbols.iter().enumerate().skip(cubin.mercury_symbols.len());
+    for (index, symbol) in rest {
+        if symbol.kind() != stt::SECTION {
+            let name = String::from_utf8_lossy(symbol.name);
+            return defect(index, format!("symbol '{name}' of .symtab is missing"));
+        }
+    }
+    Ok(())
+}
+
+fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
+    let place = match mercury.section {
+        SymbolSection::In(index) => SymbolSection::In(twins.of(index).unwrap_or(index)),
+        other => other,
+    };
+    let name = sass.kind() == stt::SECTION || sass.name == mercury.name;
+    name && sass.info == mercury.info && sass.other == mercury.other && sass.section == place
+}
+
+/// Names, owners and roles as the other phases see them.
+fn show(cubin: &mut Cubin<'_>, roles: &mut [Role], twins: &Twins) -> Result<(), Malformed> {
+    for (index, shown_role) in roles.iter_mut().enumerate() {
+        let section = cubin.sections[index];
+        let Some(twin) = twins.of[index] else { continue };
+        if !is_mercury(&section) {
+            *shown_role = match *shown_role {
+                Role::FunctionInfo => Role::TwinInfo,
+                Role::FileInfo | Role::Reloc => Role::Twin,
+                Role::Constant(bank) => {
+                    let shown = logical(&cubin.sections[twin.0 as usize]);
+                    cubin.sections[index].name = shown.unwrap_or(section.name);
+                    Role::Constant(bank)
+                }
+                role => role,
+            };
+            continue;
+        }
+        let (shown, role) = match section.sh_type {
+            sht::MERCURY_RELA => (sht::RELA, Role::Reloc),
+            sht::MERCURY_INFO => (sht::CUDA_INFO, info_role(&section)),
+            _ => continue,
+        };
+        let out = &mut cubin.sections[index];
+        out.name = logical(&section).unwrap_or(section.name);
+        out.sh_type = shown;
+        // Owners are those of the half that is shown.
+        if let Some(owner) = out.info_section() {
+            out.info = twins.of(owner).unwrap_or(owner).0;
+        }
+        *shown_role = role;
+    }
+    Ok(())
+}
+
+fn info_role(section: &Section<'_>) -> Role {
+    if section.flags & shf::INFO_LINK != 0 { Role::FunctionInfo } else { Role::FileInfo }
+}

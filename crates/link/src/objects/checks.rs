@@ -1,0 +1,118 @@
+//! Phase 1, last checks of an object: symbols and relocations fit what they name.
+//!
+//! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed: afterwards functions
+//! and variables are inside their sections, and everything that is patched is inside the patched section.
+
+use culd_cubin::elf::{sht, stt};
+use culd_cubin::{
+    MAX_ALIGN, MAX_SIZE, Malformed, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection,
+};
+
+use super::{Object, Role};
+
+impl<'d> Object<'d> {
+    /// Relocation types are known, and what they patch is inside the patched section.
+    pub(super) fn check_relocations(&self) -> Result<(), Malformed> {
+        for (index, section, target) in self.reloc_sections() {
+            let Some(twin) = self.twins.of(index) else {
+                let known = |kind| culd_reloc::cuda(kind);
+                self.check_places(section, target, self.section(target).data.len() as u64, known)?;
+                continue;
+            };
+            let size = self.mercury_size(target);
+            self.check_places(section, target, size, culd_reloc::mercury)?;
+            let size = self.section(target).data.len() as u64;
+            self.check_places(self.section(twin), target, size, culd_reloc::cuda)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of a section in Mercury, where code counts before compression.
+    fn mercury_size(&self, section: SectionIndex) -> u64 {
+        match self.code_function(section) {
+            Some(function) => self.mercury_symbol(function).map_or(0, |symbol| symbol.size),
+            None => self.twin_data(section).len() as u64,
+        }
+    }
+
+    /// The same for the records of `section`, which patch `size` bytes of `target`.
+    fn check_places(
+        &self,
+        section: &Section<'d>,
+        target: SectionIndex,
+        size: u64,
+        known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
+    ) -> Result<(), Malformed> {
+        let record = if section.sh_type == sht::RELA { 24 } else { 16 };
+        for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
+            let Some(row) = known(reloc.kind) else {
+                let what = format!("relocation type {:#x} is unknown", reloc.kind);
+                return Err(Malformed::section(section.name, at, what));
+            };
+            // What only the driver applies may stick out, as an address in a 32-bit element of
+            // an array does: nvlink keeps such records.
+            let end = reloc.offset.saturating_add(row.span_bytes() as u64);
+            if end > size && row.is_applicable() {
+                let name = String::from_utf8_lossy(self.section(target).name);
+                let what = format!(
+                    "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
+                    row.name, reloc.offset
+                );
+                return Err(Malformed::section(section.name, at, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Shared variables and tentative definitions keep their alignment in the value.
+    fn check_alignment(&self, index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+        let common = symbol.section == SymbolSection::Common;
+        let defined = symbol.section != SymbolSection::Undefined;
+        if !(common || (defined && symbol.is_shared())) {
+            return Ok(());
+        }
+        let align = symbol.value.max(1);
+        if align.is_power_of_two() && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(symbol.name);
+        let what = format!(
+            "symbol {} ('{name}') has alignment {align:#x} and size {:#x}, which are not usable",
+            index.0, symbol.size
+        );
+        let section = symbol.defined_in().map_or(&b".symtab"[..], |index| self.section(index).name);
+        Err(Malformed::section(section, 0, what))
+    }
+
+    /// Functions are in code, variables in data, both inside their section.
+    pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
+        for (index, symbol) in self.cubin.symbol_indices() {
+            self.check_alignment(index, symbol)?;
+            let SymbolSection::In(section) = symbol.section else { continue };
+            let role = self.role(section);
+            let section = self.section(section);
+            let fits = match symbol.kind() {
+                stt::SECTION | stt::NOTYPE => continue,
+                stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
+                _ => matches!(
+                    role,
+                    Role::Constant(_)
+                        | Role::Global
+                        | Role::GlobalInit
+                        | Role::UnifiedData
+                        | Role::OwnShared
+                        | Role::PoolShared
+                ),
+            };
+            // The value of a shared variable is its alignment.
+            let start = if symbol.is_shared() { 0 } else { symbol.value };
+            let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
+            if !fits || !inside {
+                let name = String::from_utf8_lossy(symbol.name);
+                let what = format!("symbol {} ('{name}') does not fit its section", index.0);
+                return Err(Malformed::section(section.name, start, what));
+            }
+        }
+        Ok(())
+    }
+}
