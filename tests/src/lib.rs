@@ -64,7 +64,7 @@ pub fn finish(command: &mut Command) -> Result<Finished> {
 pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     let mut line = arguments.to_vec();
     line.extend(["-o", "out.cubin"].map(str::to_owned));
-    if arguments.iter().all(|argument| argument.starts_with('-')) {
+    if !arguments.iter().any(|argument| argument.ends_with(".cubin")) {
         line.push("some.cubin".to_owned());
     }
     let Request::Link(options) = culd_driver::parse(&line).request? else { bail!("no link") };

@@ -73,6 +73,7 @@ impl Message {
             | Message::NewerToolkit { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
+            | Message::UnifiedTarget { .. }
             | Message::MergeFailed
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
@@ -129,6 +130,8 @@ pub enum Message {
     NoIndexFile,
     #[error("Unified id ({id}) of '{symbol}' in '{file}': {what}")]
     BadUnified { id: String, symbol: String, file: String, what: String },
+    #[error("Unified functions and variables are not supported for '{target}'")]
+    UnifiedTarget { target: String },
     #[error("Unified variable '{symbol}' has no id")]
     NoUnifiedId { symbol: String },
     #[error("merge_elf failed")]

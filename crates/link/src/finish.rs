@@ -10,7 +10,7 @@ use culd_cubin::elf::{stb, sto, stt};
 use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
-use crate::diag::{Diagnostics, Message, Note};
+use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::draft::{Kind, OutSection, OutSymbol};
 use crate::dump;
 use crate::explain::{self, Paths};
@@ -37,17 +37,25 @@ pub(crate) struct Program<'a, 'd> {
     pub(crate) merged: &'a Merged<'d>,
     pub(crate) shared: &'a SharedLayout,
     pub(crate) attributes: &'a Attributes<'d>,
+    /// What is wrong with unified functions and variables.
+    pub(crate) unified: Option<Message>,
     pub(crate) options: &'a LinkOptions,
 }
 
 impl Program<'_, '_> {
-    /// Tells everything that is wrong.
-    pub(crate) fn check(&self, diags: &mut Diagnostics) {
-        if self.options.relocatable {
-            return self.constant_variables(diags);
-        }
-        if !self.options.suppress_stack_size_warning && !self.options.disable_infos {
+    /// Tells everything that is wrong; `Err` when the link ends at once.
+    pub(crate) fn check(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let silent = self.options.suppress_stack_size_warning || self.options.disable_infos;
+        if !silent && !self.options.relocatable {
             self.stack_sizes(diags);
+        }
+        // No later line is told then (case errors-unified/after-stack-sizes).
+        if let Some(problem) = &self.unified {
+            return Err(diags.fatal(problem.clone()));
+        }
+        if self.options.relocatable {
+            self.constant_variables(diags);
+            return Ok(());
         }
         self.limits(diags);
         self.undefined(diags);
@@ -55,6 +63,7 @@ impl Program<'_, '_> {
             dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
         }
         self.register_limits(diags);
+        Ok(())
     }
 
     fn name(&self, symbol: OutSymbolId) -> String {

@@ -156,7 +156,7 @@ fn run(
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let calls = synth::add_sections(&mut merged);
-    unified::place(&objects, &mut merged, options, diags)?;
+    let unified = unified::place(&objects, &mut merged, options).err();
 
     // Data that belongs to no one file. Below this line every variable has its place.
     phases.begin("data");
@@ -190,9 +190,10 @@ fn run(
         merged: &merged,
         shared: &shared,
         attributes: &attributes,
+        unified,
         options,
     };
-    program.check(diags);
+    program.check(diags)?;
     *report = Some(Report::build(&program, &slots));
     diags.check()?;
 

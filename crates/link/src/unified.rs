@@ -11,10 +11,11 @@ use std::collections::{HashMap, HashSet};
 
 use culd_cubin::MAX_ALIGN;
 use culd_cubin::SymbolIndex;
+use culd_cubin::arch::Flavour;
 use culd_cubin::unified::{BadUidx, Entry, Id, Place, SLOT, Uidx, Window, flag};
 
 use crate::LinkOptions;
-use crate::diag::{Diagnostics, Failed, Message};
+use crate::diag::Message;
 use crate::draft::{Draft, Kind};
 use crate::id::{ObjectId, OutSymbolId, SectionId};
 use crate::merge::Merged;
@@ -92,21 +93,26 @@ pub(crate) struct Tables {
 
 impl Tables {
     fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.functions.is_empty() && self.variables.is_empty()
+        self.function_ids.is_none() && self.variable_ids.is_none() && self.slots.is_empty()
     }
 }
 
-/// Gives slots and variables the places that the index file says.
+/// Gives slots and variables the places that the index file says. What is wrong is told later, among
+/// other things ([`crate::finish`]).
 pub(crate) fn place<'d>(
     objects: &Objects<'d>,
     merged: &mut Merged<'d>,
     options: &LinkOptions,
-    diags: &mut Diagnostics,
-) -> Result<(), Failed> {
+) -> Result<(), Message> {
+    let named = options.index.is_some() || !merged.unified.is_empty();
+    if named && options.target.flavour == Flavour::Mercury {
+        let target = options.target.name.to_owned();
+        return Err(Message::UnifiedTarget { target });
+    }
     if options.relocatable || merged.unified.is_empty() {
         return Ok(());
     }
-    let Some(index) = &options.index else { return Err(diags.fatal(Message::NoIndexFile)) };
+    let Some(index) = &options.index else { return Err(Message::NoIndexFile) };
     let mut tables = std::mem::take(&mut merged.unified);
     let placed = check(&tables, &merged.draft, &index.uidx).and_then(|()| {
         let mut placing = Placing { objects, merged };
@@ -114,7 +120,7 @@ pub(crate) fn place<'d>(
         placing.variables(&mut tables.variables, &index.uidx.variables)
     });
     merged.unified = tables;
-    placed.map_err(|message| diags.fatal(message))
+    placed
 }
 
 /// What nvlink checks before it moves anything, in its order and words. A table of which the files

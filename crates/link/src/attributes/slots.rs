@@ -2,7 +2,7 @@
 //!
 //! In: the lists of the slots' functions, after entries took over what they reach. Out: the list of
 //! `.nv.info..nv.uft`. nvlink puts the lists of the files in front of what is there, appends what
-//! slots take over in the order in which it meets it, but no EXTERNS and no stack of calls, and has
+//! slots take over in the order in which it meets it, the last slot first, but no EXTERNS and no stack of calls, and has
 //! one SPARSE_MMA_MASK of 0 at the end (cases unified/attributes, unified/sparse-mma).
 
 use culd_cubin::attr::{code, format};
@@ -25,8 +25,11 @@ pub(super) fn join<'d>(
     let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken[node].len());
     let own = slots.iter().rev().flat_map(|&node| split(node).0);
     let mut joined: Vec<Attribute<'d>> = own.cloned().collect();
+    // For one callee the last entry comes first.
+    let mut entries = slots.clone();
+    entries.sort_unstable();
     let mut later: Vec<_> =
-        slots.iter().flat_map(|&node| taken[node].iter().zip(split(node).1)).collect();
+        entries.iter().rev().flat_map(|&node| taken[node].iter().zip(split(node).1)).collect();
     later.retain(|(_, attribute)| !matches!(attribute, Attribute::Externs(_)));
     later.sort_by_key(|(when, _)| **when);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));

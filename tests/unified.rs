@@ -1,0 +1,134 @@
+//! Unified functions and variables with entries that no compiler makes, and targets that cannot have any.
+//!
+//! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no report, or the lines
+//! that are wrong (docs/DIFFERENCES.md, unified-places; `testdata/cli/unified.toml` has index files that are wrong).
+
+use culd_cubin::arch::{ARCHS, Flavour};
+use culd_cubin::unified::{Id, Uidx};
+use culd_link::{IndexFile, LinkOptions};
+use culd_testkit::{asm, case};
+use culd_tests::elf::{Editor, SH_SIZE};
+use culd_tests::{case_options, lines, link};
+use std::fs;
+
+const CASE: &str = "unified/called-90";
+
+/// What is changed in the first file and in the index file, and what is said then.
+type Damage = (fn(&mut Editor), fn(&mut Uidx), &'static [&'static str]);
+
+fn forget(id: Id) -> impl Fn(&mut Uidx) {
+    move |uidx| {
+        uidx.functions.places.retain(|place| place.id != id);
+        uidx.variables.places.retain(|place| place.id != id);
+    }
+}
+
+fn name(editor: &mut Editor, section: &str, at: usize, symbol: &str) {
+    let symbol = editor.symbol_index(symbol) as u64;
+    editor.inside(section, (at, 4), symbol);
+}
+
+const DAMAGES: [Damage; 9] = [
+    (|_| {}, |_| {}, &[]),
+    (
+        |e| name(e, ".nv.uft.entry", 0, "k"),
+        |_| {},
+        &["fatal   : Unified id (0x13, 0x5f) of 'k' in 'a.cubin': it has no jump slot of its own"],
+    ),
+    (
+        |e| name(e, ".nv.uft.entry", 32, "tab"),
+        |_| {},
+        &[
+            "fatal   : Malformed input file 'a.cubin': section '.nv.uft.entry', offset 0x20: symbol 31 is no function",
+        ],
+    ),
+    (
+        |e| name(e, ".nv.udt.entry", 0, "tab"),
+        |_| {},
+        &[
+            "fatal   : Malformed input file 'a.cubin': section '.nv.udt.entry', offset 0x0: symbol 31 is no variable in \
+           '.nv.udt'",
+        ],
+    ),
+    (
+        |e| {
+            e.inside(".nv.uft.entry", (0, 4), 0xffff);
+        },
+        |_| {},
+        &[
+            "fatal   : Malformed input file 'a.cubin': section '.nv.uft.entry', offset 0x0: symbol 65535 is no function",
+        ],
+    ),
+    (
+        |e| {
+            e.section(".nv.uft.entry", SH_SIZE, 64);
+        },
+        |_| {},
+        &[
+            "fatal   : Internal error: Number of .nv.uft jump slots != Number of entries in .nv.uft.entry",
+        ],
+    ),
+    (
+        |e| {
+            e.section(".nv.udt.entry", SH_SIZE, 32);
+        },
+        |u| forget(Id(5, 6))(u),
+        &["fatal   : Unified variable 'uw' has no id"],
+    ),
+    (
+        |e| {
+            e.inside(".nv.uft.entry", (0x30, 8), 19).inside(".nv.uft.entry", (0x38, 8), 95);
+        },
+        |u| forget(Id(0x11, 0x22))(u),
+        &[
+            "fatal   : Unified id (0x13, 0x5f) of 'ug' in 'a.cubin': it is that of 'uf' in 'a.cubin' too",
+        ],
+    ),
+    (
+        |e| {
+            e.section(".nv.uft.rel.ug", SH_SIZE, 64);
+        },
+        |_| {},
+        &[
+            "fatal   : Malformed input file 'a.cubin': section '.nv.uft.rel.ug', offset 0x0: a jump slot of 0x40 bytes \
+           at alignment 0x80, not 0x80",
+        ],
+    ),
+];
+
+#[test]
+fn what_is_wrong_with_entries_is_told() {
+    let case = case::named(CASE).expect("the recorded case");
+    let (_, index) = case.index_files().expect("index files").remove(0);
+    for (damage, list, expected) in DAMAGES {
+        let mut inputs = case.inputs().expect("inputs");
+        let mut editor = Editor::new(&inputs[0].1);
+        damage(&mut editor);
+        inputs[0].1 = editor.bytes;
+        let mut uidx = Uidx::parse(&index).expect("an index file");
+        list(&mut uidx);
+        let mut options = case_options(&case, &case.arguments()).expect("options");
+        options.index = Some(IndexFile::parse(uidx.bytes()).expect("an index file"));
+        let outcome = link(&options, &inputs, 1).expect("threads");
+        assert_eq!(lines(&outcome), expected);
+        assert_eq!(outcome.image.is_some(), expected.is_empty(), "{expected:?}");
+    }
+}
+
+#[test]
+fn targets_with_mercury_code_are_refused() {
+    let case = case::named("empty/nothing-at-all-90").expect("the recorded case");
+    let texts = case.recipe.inputs.iter().map(|stem| {
+        let text = fs::read_to_string(case.dir.join(format!("{stem}.cubin.txt"))).expect("a text");
+        let bytes = asm::assemble(&text.replace(" sm=90 ", " sm=100 ")).expect("it assembles");
+        (stem.clone(), bytes)
+    });
+    let inputs: Vec<_> = texts.collect();
+    let plain = case_options(&case, &case.arguments()).expect("options");
+    let target = ARCHS.iter().find(|arch| arch.flavour == Flavour::Mercury).expect("a target");
+    let index = IndexFile::parse(Uidx::default().bytes()).expect("an index file");
+    let options = LinkOptions { target, index: Some(index), ..plain };
+    let outcome = link(&options, &inputs, 1).expect("threads");
+    let expected = "fatal   : Unified functions and variables are not supported for 'sm_100'";
+    assert_eq!(lines(&outcome), [expected]);
+}
