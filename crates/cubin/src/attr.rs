@@ -46,17 +46,19 @@ pub enum Shape {
     Symbol,
     /// Symbol indices only.
     Symbols,
+    /// A symbol index where the parameter is a texture, sampler or surface reference, else 0; then numbers.
+    Parameter,
 }
 
 attributes! {
     0x01 PAD Plain;
-    0x02 IMAGE_SLOT Plain;
+    0x02 IMAGE_SLOT Symbol;
     0x03 JUMPTABLE_RELOCS Plain;
     0x04 CTAIDZ_USED Plain;
     0x05 MAX_THREADS Plain;
-    0x06 IMAGE_OFFSET Plain;
-    0x07 IMAGE_SIZE Plain;
-    0x08 TEXTURE_NORMALIZED Plain;
+    0x06 IMAGE_OFFSET Symbol;
+    0x07 IMAGE_SIZE Symbol;
+    0x08 TEXTURE_NORMALIZED Symbol;
     0x09 SAMPLER_INIT Symbol;
     0x0a PARAM_CBANK Symbol;
     0x0b SMEM_PARAM_OFFSETS Plain;
@@ -67,11 +69,11 @@ attributes! {
     0x10 REQNTID Plain;
     0x11 FRAME_SIZE Symbol;
     0x12 MIN_STACK_SIZE Symbol;
-    0x13 SAMPLER_FORCE_UNNORMALIZED Plain;
-    0x14 BINDLESS_IMAGE_OFFSETS Plain;
+    0x13 SAMPLER_FORCE_UNNORMALIZED Symbol;
+    0x14 BINDLESS_IMAGE_OFFSETS Symbol;
     0x15 BINDLESS_TEXTURE_BANK Plain;
     0x16 BINDLESS_SURFACE_BANK Plain;
-    0x17 KPARAM_INFO Plain;
+    0x17 KPARAM_INFO Parameter;
     0x18 SMEM_PARAM_SIZE Plain;
     0x19 CBANK_PARAM_SIZE Plain;
     0x1a QUERY_NUMATTRIB Plain;
@@ -117,7 +119,7 @@ attributes! {
     0x42 RESERVED_SMEM_0_SIZE Plain;
     0x43 UCODE_SECTION_DATA Plain;
     0x44 UNUSED_LOAD_BYTE_OFFSET Plain;
-    0x45 KPARAM_INFO_V2 Plain;
+    0x45 KPARAM_INFO_V2 Parameter;
     0x46 SYSCALL_OFFSETS Plain;
     0x47 SW_WAR_MEMBAR_SYS_INSTR_OFFSETS Plain;
     0x48 GRAPHICS_GLOBAL_CBANK Plain;

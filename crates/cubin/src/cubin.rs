@@ -225,6 +225,11 @@ impl Symbol<'_> {
         self.is_function() && self.other & sto::ENTRY != 0
     }
 
+    /// True for a legacy texture, sampler or surface reference.
+    pub fn is_reference(&self) -> bool {
+        matches!(self.kind(), stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE)
+    }
+
     /// True for a variable in shared memory.
     pub fn is_shared(&self) -> bool {
         !self.is_function() && self.other & sto::SPACE == sto::SPACE_SHARED

@@ -114,6 +114,10 @@ impl<'d> View<'d> {
         for (i, word) in record.words().enumerate() {
             match shape {
                 Shape::Symbols => write!(out, " {}", self.symbol(section, word)),
+                // No parameter's index is that of the null symbol.
+                Shape::Parameter if i == 0 && word != 0 => {
+                    write!(out, " {}", self.symbol(section, word))
+                }
                 Shape::Symbol if i == 0 => write!(out, " {}", self.symbol(section, word)),
                 _ => write!(out, " {word:#x}"),
             }

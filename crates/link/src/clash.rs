@@ -37,7 +37,9 @@ struct Known {
     space: u8,
     managed: bool,
     size: u64,
-    /// The file that messages name; textures and surfaces have none.
+    /// Type and binding of a texture, sampler or surface reference.
+    reference: Option<(u8, u8)>,
+    /// The file that messages name; references have none.
     file: Option<ObjectId>,
     /// The symbol that says how large it is, or that defines it.
     site: Site,
@@ -117,7 +119,7 @@ impl<'d> Check<'_, 'd> {
             if let Some(section) = symbol.defined_in() {
                 self.report_bank_clash(Some(section));
             }
-            if symbol.binding() != stb::LOCAL {
+            if symbol.binding() != stb::LOCAL || symbol.is_reference() {
                 self.symbol(index, symbol);
             }
         }
@@ -126,6 +128,9 @@ impl<'d> Check<'_, 'd> {
 
     fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
         let Some(id) = self.symbols.of(self.id, index) else { return };
+        if self.reference_clashes(id, index, symbol) {
+            return;
+        }
         match self.clashes.known[id].take() {
             None => self.clashes.known[id] = Some(self.first_sight(index, symbol)),
             Some(mut known) => {
@@ -138,8 +143,27 @@ impl<'d> Check<'_, 'd> {
         }
     }
 
+    /// A reference meets only those of its kind; a parameter of a kernel only parameters. nvlink overlooks a
+    /// variable or function with the name of an earlier parameter, and loses it (DIFFERENCES.md, parameter-names).
+    fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
+        let Some(known) = &self.clashes.known[id] else { return false };
+        let (old, new) = (known.reference, reference(symbol));
+        let overlooked = old.is_some_and(|(_, binding)| binding == stb::LOCAL);
+        if old == new || new.is_none() && !overlooked {
+            return false;
+        }
+        let site = Site { object: self.id, index };
+        let notes = [known.site, site].map(|site| explain::definition(self.objects, site)).to_vec();
+        let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
+        let symbol = self.names.text(self.symbols.all[id].name);
+        let file = self.object.name.to_owned();
+        self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
+        true
+    }
+
     fn standing(&self, symbol: &Symbol<'d>) -> Standing {
         match symbol.section {
+            _ if symbol.is_reference() => Standing::Undefined,
             SymbolSection::Undefined | SymbolSection::Absolute => Standing::Undefined,
             SymbolSection::Common => Standing::Common,
             SymbolSection::In(_) if symbol.binding() == stb::WEAK => Standing::Weak,
@@ -152,8 +176,6 @@ impl<'d> Check<'_, 'd> {
     }
 
     fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known {
-        let nameless = [stt::CUDA_TEXTURE, stt::CUDA_SAMPLER, stt::CUDA_SURFACE];
-        let named = !nameless.contains(&symbol.kind());
         Known {
             standing: self.standing(symbol),
             initialised: self.initialised(symbol),
@@ -162,7 +184,8 @@ impl<'d> Check<'_, 'd> {
             space: space(symbol),
             managed: symbol.other & sto::MANAGED != 0,
             size: symbol.size,
-            file: named.then_some(self.id),
+            reference: reference(symbol),
+            file: (!symbol.is_reference()).then_some(self.id),
             site: Site { object: self.id, index },
             parameter_bank: self.parameter_bank(symbol).map_or(0, |(_, size)| size),
             prototype: None,
@@ -370,4 +393,9 @@ impl<'d> Check<'_, 'd> {
 fn lacks_isa_class(object: &Object<'_>) -> bool {
     let class = |records: &Vec<_>| records.iter().any(|r: &Record<'_>| r.code == ISA_CLASS);
     object.compat.as_ref().is_some_and(|records| !class(records))
+}
+
+/// Type and binding of a texture, sampler or surface reference.
+fn reference(symbol: &Symbol<'_>) -> Option<(u8, u8)> {
+    symbol.is_reference().then(|| (symbol.kind(), symbol.binding()))
 }

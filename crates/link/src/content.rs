@@ -174,12 +174,12 @@ impl Maker<'_, '_> {
             }
             contents[resolved.section] = Some(out);
         }
-        for &section in &self.slots.relocs {
+        for user in &self.slots.users {
             let mut out = Vec::new();
-            for (offset, symbol, kind) in self.slots.records() {
-                encode::write_rel(&mut out, offset, self.symbol(symbol), kind);
+            for slot in self.slots.filled_for(user).rev() {
+                encode::write_rel(&mut out, slot.offset, self.symbol(slot.symbol), slot.kind);
             }
-            contents[section] = Some(out);
+            contents[user.relocs] = Some(out);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::LinkOptions;
 use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
-use crate::objects::{is_reserved_shared, is_unified_table};
+use crate::objects::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
 /// What an output section is. The order of the variants is the order in the file, except that
 /// the three kinds without bytes keep their order of creation among themselves.
@@ -445,7 +445,7 @@ impl<'d> Draft<'d> {
     /// `st_value` of a variable until it is defined.
     pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
         let kept = self.relocatable && symbol.binding() == stb::LOCAL;
-        if kept || is_reserved_shared(symbol.name) {
+        if kept || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name) {
             return symbol.value;
         }
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);

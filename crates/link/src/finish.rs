@@ -16,7 +16,9 @@ use crate::dump;
 use crate::explain::{self, Paths};
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::Merged;
-use crate::objects::{Objects, is_reserved_shared, is_unified_table, may_stay_undefined};
+use crate::objects::{
+    Objects, is_descriptor_size, is_reserved_shared, is_unified_table, may_stay_undefined,
+};
 use crate::shared::SharedLayout;
 use crate::symbols::{Symbols, space};
 
@@ -202,6 +204,7 @@ impl Program<'_, '_> {
         match symbol.info & 15 {
             stt::FUNC => !may_stay_undefined(name),
             stt::OBJECT if is_unified_table(name) || is_reserved_shared(name) => false,
+            stt::OBJECT if is_descriptor_size(name) => false,
             stt::OBJECT if self.options.allow_undefined_globals && self.is_global(symbol) => false,
             // The layout keeps no section for shared variables; their definition tells.
             stt::OBJECT => match symbol.shared {

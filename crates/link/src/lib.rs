@@ -168,7 +168,8 @@ fn run(
         // Some shared sections come before those that banks need.
         let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
         let made = synth::add_last_sections(&mut merged, &graph, calls);
-        (shared, made, textures::lay_out(&objects, &symbols, &graph, &mut merged))
+        let slots = textures::lay_out(&objects, &symbols, &graph, &mut merged);
+        (shared, made, slots.map_err(|problem| diags.fatal(problem))?)
     };
     let has_capsules = options.target.flavour == Flavour::Mercury;
     if has_capsules {

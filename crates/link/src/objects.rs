@@ -520,7 +520,7 @@ impl<'d> Object<'d> {
     ) -> Result<(), Malformed> {
         let defect = |what: String| Err(Malformed::section(section.name, at, what));
         let symbols = match attr::known(record.code) {
-            Some((_, Shape::Symbol)) => 1,
+            Some((_, Shape::Symbol | Shape::Parameter)) => 1,
             Some((_, Shape::Symbols)) => usize::MAX,
             _ => 0,
         };
@@ -709,6 +709,18 @@ pub(crate) fn is_unified_table(name: &[u8]) -> bool {
 /// True for the variables by which a program names the system's part of shared memory.
 pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
     name.starts_with(b".nv.reservedSmem")
+}
+
+/// True for a number that the driver knows: the size of a texture, surface or sampler descriptor, by
+/// which code that queries one finds its fields (case textures/queries).
+pub(crate) fn is_descriptor_size(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 4] = [
+        b".nv.unified.texrefDescSize",
+        b".nv.independent.texrefDescSize",
+        b".nv.independent.samplerrefDescSize",
+        b".nv.surfrefDescSize",
+    ];
+    NAMES.contains(&name)
 }
 
 /// True for a symbol that ptxas made for itself: parameters and literals.

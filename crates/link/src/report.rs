@@ -151,8 +151,8 @@ fn shared_name(program: &Program<'_, '_>, entry: NameId) -> Option<NameId> {
 
 fn slots_of(slots: &TextureSlots, entry: NodeId) -> [usize; 3] {
     // Entries are few and slots rare; the list is in node order.
-    match slots.entries.binary_search(&entry) {
-        Ok(_) => slots.counts(),
+    match slots.users.binary_search_by_key(&entry, |user| user.entry) {
+        Ok(at) => slots.counts(&slots.users[at]),
         Err(_) => [0; 3],
     }
 }

@@ -174,7 +174,8 @@ impl<'o, 'd> Resolver<'o, 'd> {
 
     fn intern(&mut self, site: Site, symbol: &Symbol<'d>, names: &mut Names<'d>) -> SymbolId {
         let name = names.intern(symbol.name);
-        let local = symbol.binding() == stb::LOCAL;
+        // Parameters of kernels that are references meet by name, too (textures/parameters-of-one-name).
+        let local = symbol.binding() == stb::LOCAL && !symbol.is_reference();
         let new = SymbolInfo {
             name,
             first: site,
@@ -193,6 +194,9 @@ impl<'o, 'd> Resolver<'o, 'd> {
 
     /// Lets a definition compete with the one that counts so far.
     fn define(&mut self, id: SymbolId, site: Site, symbol: &Symbol<'d>) -> Fate {
+        if symbol.is_reference() {
+            return Fate::Reference;
+        }
         match symbol.section {
             SymbolSection::Undefined | SymbolSection::Absolute => return Fate::Reference,
             SymbolSection::Common => {

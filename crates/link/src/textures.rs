@@ -2,12 +2,14 @@
 //!
 //! In: the merged draft. Out: [`TextureSlots`]; parameter banks grown by one 32-bit slot per
 //! reference of the whole program, behind the largest parameter bank, in every entry whose code
-//! names one; and relocation sections that tell the driver what to put there (cases textures/*).
+//! needs one; and relocation sections that tell the driver what to put there (cases textures/*).
 
 use culd_cubin::elf::stt;
+use culd_reloc::Reference;
 use hashbrown::HashMap;
 
 use crate::callgraph::CallGraph;
+use crate::diag::Message;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::objects::Objects;
@@ -21,34 +23,95 @@ const TEXTURE: (u8, u32) = (stt::CUDA_TEXTURE, 6);
 const SAMPLER: (u8, u32) = (stt::CUDA_SAMPLER, 7);
 const SURFACE: (u8, u32) = (stt::CUDA_SURFACE, 52);
 
+/// The place of one reference in the parameter banks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) symbol: OutSymbolId,
+    /// Relocation type by which the driver learns of it.
+    pub(crate) kind: u32,
+    /// Bytes from the start of the bank.
+    pub(crate) offset: u64,
+    /// The code of the entry that has it as a parameter; `None` for those of the program.
+    owner: Option<SectionId>,
+}
+
+/// Which kinds of reference the code of an entry needs slots for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Uses {
+    textures: bool,
+    samplers: bool,
+    surfaces: bool,
+}
+
+impl Uses {
+    /// By the type of a symbol.
+    fn of(kind: u8) -> Self {
+        Uses {
+            textures: kind == stt::CUDA_TEXTURE,
+            samplers: kind == stt::CUDA_SAMPLER,
+            surfaces: kind == stt::CUDA_SURFACE,
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Uses {
+            textures: self.textures || other.textures,
+            samplers: self.samplers || other.samplers,
+            surfaces: self.surfaces || other.surfaces,
+        }
+    }
+
+    fn any(self) -> bool {
+        self.textures || self.samplers || self.surfaces
+    }
+
+    /// Whether the driver fills slots of a kind: who uses a surface has all of them, and surfaces are
+    /// filled for everyone (case textures/kinds-used).
+    fn filled(self, kind: u32) -> bool {
+        match kind {
+            _ if kind == TEXTURE.1 => self.textures || self.surfaces,
+            _ if kind == SAMPLER.1 => self.samplers || self.surfaces,
+            _ => true,
+        }
+    }
+}
+
+/// An entry whose parameter bank has slots.
+pub(crate) struct User {
+    pub(crate) entry: NodeId,
+    uses: Uses,
+    /// Its code.
+    code: SectionId,
+    /// The relocation section of its parameter bank.
+    pub(crate) relocs: SectionId,
+}
+
 /// Where references live in the parameter banks.
 #[derive(Default)]
 pub(crate) struct TextureSlots {
-    /// Offset in the parameter bank of every user, bytes.
+    slots: Vec<Slot>,
     offsets: HashMap<OutSymbolId, u64>,
-    /// References in slot order with the relocation type of their kind.
-    order: Vec<(OutSymbolId, u32)>,
-    /// Relocation sections made for the slots.
-    pub(crate) relocs: Vec<SectionId>,
-    /// Entries with slots.
-    pub(crate) entries: Vec<NodeId>,
+    /// In node order.
+    pub(crate) users: Vec<User>,
 }
 
 impl TextureSlots {
     /// The slot of a reference, bytes from the start of bank 0.
-    pub(crate) fn offset(&self, symbol: OutSymbolId) -> Option<u64> {
-        self.offsets.get(&symbol).copied()
+    pub(crate) fn offset(&self, symbol: OutSymbolId) -> u64 {
+        self.offsets.get(&symbol).copied().unwrap_or_default()
     }
 
-    /// (place, symbol, type) of the records of every slot section, in output order.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, OutSymbolId, u32)> + '_ {
-        self.order.iter().rev().map(|&(symbol, kind)| (self.offsets[&symbol], symbol, kind))
+    /// The slots that the driver fills for an entry, by offset: not those of other entries' parameters.
+    pub(crate) fn filled_for(&self, user: &User) -> impl DoubleEndedIterator<Item = &Slot> {
+        let (code, uses) = (user.code, user.uses);
+        let own = move |slot: &Slot| slot.owner.is_none_or(|owner| owner == code);
+        self.slots.iter().filter(move |slot| own(slot) && uses.filled(slot.kind))
     }
 
-    /// Number of textures, surfaces and samplers.
-    pub(crate) fn counts(&self) -> [usize; 3] {
-        let count = |kind: (u8, u32)| self.order.iter().filter(|slot| slot.1 == kind.1).count();
-        [count(TEXTURE), count(SURFACE), count(SAMPLER)]
+    /// Number of textures, surfaces and samplers of an entry.
+    pub(crate) fn counts(&self, user: &User) -> [usize; 3] {
+        [TEXTURE, SURFACE, SAMPLER]
+            .map(|(_, kind)| self.filled_for(user).filter(|slot| slot.kind == kind).count())
     }
 }
 
@@ -58,10 +121,13 @@ pub(crate) fn lay_out(
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &mut Merged<'_>,
-) -> TextureSlots {
+) -> Result<TextureSlots, Message> {
     let references = references(merged);
     if references.is_empty() {
-        return TextureSlots::default();
+        return Ok(TextureSlots::default());
+    }
+    if any_deleted(objects, symbols, graph) {
+        return Err(Message::Internal { what: "reference to deleted section" });
     }
     let order = list_sort(&references, &|_, _| true);
     let banks: Vec<(NodeId, Option<SectionId>)> =
@@ -69,55 +135,83 @@ pub(crate) fn lay_out(
     let size = |bank: SectionId| merged.draft.sections[bank].size;
     let largest = banks.iter().filter_map(|(_, bank)| bank.map(size)).max().unwrap_or(0);
     let base = largest.next_multiple_of(4);
-    let offsets =
-        order.iter().zip(0u64..).map(|(slot, i)| (slot.0, base + 4 * i)).collect::<HashMap<_, _>>();
-    let end = base + 4 * order.len() as u64;
-    let mut slots = TextureSlots { offsets, order, relocs: Vec::new(), entries: Vec::new() };
-    let users = users(objects, symbols, graph, merged, &slots);
+    let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| Slot {
+        symbol,
+        kind,
+        offset,
+        owner: merged.draft.symbols[symbol].section,
+    };
+    let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
+    let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
+    let end = base + 4 * slots.len() as u64;
+    let mut slots = TextureSlots { slots, offsets, users: Vec::new() };
+    let uses = uses(objects, symbols, graph);
     for (entry, bank) in banks {
-        let Some(bank) = bank.filter(|_| users[entry]) else { continue };
+        let uses = uses[entry];
+        let Some(bank) = bank.filter(|_| uses.any()) else { continue };
         merged.draft.sections[bank].size = end;
-        let Some(&reloc) = merged.slot_relocs.get(&bank) else { continue };
-        let section = &mut merged.draft.sections[reloc];
-        section.dropped = false;
-        section.size = 16 * slots.order.len() as u64;
-        slots.relocs.push(reloc);
-        slots.entries.push(entry);
+        let Some(&relocs) = merged.slot_relocs.get(&bank) else { continue };
+        let Some(code) = merged.code(graph, entry) else { continue };
+        let user = User { entry, uses, code, relocs };
+        let filled = slots.filled_for(&user).count() as u64;
+        let section = &mut merged.draft.sections[relocs];
+        section.dropped = filled == 0;
+        section.size = 16 * filled;
+        slots.users.push(user);
     }
-    slots
+    Ok(slots)
 }
 
-/// All references, kind by kind, each from the last symbol to the first.
+/// Whether a kernel that is not in the program has a reference as parameter: nvlink ends there (case
+/// textures/parameter-of-deleted).
+fn any_deleted(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> bool {
+    objects.iter().any(|(id, object)| {
+        object.cubin.symbols.iter().filter(|symbol| symbol.is_reference()).any(|symbol| {
+            let function = symbol.defined_in().and_then(|code| object.code_function(code));
+            let program = function.and_then(|function| symbols.of(id, function));
+            program.is_some_and(|program| graph.node(program).is_none())
+        })
+    })
+}
+
+/// All references, kind by kind, each from the symbol created last to the first.
 fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
-    let draft = &merged.draft;
-    let all = || draft.globals.iter().chain(&draft.locals).rev().copied();
     let of_kind = |(kind, reloc): (u8, u32)| {
-        all()
-            .filter(move |&symbol| draft.symbols[symbol].info & 15 == kind)
-            .map(move |symbol| (symbol, reloc))
+        let all = merged.draft.symbols.iter();
+        let found = all.filter(move |(_, symbol)| symbol.info & 15 == kind);
+        let mut found: Vec<_> = found.map(|(id, _)| (id, reloc)).collect();
+        found.reverse();
+        found
     };
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-/// Entries that reach code which names a reference.
-fn users(
-    objects: &Objects<'_>,
-    symbols: &Symbols,
-    graph: &CallGraph,
-    merged: &Merged<'_>,
-    slots: &TextureSlots,
-) -> IdVec<NodeId, bool> {
-    let mut names_one = IdVec::filled(false, graph.nodes.len());
+/// What the code that each function reaches needs: its records whose value is a slot (case textures/edited-types).
+/// Where there is one entry only, all functions count, dead ones too (case textures/one-kernel).
+fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<NodeId, Uses> {
+    let mut own = IdVec::filled(Uses::default(), graph.nodes.len());
+    let mut all = Uses::default();
     for (id, object) in objects.iter() {
         for (function, section) in object.code_relocations() {
             let program = symbols.of(id, function);
-            let Some(node) = program.and_then(|program| graph.node(program)) else { continue };
-            names_one[node] |= section.relocations().iter().any(|record| {
-                let program = symbols.of(id, record.symbol);
-                let out = program.and_then(|program| merged.out_symbol(program));
-                out.is_some_and(|out| slots.offset(out).is_some())
-            });
+            let node = program.and_then(|program| graph.node(program));
+            for record in section.relocations().iter() {
+                let symbol = object.symbol(record.symbol);
+                let row = culd_reloc::cuda(record.kind);
+                let slot = row.is_some_and(|row| row.against_reference() == Reference::Slot);
+                if !slot || !symbol.is_reference() {
+                    continue;
+                }
+                let uses = Uses::of(symbol.kind());
+                all = all.or(uses);
+                if let Some(node) = node {
+                    own[node] = own[node].or(uses);
+                }
+            }
         }
     }
-    graph.fold(false, |node| names_one[node], |a, b| *a || *b)
+    match graph.entries() {
+        [_] => IdVec::filled(all, graph.nodes.len()),
+        _ => graph.fold(Uses::default(), |node| own[node], |a, b| a.or(*b)),
+    }
 }

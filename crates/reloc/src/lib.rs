@@ -26,12 +26,14 @@ pub mod cuda;
 pub mod desc;
 pub mod mercury;
 pub mod patch;
+pub mod reference;
 mod table;
 
 pub use cuda::CUDA;
 pub use desc::{Action, Observed, RelocDesc, RelocType, Resolver, Source};
 pub use mercury::MERCURY;
 pub use patch::{PatchError, Value};
+pub use reference::Reference;
 pub use table::markdown_table;
 
 /// The `R_CUDA_*` type with this code.

@@ -12,7 +12,7 @@ use culd_cubin::{SymbolIndex, SymbolSection};
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId};
-use crate::merge::{FileRecord, Merged, Placed};
+use crate::merge::{self, FileRecord, Merged, Placed};
 use crate::objects::Objects;
 use crate::symbols::Symbols;
 
@@ -21,8 +21,8 @@ use crate::symbols::Symbols;
 pub(crate) enum Attribute<'d> {
     /// Passed on as it is.
     Record(Record<'d>),
-    /// PARAM_CBANK: the bank's section symbol, and the rest of the payload.
-    ParameterBank { symbol: OutSymbolId, rest: &'d [u8] },
+    /// A record that begins with a symbol, and the rest of its payload.
+    About { code: u8, symbol: OutSymbolId, rest: &'d [u8] },
     /// EXTERNS: functions that the program leaves undefined, and entries.
     Externs(Vec<OutSymbolId>),
     /// A number in one of the formats.
@@ -35,9 +35,10 @@ impl Attribute<'_> {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Attribute::Record(record) => record.code,
-            Attribute::ParameterBank { .. } => code::PARAM_CBANK,
             Attribute::Externs(_) => code::EXTERNS,
-            Attribute::Number { code, .. } | Attribute::Bytes { code, .. } => *code,
+            Attribute::Number { code, .. }
+            | Attribute::Bytes { code, .. }
+            | Attribute::About { code, .. } => *code,
         }
     }
 
@@ -75,8 +76,8 @@ impl Attribute<'_> {
         };
         match self {
             Attribute::Record(record) => record.write(out),
-            Attribute::ParameterBank { symbol, rest } => {
-                sized(code::PARAM_CBANK, 4 + rest.len());
+            Attribute::About { code, symbol, rest } => {
+                sized(*code, 4 + rest.len());
                 out.extend_from_slice(&index(*symbol).to_le_bytes());
                 out.extend_from_slice(rest);
             }
@@ -110,6 +111,7 @@ impl Attribute<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileAttribute<'d> {
     About { code: u8, function: OutSymbolId, number: u32 },
+    Reference { code: u8, symbol: OutSymbolId, rest: &'d [u8] },
     Record(Record<'d>),
 }
 
@@ -118,6 +120,9 @@ impl FileAttribute<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>, index: &impl Fn(OutSymbolId) -> u32) {
         match *self {
             FileAttribute::Record(record) => record.write(out),
+            FileAttribute::Reference { code, symbol, rest } => {
+                Attribute::About { code, symbol, rest }.write(out, index);
+            }
             FileAttribute::About { code, function, number } => {
                 out.extend_from_slice(&[format::SIZED, code, 8, 0]);
                 out.extend_from_slice(&index(function).to_le_bytes());
@@ -229,7 +234,12 @@ fn read<'d>(
             code::PARAM_CBANK if record.format == format::SIZED => {
                 let symbol = SymbolIndex(record.word(0)?);
                 let symbol = section_symbol(objects, merged, source.object, symbol)?;
-                Attribute::ParameterBank { symbol, rest: record.payload.get(4..)? }
+                Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
+            }
+            _ if merge::names_reference(record) => {
+                let symbol = symbols.of(source.object, SymbolIndex(record.word(0)?))?;
+                let symbol = merged.out_symbol(symbol)?;
+                Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
             }
             code::EXTERNS if record.format == format::SIZED => {
                 let words = record.words().map(SymbolIndex);
@@ -315,6 +325,9 @@ impl Numbers {
         }
         let record = |record: &FileRecord<'d>| match *record {
             FileRecord::Other(record) => FileAttribute::Record(record),
+            FileRecord::Reference { code, symbol, rest } => {
+                FileAttribute::Reference { code, symbol, rest }
+            }
             FileRecord::About { code, function, number } => {
                 let raised = raised[function].filter(|_| code == code::REGCOUNT);
                 FileAttribute::About { code, function, number: raised.unwrap_or(number) }

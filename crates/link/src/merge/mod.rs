@@ -19,6 +19,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
 use culd_cubin::callgraph::Edge;
 use hashbrown::{HashMap, HashSet};
+pub(crate) use sections::names_reference;
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
@@ -144,6 +145,8 @@ pub(crate) struct CommonVariable {
 pub(crate) enum FileRecord<'d> {
     /// A record about a function: code and number.
     About { code: u8, function: OutSymbolId, number: u32 },
+    /// A record about a texture, sampler or surface reference, and the rest of its payload.
+    Reference { code: u8, symbol: OutSymbolId, rest: &'d [u8] },
     /// Any other record.
     Other(Record<'d>),
 }

@@ -1,5 +1,6 @@
 //! Merging: where the bytes of an input section go.
 
+use culd_cubin::attr::Record;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
@@ -347,10 +348,11 @@ impl<'d> Merge<'_, 'd> {
                         | code::MAX_STACK_SIZE
                         | code::CRS_STACK_SIZE
                         | code::SAM_REGION_STACK_SIZE
-                        | code::SAMPLER_INIT
                 );
                 if about {
                     self.record_about_symbol(id, record);
+                } else if names_reference(record) {
+                    self.record_about_reference(id, record);
                 } else {
                     self.merged.file_records.push(FileRecord::Other(*record));
                 }
@@ -363,9 +365,18 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Keeps a record about a function if this file's copy is the one that counts, and about a
-    /// sampler always.
-    fn record_about_symbol(&mut self, id: ObjectId, record: &culd_cubin::attr::Record<'d>) {
+    /// A record about a reference is always kept.
+    fn record_about_reference(&mut self, id: ObjectId, record: &Record<'d>) {
+        let (Some(index), Some(rest)) = (record.word(0), record.payload.get(4..)) else { return };
+        let program = self.symbols.of(id, culd_cubin::SymbolIndex(index));
+        if let Some(symbol) = program.and_then(|program| self.merged.out_symbol(program)) {
+            let code = record.code;
+            self.merged.file_records.push(FileRecord::Reference { code, symbol, rest });
+        }
+    }
+
+    /// Keeps a record about a function if this file's copy is the one that counts.
+    fn record_about_symbol(&mut self, id: ObjectId, record: &Record<'d>) {
         use culd_cubin::SymbolIndex;
         use culd_cubin::attr::code;
         let (Some(index), Some(number)) = (record.word(0), record.word(1)) else { return };
@@ -379,8 +390,7 @@ impl<'d> Merge<'_, 'd> {
         }
         // An executable gets stack sizes of its own.
         let stale = record.code == code::MAX_STACK_SIZE && !self.merged.draft.relocatable;
-        let counts =
-            record.code == code::SAMPLER_INIT || self.symbols.fate(id, index) == Fate::Chosen;
+        let counts = self.symbols.fate(id, index) == Fate::Chosen;
         if counts && !stale {
             let code = record.code;
             self.merged.file_records.push(FileRecord::About { code, function, number });
@@ -412,6 +422,29 @@ impl Merge<'_, '_> {
         self.info_of_code.insert(code, section);
         section
     }
+}
+
+/// True for a record that begins with a texture, sampler or surface reference. Those about parameters have 0 there when
+/// the parameter is something else.
+pub(crate) fn names_reference(record: &Record<'_>) -> bool {
+    use culd_cubin::attr::{code, format};
+    if record.format != format::SIZED {
+        return false;
+    }
+    let parameter = matches!(record.code, code::KPARAM_INFO | code::KPARAM_INFO_V2);
+    if parameter {
+        return record.word(0).is_some_and(|index| index != 0);
+    }
+    matches!(
+        record.code,
+        code::IMAGE_SLOT
+            | code::IMAGE_OFFSET
+            | code::IMAGE_SIZE
+            | code::TEXTURE_NORMALIZED
+            | code::SAMPLER_INIT
+            | code::SAMPLER_FORCE_UNNORMALIZED
+            | code::BINDLESS_IMAGE_OFFSETS
+    )
 }
 
 /// With a selection nvlink looks parts of these shapes up by their contents, and leaves the place

@@ -1,12 +1,14 @@
 //! Merging, second step of a file: every symbol that is no function, in symbol order.
 
 use culd_cubin::elf::{stb, sto, stt};
-use culd_cubin::{Symbol, SymbolSection};
+use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 
 use super::{CommonVariable, Merge, Placed, SharedGroup, SharedNode, Target};
 use crate::draft::{Kind, OutSymbol};
 use crate::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::{Object, Role, is_internal, is_reserved_shared, is_unified_table};
+use crate::objects::{
+    Object, Role, is_descriptor_size, is_internal, is_reserved_shared, is_unified_table,
+};
 use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
@@ -36,7 +38,11 @@ impl<'d> Merge<'_, 'd> {
             };
             let out = self.variable_symbol(object, program, symbol);
             let info = self.merged.draft.variable_info(symbol);
-            if symbol.is_shared() {
+            if let Some(code) = symbol.defined_in()
+                && symbol.is_reference()
+            {
+                self.parameter(id, out, code);
+            } else if symbol.is_shared() {
                 self.shared_variable(id, object, symbol, out, fate);
             } else if symbol.section == SymbolSection::Common {
                 self.common(program, out, symbol);
@@ -57,6 +63,14 @@ impl<'d> Merge<'_, 'd> {
                     self.literal_symbols.entry(section).or_default().push(out);
                 }
             }
+        }
+    }
+
+    /// A parameter that is a texture, sampler or surface reference belongs to the first kernel of that
+    /// name's code (case textures/parameters-of-one-name).
+    fn parameter(&mut self, id: ObjectId, out: OutSymbolId, code: SectionIndex) {
+        if let Placed::At { section, .. } = self.placed(id, code) {
+            self.merged.draft.symbols[out].section.get_or_insert(section);
         }
     }
 
@@ -108,7 +122,7 @@ impl<'d> Merge<'_, 'd> {
         let undefined = symbol.section == SymbolSection::Undefined;
         let unified = undefined && is_unified_table(symbol.name);
         // The system's own names become global whatever their binding was.
-        let system = unified || is_reserved_shared(symbol.name);
+        let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;
         let hidden =

@@ -94,6 +94,8 @@ impl<'d> Object<'d> {
             let fits = match symbol.kind() {
                 stt::SECTION | stt::NOTYPE => continue,
                 stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
+                // A parameter of a kernel.
+                _ if symbol.is_reference() => role == Role::Text,
                 _ => matches!(
                     role,
                     Role::Constant(_)

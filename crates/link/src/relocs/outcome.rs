@@ -6,7 +6,7 @@
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
-use culd_reloc::{Observed, RelocDesc, Value};
+use culd_reloc::{Observed, Reference, RelocDesc, Value};
 
 use super::{Resolver, Write};
 use crate::capsule::Half;
@@ -182,17 +182,35 @@ impl<'d> Resolver<'_, 'd> {
         if is_unified_table(symbol.name) && !means(symbol.name) {
             return Outcome::Dropped;
         }
+        if symbol.is_reference() {
+            return self.reference(query, out);
+        }
         let draft = &self.merged.draft;
         let entry = &draft.symbols[out];
-        if let Some(slot) = self.slots.offset(out) {
-            return query.patched(slot, 0, Named::Nothing);
-        }
         if let Some(index) = entry.shared.filter(|_| !self.relocatable()) {
             return self.shared(query, index, out);
         }
         match entry.section {
             Some(section) => self.in_section(query, section, entry.value, Some(out)),
             None => Outcome::Kept(out),
+        }
+    }
+
+    /// A texture, sampler or surface reference (docs/LINKING.md, textures).
+    fn reference(&self, query: &Query<'_, 'd>, out: OutSymbolId) -> Outcome {
+        let Some(row) = query.row.filter(|_| !self.relocatable()) else {
+            return Outcome::Kept(out);
+        };
+        if row.is_pc_relative() {
+            return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
+        }
+        match row.against_reference() {
+            Reference::Slot => query.patched(self.slots.offset(out), 0, Named::Nothing),
+            Reference::Zero => query.patched(0, 0, Named::Nothing),
+            Reference::Kept => Outcome::Kept(out),
+            Reference::Unsafe => Outcome::Fatal(
+                query.bad("its type means nothing for a texture, sampler or surface reference"),
+            ),
         }
     }
 

@@ -198,7 +198,8 @@ fn payload_word(
     word: &str,
     references: &References<'_, '_>,
 ) -> Result<u32, Error> {
-    if shape == Shape::Symbols || (shape == Shape::Symbol && at == 0) {
+    let parameter = shape == Shape::Parameter && word != "0x0";
+    if shape == Shape::Symbols || at == 0 && (shape == Shape::Symbol || parameter) {
         return symbol(line, word, references);
     }
     match words::number(word).and_then(|number| u32::try_from(number).ok()) {
