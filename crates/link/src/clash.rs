@@ -146,19 +146,39 @@ impl<'d> Check<'_, 'd> {
     /// A reference meets only those of its kind; a parameter of a kernel only parameters. nvlink overlooks a
     /// variable or function with the name of an earlier parameter, and loses it (DIFFERENCES.md, parameter-names).
     fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
-        let Some(known) = &self.clashes.known[id] else { return false };
-        let (old, new) = (known.reference, reference(symbol));
-        let overlooked = old.is_some_and(|(_, binding)| binding == stb::LOCAL);
-        if old == new || new.is_none() && !overlooked {
-            return false;
-        }
+        let new = reference(symbol);
+        let (earlier, file) = match &self.clashes.known[id] {
+            Some(known) => {
+                let overlooked = known.reference.is_some_and(is_parameter);
+                if known.reference == new || new.is_none() && !overlooked {
+                    return false;
+                }
+                (known.site, known.file)
+            }
+            None => match self.earlier_local(id).filter(|_| new.is_some_and(is_parameter)) {
+                Some(earlier) => (earlier, Some(earlier.object)),
+                None => return false,
+            },
+        };
         let site = Site { object: self.id, index };
-        let notes = [known.site, site].map(|site| explain::definition(self.objects, site)).to_vec();
-        let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
+        let notes = [earlier, site].map(|site| explain::definition(self.objects, site)).to_vec();
+        let first = file.map_or("<input>".to_owned(), |file| self.objects.file(file));
         let symbol = self.names.text(self.symbols.all[id].name);
         let file = self.object.name.to_owned();
         self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
         true
+    }
+
+    /// A local function or variable of an earlier file with the name of a parameter. nvlink looks parameters up by
+    /// name and then finds those, too (case errors-merge/parameter-references).
+    fn earlier_local(&self, id: SymbolId) -> Option<Site> {
+        let name = self.symbols.all[id].name;
+        let mut same = self.symbols.all.iter().filter(|(_, info)| info.name == name);
+        let found = same.find(|(other, info)| {
+            let symbol = self.objects[info.first.object].symbol(info.first.index);
+            *other != id && info.first.object < self.id && symbol.binding() == stb::LOCAL
+        });
+        found.map(|(_, info)| info.first)
     }
 
     fn standing(&self, symbol: &Symbol<'d>) -> Standing {
@@ -398,4 +418,9 @@ fn lacks_isa_class(object: &Object<'_>) -> bool {
 /// Type and binding of a texture, sampler or surface reference.
 fn reference(symbol: &Symbol<'_>) -> Option<(u8, u8)> {
     symbol.is_reference().then(|| (symbol.kind(), symbol.binding()))
+}
+
+/// True for a reference that is a parameter of a kernel.
+fn is_parameter((_, binding): (u8, u8)) -> bool {
+    binding == stb::LOCAL
 }

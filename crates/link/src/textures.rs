@@ -163,7 +163,7 @@ pub(crate) fn lay_out(
 }
 
 /// Whether a kernel that is not in the program has a reference as parameter: nvlink ends there (case
-/// textures/parameter-of-deleted).
+/// errors-finish/deleted-parameter).
 fn any_deleted(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> bool {
     objects.iter().any(|(id, object)| {
         object.cubin.symbols.iter().filter(|symbol| symbol.is_reference()).any(|symbol| {
@@ -186,7 +186,7 @@ fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-/// What the code that each function reaches needs: its records whose value is a slot (case textures/edited-types).
+/// What the code that each function reaches needs: its records whose value is a slot (recorded case textures/edited-types).
 /// Where there is one entry only, all functions count, dead ones too (case textures/one-kernel).
 fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<NodeId, Uses> {
     let mut own = IdVec::filled(Uses::default(), graph.nodes.len());
