@@ -186,7 +186,7 @@ fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-/// What the code that each function reaches needs: its records whose value is a slot (recorded case textures/edited-types).
+/// What the code that each function reaches needs: its records whose value is a slot.
 /// Where there is one entry only, all functions count, dead ones too (case textures/one-kernel).
 fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<NodeId, Uses> {
     let mut own = IdVec::filled(Uses::default(), graph.nodes.len());
