@@ -81,9 +81,7 @@ fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
     let record = &mut object.sections[at].data[range.clone()];
     let named = match attr::known(record[1]) {
         Some((_, Shape::Symbols)) => return String::new(),
-        // The first word of a parameter's record is its number among records.
-        Some((_, Shape::Symbol)) => 4,
-        _ if record[1] == attr::code::KPARAM_INFO => 4,
+        Some((_, Shape::Symbol | Shape::Parameter)) => 4,
         Some((_, Shape::Plain)) | None => 0,
     };
     let first = if record[0] == SIZED { 4 + named } else { 2 };
