@@ -85,7 +85,7 @@ fn parameter_bank<'d>(
         Some(&bank) => merged.draft.sections[bank].symbol,
         None => section_symbol(objects, merged, source.object, symbol),
     };
-    Some(Attribute::ParameterBank { symbol: symbol?, rest: record.payload.get(4..)? })
+    Some(Attribute::About { code: record.code, symbol: symbol?, rest: record.payload.get(4..)? })
 }
 
 /// Finds records of the machine code for those of Mercury: the k-th of a code for the k-th. Both lists have
