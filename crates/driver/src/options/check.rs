@@ -2,7 +2,7 @@
 
 use culd_cubin::arch::Flavour;
 
-use super::table::{Id, Row};
+use super::table::{Id, Row, Takes};
 use super::{Options, Target, UsageError};
 
 /// Options that change bytes in ways that are not known well enough to reproduce.
@@ -38,10 +38,11 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::NotSupported(Row::of(id).long));
     }
     let mercury = target.arch().flavour == Flavour::Mercury && matches!(target, Target::Real(_));
-    if let Some(&id) = NOT_FOR_MERCURY
-        .iter()
-        .find(|&&id| mercury && (options.flag(id) || options.text(id).is_some()))
-    {
+    let given = |id| match Row::of(id).takes {
+        Takes::Nothing => options.flag(id),
+        _ => options.text(id).is_some(),
+    };
+    if let Some(&id) = NOT_FOR_MERCURY.iter().find(|&&id| mercury && given(id)) {
         return Err(UsageError::NotForTarget(Row::of(id).long, target.arch().name));
     }
     Ok(())

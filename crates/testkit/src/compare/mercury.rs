@@ -18,7 +18,7 @@ mod counts;
 pub use classes::{Classes, Debug};
 
 use super::own_note;
-use classes::Class;
+use classes::{Class, Kernel};
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
 use std::ops::Range;
@@ -38,9 +38,6 @@ pub fn applies(bytes: &[u8]) -> bool {
 pub fn compare(expected: &[u8], actual: &[u8], debug: &Debug) -> Result<Classes, String> {
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
-    if let Some(defect) = consistent::defect(&ours) {
-        return Err(format!("contradiction: {defect}"));
-    }
     let kernels = classes::kernels(&ours, debug);
     let control: Vec<usize> = kernels
         .iter()
@@ -48,11 +45,13 @@ pub fn compare(expected: &[u8], actual: &[u8], debug: &Debug) -> Result<Classes,
         .map(|kernel| kernel.section)
         .collect();
     let masked = (masked(&theirs, &control), masked(&ours, &control));
-    let rewritten: Vec<&str> = kernels
-        .iter()
-        .filter(|kernel| kernel.class == Class::Rewritten)
-        .map(|kernel| kernel.name.as_str())
-        .collect();
+    let rewritten: Vec<&Kernel> =
+        kernels.iter().filter(|kernel| kernel.class == Class::Rewritten).collect();
+    let sections: Vec<usize> = rewritten.iter().map(|kernel| kernel.section).collect();
+    if let Some(defect) = consistent::defect(&ours, &sections) {
+        return Err(format!("contradiction: {defect}"));
+    }
+    let rewritten: Vec<&str> = rewritten.iter().map(|kernel| kernel.name.as_str()).collect();
     match super::cubins(&masked.0, &masked.1) {
         Some(what) if rewritten.is_empty() => return Err(what),
         Some(_) => elsewhere(&masked.0, &masked.1, &rewritten)?,

@@ -14,8 +14,9 @@ const WORD: usize = 16;
 /// The low twelve bits of an instruction that ends a thread.
 const EXIT: u16 = 0x94d;
 
-/// The first contradiction in `view`, if there is one.
-pub(super) fn defect(view: &View<'_>) -> Option<String> {
+/// The first contradiction in `view`, if there is one. Frames are those of the functions in the sections `rewritten`: those
+/// of others tell of code that was replaced, too.
+pub(super) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option<String> {
     let cubin = &view.cubin;
     let mut instructions = HashMap::new();
     let mut infos = HashMap::new();
@@ -37,7 +38,9 @@ pub(super) fn defect(view: &View<'_>) -> Option<String> {
     let mut sizes = HashMap::new();
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
-        sizes.insert(symbol, section.size);
+        if rewritten.contains(&(index.0 as usize)) {
+            sizes.insert(symbol, section.size);
+        }
         let what = size_of_symbol(cubin, symbol, section)
             .or_else(|| size_of_mercury(instructions.get(&index).copied(), section))
             .or_else(|| exits(infos.get(&index).copied(), section));
