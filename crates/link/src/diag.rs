@@ -70,6 +70,7 @@ impl Message {
             Message::Malformed { .. }
             | Message::Unsupported { .. }
             | Message::ArchMismatch { .. }
+            | Message::ForOneArch { .. }
             | Message::NewerToolkit { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
@@ -94,6 +95,10 @@ pub enum Message {
     Malformed { file: String, defect: Malformed },
     #[error("Input file '{file}' cannot be linked: {reason}")]
     Unsupported { file: String, reason: String },
+    #[error(
+        "Output is limited to run on SM Arch '{sm}' only due to limitations in input file {file}"
+    )]
+    ForOneArch { file: String, sm: u32 },
     #[error("Input file '{file}' arch does not match target '{target}'")]
     ArchMismatch { file: String, target: String },
     #[error(

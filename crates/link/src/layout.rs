@@ -214,7 +214,7 @@ impl Order {
 }
 
 /// Bytes of shared memory in front of every block's own, on GPUs that have Mercury.
-const RESERVED_SHARED: u64 = 0x400;
+pub(crate) const RESERVED_SHARED: u64 = 0x400;
 
 /// The local list, then the global list, without what is not in the file.
 fn order_symbols(draft: &Draft<'_>) -> (Vec<OutSymbolId>, u32) {

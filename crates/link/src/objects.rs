@@ -329,6 +329,12 @@ fn check_target(
     let sm = object.cubin.header.sm();
     if !options.target.takes(sm) || (sm != options.target.sm && object.is_accelerated()) {
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
+        // Nothing can be finalized of what has no Mercury code.
+        if options.target.flavour != Flavour::of_sm(sm)
+            && options.target.flavour == Flavour::Mercury
+        {
+            diags.warning(Message::ForOneArch { file: file.clone(), sm: options.target.sm });
+        }
         let note = Note::MadeFor { file: file.clone(), sm: object.cubin.header.sm() };
         let message = Message::ArchMismatch { file, target };
         return Err(diags.explained_fatal(message, vec![note]));

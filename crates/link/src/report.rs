@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::code;
 
 use crate::draft::Kind;
 use crate::finish::Program;
 use crate::id::{NameId, NodeId};
+use crate::layout::RESERVED_SHARED;
 use crate::textures::TextureSlots;
 
 /// Resources of one entry. Sizes are bytes.
@@ -21,10 +23,10 @@ pub struct EntryReport {
     pub barriers: u32,
     /// Stack per thread; the kernel's own when recursion makes the rest unknown, 0 with `-r`.
     pub stack: u32,
-    /// Shared memory per block, the system's part included.
+    /// Shared memory per block; the system's part included, but not on sm_100 and later.
     pub shared: u64,
-    /// Parameters.
-    pub constant0: u64,
+    /// Parameters; not told on sm_100 and later.
+    pub constant0: Option<u64>,
     /// Literals, where there are some.
     pub constant2: Option<u64>,
     /// Legacy textures that the entry can use.
@@ -50,11 +52,13 @@ impl fmt::Display for EntryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "used {} registers, used {} barriers, {} stack, {} bytes smem, {} bytes cmem[0]",
-            self.registers, self.barriers, self.stack, self.shared, self.constant0
+            "used {} registers, used {} barriers, {} stack, {} bytes smem",
+            self.registers, self.barriers, self.stack, self.shared
         )?;
-        if let Some(size) = self.constant2 {
-            write!(f, ", {size} bytes cmem[2]")?;
+        for (bank, size) in [(0, self.constant0), (2, self.constant2)] {
+            if let Some(size) = size {
+                write!(f, ", {size} bytes cmem[{bank}]")?;
+            }
         }
         write!(f, ", 0 bytes lmem")?;
         let kinds =
@@ -89,7 +93,11 @@ impl Report {
             sections().filter(|section| wanted(section.kind)).map(|section| section.size).sum()
         };
         let draft = &program.merged.draft;
-        let constant3 = draft.constant_variables().map(|bank| draft.sections[bank].size);
+        // Mercury's names for constant banks and slots are none that nvlink tells.
+        let classic = draft.flavour == Flavour::Classic;
+        let told = draft.constant_variables().filter(|_| classic);
+        let constant3 = told.map(|bank| draft.sections[bank].size);
+        let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
         let shared = shared_by_name(program);
         // By their code: a kernel may be named by a file before the one that defines it.
         let mut kernels = program.graph.kernels().to_vec();
@@ -104,24 +112,23 @@ impl Report {
             let bank = |number: u8| {
                 let section = program.merged.entry_bank(program.graph, entry, number)?;
                 let section = &draft.sections[section];
-                (!section.dropped).then_some(section.size)
+                (classic && !section.dropped).then_some(section.size)
             };
             // An object has no stack sizes yet (case verbose/recursion).
             let own_stack = match draft.relocatable {
                 true => 0,
                 false => program.attributes.frames[entry],
             };
-            let [textures, surfaces, samplers] = slots_of(slots, entry);
+            let [textures, surfaces, samplers] =
+                if classic { slots_of(slots, entry) } else { [0; 3] };
+            let shared = shared_name(program, symbol.name).and_then(|name| shared.get(&name));
             EntryReport {
                 name: program.merged.draft.names.text(symbol.name),
                 registers: facts.registers,
                 barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
                 stack: facts.stack.unwrap_or(own_stack),
-                shared: shared_name(program, symbol.name)
-                    .and_then(|name| shared.get(&name))
-                    .copied()
-                    .unwrap_or(0),
-                constant0: bank(0).unwrap_or(0),
+                shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
+                constant0: classic.then(|| bank(0).unwrap_or(0)),
                 constant2: bank(2),
                 textures,
                 surfaces,
