@@ -14,6 +14,7 @@ mod oracle;
 mod probe;
 mod real;
 mod scale;
+mod sections;
 mod tidy;
 mod uidx;
 mod workspace;
@@ -34,6 +35,7 @@ const TASKS: &[Task] = &[
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
+    ("sections", sections::run, "link programs around and beyond 65,280 sections with both, compare"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),

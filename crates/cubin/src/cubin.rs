@@ -7,12 +7,12 @@
 //! tables hold whole records.
 
 use object::LittleEndian as Le;
-use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64, Sym64};
+use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64};
 use object::pod;
 
 use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
-use crate::{read, unified};
+use crate::{read, symtab, unified};
 
 /// The largest section alignment that is accepted, in bytes. ptxas writes at most 128 for code
 /// and up to 4 KiB for data.
@@ -112,7 +112,7 @@ impl<'d> Section<'d> {
 }
 
 /// The bytes as whole records; parse() has checked that nothing is left over.
-fn all_of<T: pod::Pod>(data: &[u8]) -> &[T] {
+pub(crate) fn all_of<T: pod::Pod>(data: &[u8]) -> &[T] {
     pod::slice_from_all_bytes(data).unwrap_or(&[])
 }
 
@@ -279,8 +279,8 @@ impl<'d> Cubin<'d> {
         }
         check_links(&sections)?;
         check_overlap(header, table, &sections)?;
-        let (symbols, strings) = symbols(&sections, sht::SYMTAB)?;
-        let (mercury_symbols, _) = self::symbols(&sections, sht::MERCURY_SYMTAB)?;
+        let (symbols, strings) = symtab::read(&sections, sht::SYMTAB)?;
+        let (mercury_symbols, _) = symtab::read(&sections, sht::MERCURY_SYMTAB)?;
         check_symbol_links(&sections, symbols.len(), mercury_symbols.len())?;
         let header = Header {
             e_type: header.e_type.get(Le).0,
@@ -324,18 +324,18 @@ impl<'d> Cubin<'d> {
 
 /// Bounds the bytes of all names together: tables whose entries all name ends of one long string
 /// would take quadratic time.
-struct NameBudget {
+pub(crate) struct NameBudget {
     left: usize,
 }
 
 impl NameBudget {
     /// Names of a sound file are a few times their table at most.
-    fn new(table: &[u8]) -> Self {
+    pub(crate) fn new(table: &[u8]) -> Self {
         NameBudget { left: table.len().saturating_mul(64).saturating_add(1 << 20) }
     }
 
     /// False when the names are longer than any sound file's.
-    fn take(&mut self, name: &[u8]) -> bool {
+    pub(crate) fn take(&mut self, name: &[u8]) -> bool {
         let enough = name.len() <= self.left;
         self.left = self.left.saturating_sub(name.len());
         enough
@@ -489,6 +489,10 @@ fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
             let what = format!("size {:#x} is no multiple of {record}", section.size);
             return Err(Malformed::section(section.name, section.size / record * record, what));
         }
+        if section.sh_type == sht::SYMTAB_SHNDX && !is_symbol_table(sections, section.link) {
+            let what = format!("sh_link names section {}, not a symbol table", section.link);
+            return Err(Malformed::section(section.name, 0, what));
+        }
         if let Some(target) = section.info_section()
             && (target.0 == 0 || target.0 as usize >= sections.len())
         {
@@ -497,6 +501,11 @@ fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
         }
     }
     Ok(())
+}
+
+fn is_symbol_table(sections: &[Section<'_>], index: u32) -> bool {
+    let section = sections.get(index as usize);
+    section.is_some_and(|section| matches!(section.sh_type, sht::SYMTAB | sht::MERCURY_SYMTAB))
 }
 
 /// No two sections share bytes of the file, nor does one with a header table.
@@ -535,66 +544,6 @@ fn check_overlap(
         return Err(Malformed::file(start, format!("{} overlaps the ELF header", name(index))));
     }
     Ok(())
-}
-
-type SymbolTable<'d> = (Vec<Symbol<'d>>, &'d [u8]);
-
-/// The one symbol table of type `sh_type`, and its strings.
-fn symbols<'d>(sections: &[Section<'d>], sh_type: u32) -> Result<SymbolTable<'d>, Malformed> {
-    let mut tables = sections.iter().filter(|section| section.sh_type == sh_type);
-    let Some(table) = tables.next() else { return Ok((Vec::new(), &[])) };
-    if tables.next().is_some() {
-        return Err(Malformed::section(table.name, 0, "the file has more than one symbol table"));
-    }
-    let strings = sections
-        .get(table.link as usize)
-        .filter(|strings| strings.sh_type == sht::STRTAB)
-        .ok_or_else(|| {
-            let what = format!("sh_link names section {}, not a string table", table.link);
-            Malformed::section(table.name, 0, what)
-        })?;
-    let high = sections.iter().find(|section| section.sh_type == sht::SYMTAB_SHNDX);
-    let raws = all_of::<Sym64<Le>>(table.data);
-    let mut symbols = Vec::with_capacity(raws.len());
-    let mut budget = NameBudget::new(strings.data);
-    for (index, raw) in raws.iter().enumerate() {
-        let at = 24 * index as u64;
-        let name_offset = raw.st_name.get(Le);
-        let name = read::c_str(strings.data, name_offset as usize).ok_or_else(|| {
-            let what =
-                format!("name of symbol {index} at {name_offset:#x} is not a terminated string");
-            Malformed::section(table.name, at, what)
-        })?;
-        if !budget.take(name) {
-            return Err(Malformed::section(table.name, at, "symbol names overlap too much"));
-        }
-        let section = match raw.st_shndx.get(Le).0 {
-            0 => SymbolSection::Undefined,
-            0xfff1 => SymbolSection::Absolute,
-            0xfff2 => SymbolSection::Common,
-            0xffff => {
-                let index = high.and_then(|high| read::u32_at(high.data, 4 * index));
-                SymbolSection::In(SectionIndex(index.unwrap_or(u32::MAX)))
-            }
-            n => SymbolSection::In(SectionIndex(u32::from(n))),
-        };
-        if let SymbolSection::In(SectionIndex(target)) = section
-            && target as usize >= sections.len()
-        {
-            let what = format!("symbol {index} is in section {target}, which does not exist");
-            return Err(Malformed::section(table.name, at, what));
-        }
-        let (value, size) = (raw.st_value.get(Le), raw.st_size.get(Le));
-        symbols.push(Symbol {
-            name,
-            info: raw.st_info.0,
-            other: raw.st_other.0,
-            section,
-            value,
-            size,
-        });
-    }
-    Ok((symbols, strings.data))
 }
 
 /// Relocation records name symbols that exist and places in their section. Places in Mercury code

@@ -101,6 +101,18 @@ pub mod shf {
     pub const MERCURY: u64 = 0x1000_0000;
 }
 
+/// Section indices that are none.
+pub mod shn {
+    /// Defined in no section of this file.
+    pub const UNDEF: u16 = 0;
+    /// A number, not an address.
+    pub const ABS: u16 = 0xfff1;
+    /// A tentative definition.
+    pub const COMMON: u16 = 0xfff2;
+    /// The index is in the table of section indices.
+    pub const XINDEX: u16 = 0xffff;
+}
+
 /// Symbol types (`st_info & 15`).
 pub mod stt {
     /// No type.

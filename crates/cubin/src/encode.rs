@@ -9,7 +9,7 @@ use object::pod::bytes_of;
 
 use crate::elf;
 
-/// The ELF header. Counts over 0xff00 go into section header 0, see [`null_section`].
+/// The ELF header. Section counts that do not fit go into section header 0, see [`section_counts`].
 #[derive(Debug, Clone, Copy)]
 pub struct FileHeader {
     /// `e_type`.
@@ -28,8 +28,17 @@ pub struct FileHeader {
     pub section_names: u16,
 }
 
-/// Section counts from here on do not fit `e_shnum`.
+/// Section indices from here on do not fit `st_shndx`, nor larger section counts `e_shnum`.
 pub const RESERVED_INDEX: usize = 0xff00;
+
+/// `e_shnum`, and `sh_size` of section header 0. NVIDIA's tools write a count of exactly 0xff00 into
+/// `e_shnum` (docs/LINKING.md, large programs).
+pub fn section_counts(section_count: usize) -> (u16, u64) {
+    match u16::try_from(section_count) {
+        Ok(count) if section_count <= RESERVED_INDEX => (count, 0),
+        _ => (0, section_count as u64),
+    }
+}
 
 impl FileHeader {
     /// The 64 bytes.
@@ -44,8 +53,7 @@ impl FileHeader {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&self.flags.to_le_bytes());
-        let count =
-            if self.section_count >= RESERVED_INDEX { 0 } else { self.section_count as u16 };
+        let (count, _) = section_counts(self.section_count);
         for half in [64, 56, self.program_header_count, 64, count, self.section_names] {
             out.extend_from_slice(&half.to_le_bytes());
         }
@@ -97,7 +105,7 @@ impl SectionHeader {
 
 /// Section header 0 of a file with `section_count` sections: all zero, or the overflow form.
 pub fn null_section(section_count: usize) -> SectionHeader {
-    let size = if section_count >= RESERVED_INDEX { section_count as u64 } else { 0 };
+    let (_, size) = section_counts(section_count);
     SectionHeader { size, ..SectionHeader::default() }
 }
 

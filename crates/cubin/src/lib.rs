@@ -22,6 +22,7 @@ mod error;
 pub mod note;
 pub mod raw;
 mod read;
+mod symtab;
 pub mod unified;
 
 pub use crate::cubin::{

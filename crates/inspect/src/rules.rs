@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use culd_cubin::elf::{self, shf, sht};
-use culd_cubin::encode::RESERVED_INDEX;
+use culd_cubin::encode::section_counts;
 use culd_cubin::raw::SectionHeader;
 
 /// `e_ident` of files made by CUDA 13 tools.
@@ -79,7 +79,7 @@ pub fn ends_at(raw: &SectionHeader) -> Option<u64> {
 
 /// Section header 0 of a file with `count` sections.
 pub fn null_section(count: usize) -> SectionHeader {
-    let size = if count >= RESERVED_INDEX { count as u64 } else { 0 };
+    let (_, size) = section_counts(count);
     SectionHeader { size, ..SectionHeader::default() }
 }
 

@@ -52,13 +52,15 @@ pub(crate) enum Kind {
     PoolShared,
     /// `.nv.constant0.<entry>` of a file with Mercury: made when the machine code is.
     Parameters,
+    /// In no file; nvlink gives it an index when it creates it ([`crate::layout::creation_index`]).
+    Unlisted,
 }
 
 impl Kind {
     /// Sections are sorted by this, then by creation.
     pub(crate) fn category(self) -> u8 {
         match self {
-            Kind::Debug => 0,
+            Kind::Debug | Kind::Unlisted => 0,
             Kind::TkInfo | Kind::CuInfo => 1,
             Kind::FunctionTable | Kind::FileInfo => 2,
             Kind::Compat => 3,
@@ -89,7 +91,12 @@ impl Kind {
     fn has_symbol(self) -> bool {
         !matches!(
             self,
-            Kind::FileInfo | Kind::Compat | Kind::FunctionInfo | Kind::Reloc | Kind::Resolved
+            Kind::FileInfo
+                | Kind::Compat
+                | Kind::FunctionInfo
+                | Kind::Reloc
+                | Kind::Resolved
+                | Kind::Unlisted
         )
     }
 
@@ -103,6 +110,7 @@ impl Kind {
             Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit | Kind::Parameters => {
                 (sht::PROGBITS, 0)
             }
+            Kind::Unlisted => (sht::NULL, 0),
             Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
             Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
             Kind::Compat => (sht::CUDA_COMPAT, 0),
@@ -248,6 +256,11 @@ pub(crate) struct OutSymbol {
 }
 
 impl OutSymbol {
+    /// True for variables that other files see: no other symbol can be a tentative definition.
+    pub(crate) fn may_be_common(&self) -> bool {
+        self.info >> 4 != stb::LOCAL && !matches!(self.info & 15, stt::FUNC | stt::SECTION)
+    }
+
     pub(crate) fn is_entry(&self) -> bool {
         self.info & 15 == stt::FUNC && self.other & culd_cubin::elf::sto::ENTRY != 0
     }
@@ -314,6 +327,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) relocatable: bool,
     /// Whether the file has a Mercury half.
     pub(crate) flavour: Flavour,
+    /// Sections that every output has from the start; see [`crate::layout::creation_index`].
+    pub(crate) fixed_sections: usize,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
     /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
     undefined_value: u64,
@@ -373,6 +388,7 @@ impl<'d> Draft<'d> {
         let mut draft = Draft {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
+            fixed_sections: 0,
             undefined_value,
             names,
             sections: IdVec::new(),
@@ -414,6 +430,7 @@ impl<'d> Draft<'d> {
             let bytes = &index.bytes;
             draft.sections[section].append(bytes, bytes.len() as u64, 1);
         }
+        draft.fixed_sections = draft.sections.len();
         if let Some(compat) = fixed.compat {
             let cuinfo = &mut draft.sections[fixed.cuinfo];
             cuinfo.flags |= shf::INFO_LINK;
@@ -522,5 +539,12 @@ impl<'d> Draft<'d> {
             emptied: false,
             dropped: false,
         })
+    }
+
+    /// Creates a section that only counts: no name, no symbol, in no file.
+    pub(crate) fn add_unlisted(&mut self) {
+        let name = self.names.intern(b"");
+        let section = self.push_section(name, Kind::Unlisted, 0, 1);
+        self.sections[section].dropped = true;
     }
 }

@@ -4,6 +4,7 @@
 //! depend on the number of threads, because every section is written by itself.
 
 use culd_cubin::arch::Flavour;
+use culd_cubin::elf::shn;
 use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
 
 use crate::LinkOptions;
@@ -35,6 +36,16 @@ pub(crate) struct Writer<'a, 'd> {
     pub(crate) options: &'a LinkOptions,
     /// The Mercury half.
     pub(crate) mercury: Option<Mercury<'a, 'd>>,
+}
+
+/// A section's index as far as it fits. Like nvlink, that of COMMON stays as it is, though not for
+/// a symbol that could be common (docs/DIFFERENCES.md, section-0xfff2).
+fn st_shndx(symbol: &OutSymbol, index: u32) -> u16 {
+    match u16::try_from(index) {
+        Ok(shn::COMMON) if !symbol.may_be_common() => shn::COMMON,
+        Ok(small) if (small as usize) < RESERVED_INDEX => small,
+        _ => shn::XINDEX,
+    }
 }
 
 impl Writer<'_, '_> {
@@ -143,12 +154,11 @@ impl Writer<'_, '_> {
         for &id in self.layout.symbols.iter().chain(&self.layout.trailing) {
             let symbol = &draft.symbols[id];
             let index = symbol.section.map_or(0, |section| self.layout.index(section));
-            let high_index = index as usize >= RESERVED_INDEX;
-            let section = if high_index { 0xffff } else { index as u16 };
+            let section = st_shndx(symbol, index);
             if wide {
-                // Where the index fits the symbol, nvlink leaves that of the section's creation.
-                let stale = symbol.section.map_or(0, creation_index);
-                let entry = if high_index { index } else { stale };
+                // Where the index is in the symbol, nvlink leaves that of the section's creation.
+                let stale = symbol.section.map_or(0, |section| creation_index(draft, section));
+                let entry = if section == shn::XINDEX { index } else { stale };
                 high.extend_from_slice(&entry.to_le_bytes());
             }
             let own = match symbol.program {

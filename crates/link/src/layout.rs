@@ -15,14 +15,14 @@ use crate::draft::{Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
 use crate::names::NameList;
 
-/// What nvlink counts before the first section of a draft: null, the four tables and one more.
-const CREATED_BEFORE: usize = 6;
+/// What nvlink counts before the first section of a draft: null and the four tables.
+const CREATED_BEFORE: usize = 5;
 
-/// The index that nvlink gives a section when it is created.
-pub(crate) fn creation_index(section: SectionId) -> u32 {
-    // The notes, `.nv.info` and `.nv.compat` come before the one that is not in any file.
-    let before = if section.index() < 4 { CREATED_BEFORE - 1 } else { CREATED_BEFORE };
-    (section.index() + before) as u32
+/// The index that nvlink gives a section when it is created. Before the first section of an input
+/// it counts one that is in no file, but not with `-r` (docs/LINKING.md, large programs).
+pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
+    let unseen = !draft.relocatable && section.index() >= draft.fixed_sections;
+    (CREATED_BEFORE + section.index() + usize::from(unseen)) as u32
 }
 
 /// A string table: the bytes, and where each name starts.
@@ -132,7 +132,7 @@ impl Order {
             order,
         };
         let mut order = Order { layout };
-        order.number(draft.sections.len());
+        order.number(draft);
         if draft.flavour == Flavour::Mercury {
             order.add_capsules(draft);
         }
@@ -148,11 +148,12 @@ impl Order {
         layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
     }
 
-    fn number(&mut self, created: usize) {
+    fn number(&mut self, draft: &Draft<'_>) {
         let layout = &mut self.layout;
         // nvlink makes room for wide indices by the sections that were created, not by those
         // that are left.
-        if CREATED_BEFORE + created > RESERVED_INDEX {
+        let created = creation_index(draft, SectionId::from_index(draft.sections.len()));
+        if created as usize >= RESERVED_INDEX {
             layout.tables.high_indices = Some(0);
         }
         for (&section, index) in layout.order.iter().zip(layout.first_index()..) {

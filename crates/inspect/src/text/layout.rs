@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use culd_cubin::elf::{self, OSABI_CUDA, shf, sht};
-use culd_cubin::encode::RESERVED_INDEX;
+use culd_cubin::encode::section_counts;
 use culd_cubin::raw::{FileHeader, SectionHeader, Segment};
 
 use super::body::Body;
@@ -88,7 +88,7 @@ impl<'d> Layout<'d> {
             ehsize: 64,
             phnum: view.tables.segments.len() as u16,
             shentsize: 64,
-            shnum: if count < RESERVED_INDEX { count as u16 } else { 0 },
+            shnum: section_counts(count).0,
             ..actual
         }
     }

@@ -21,6 +21,11 @@ impl<'d> Merge<'_, 'd> {
                     let name = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
                     self.merged.draft.intern_section_name(name);
                 }
+                let defined =
+                    symbol.defined_in().is_some_and(|text| object.names_code(text, symbol));
+                if defined && self.symbols.fate(id, index).accepted() {
+                    self.count_dead(program, symbol.is_entry() || is_system_call(symbol.name));
+                }
                 self.note_dead_copy(object, Site { object: id, index }, program);
                 continue;
             };

@@ -12,6 +12,7 @@ mod functions;
 mod relocs;
 mod sections;
 mod unified;
+mod unlisted;
 mod variables;
 
 use culd_cubin::SectionIndex;
@@ -34,6 +35,7 @@ use crate::shared;
 use crate::symbols::{Fate, Symbols};
 use crate::unified::Tables;
 use crate::void::VoidRecords;
+use unlisted::Unlisted;
 
 /// Where an input section went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,6 +293,8 @@ struct Merge<'a, 'd> {
     infos_read: u32,
     /// Code sections of which some copy had relocations.
     had_relocs: HashSet<SectionId>,
+    /// Sections of dead functions that have taken an index.
+    counted: HashSet<(SymbolId, Unlisted)>,
 }
 
 /// Merges all files.
@@ -350,6 +354,7 @@ pub(crate) fn merge<'d>(
         dead_with_relocations: HashSet::new(),
         infos_read: 0,
         had_relocs: HashSet::new(),
+        counted: HashSet::new(),
     };
     for (id, object) in objects.iter() {
         merge.file(id, object);

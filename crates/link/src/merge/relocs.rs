@@ -47,6 +47,8 @@ impl<'d> Merge<'_, 'd> {
                     let ranges = literal_ranges(object, target);
                     self.merged.banks[bank].sources.extend(ranges.into_iter().map(source));
                 }
+            } else {
+                self.count_dead_relocations(id, object, input, target);
             }
         }
     }

@@ -4,7 +4,7 @@ use culd_cubin::attr::Record;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
-use super::{Bank, FileRecord, InfoSource, Merge, Placed};
+use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed};
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::objects::{Object, Role};
@@ -127,7 +127,10 @@ impl<'d> Merge<'_, 'd> {
                 }
             }
             Placed::Lost(_) => Placed::Waiting,
-            _ => Placed::No,
+            _ => {
+                self.count_dead_bank(id, object, text, bank);
+                Placed::No
+            }
         }
     }
 
@@ -139,11 +142,11 @@ impl<'d> Merge<'_, 'd> {
         input: (ObjectId, SectionIndex),
         content: &Content<'d>,
     ) -> BankId {
-        let banks = &mut self.merged.banks;
-        let id = *self
-            .bank_of
-            .entry((node, number))
-            .or_insert_with(|| banks.push(Bank::new(node, number)));
+        let Merged { banks, draft, .. } = &mut self.merged;
+        let id = *self.bank_of.entry((node, number)).or_insert_with(|| {
+            draft.add_unlisted();
+            banks.push(Bank::new(node, number))
+        });
         banks[id].emptied = false;
         let base = append_to_bank(&mut banks[id], content);
         self.bank_parts.insert(input, (id, base));
@@ -399,8 +402,11 @@ impl<'d> Merge<'_, 'd> {
 
     fn function_info(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
         let input = object.section(index);
-        let text = input.info_section().map(|text| self.placed(id, text));
-        let Some(Placed::At { section: code, .. }) = text else { return };
+        let Some(text) = input.info_section() else { return };
+        let Placed::At { section: code, .. } = self.placed(id, text) else {
+            self.count_dead_attributes(id, object, text);
+            return;
+        };
         let node = self.node_of_text.get(&code).copied();
         let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
         let name = self.merged.draft.names.intern(input.name);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use culd_cubin::elf::{self, sht};
-use culd_cubin::encode::RESERVED_INDEX;
+use culd_cubin::encode::section_counts;
 use culd_cubin::raw::{FileHeader, SectionHeader, Segment};
 use culd_inspect::rules::{self, StringIndex};
 use culd_inspect::words;
@@ -348,7 +348,7 @@ impl<'d, 't> File<'d, 't> {
             phentsize: keys.number("phentsize")?.unwrap_or(56),
             phnum: self.document.segments.len() as u16,
             shentsize: 64,
-            shnum: if count < RESERVED_INDEX { count as u16 } else { 0 },
+            shnum: section_counts(count).0,
             shstrndx: self.names as u16,
         })
     }

@@ -1,0 +1,141 @@
+//! Symbol tables, and the tables of section indices beside them.
+//!
+//! In: the sections of a file. Out: the symbols of one table, and its strings. Guaranteed: every
+//! name is terminated, every symbol names a section that exists.
+
+use object::LittleEndian as Le;
+use object::elf::Sym64;
+
+use crate::cubin::{NameBudget, Section, SectionIndex, Symbol, SymbolSection, all_of};
+use crate::elf::{shn, sht, stb, stt};
+use crate::error::Malformed;
+use crate::read;
+
+const COMMON: u32 = shn::COMMON as u32;
+
+type SymbolTable<'d> = (Vec<Symbol<'d>>, &'d [u8]);
+
+/// The one symbol table of type `sh_type`, and its strings.
+pub(crate) fn read<'d>(
+    sections: &[Section<'d>],
+    sh_type: u32,
+) -> Result<SymbolTable<'d>, Malformed> {
+    let mut tables = (0u32..).zip(sections).filter(|(_, section)| section.sh_type == sh_type);
+    let Some((table_index, table)) = tables.next() else { return Ok((Vec::new(), &[])) };
+    if tables.next().is_some() {
+        return Err(Malformed::section(table.name, 0, "the file has more than one symbol table"));
+    }
+    let strings = sections
+        .get(table.link as usize)
+        .filter(|strings| strings.sh_type == sht::STRTAB)
+        .ok_or_else(|| {
+            let what = format!("sh_link names section {}, not a string table", table.link);
+            Malformed::section(table.name, 0, what)
+        })?;
+    let raws = all_of::<Sym64<Le>>(table.data);
+    let places = Places { sections, table, high: high_indices(sections, table_index, raws.len())? };
+    let mut symbols = Vec::with_capacity(raws.len());
+    let mut budget = NameBudget::new(strings.data);
+    for (index, raw) in raws.iter().enumerate() {
+        let at = 24 * index as u64;
+        let name_offset = raw.st_name.get(Le);
+        let name = read::c_str(strings.data, name_offset as usize).ok_or_else(|| {
+            let what =
+                format!("name of symbol {index} at {name_offset:#x} is not a terminated string");
+            Malformed::section(table.name, at, what)
+        })?;
+        if !budget.take(name) {
+            return Err(Malformed::section(table.name, at, "symbol names overlap too much"));
+        }
+        symbols.push(Symbol {
+            name,
+            info: raw.st_info.0,
+            other: raw.st_other.0,
+            section: places.of(index, raw)?,
+            value: raw.st_value.get(Le),
+            size: raw.st_size.get(Le),
+        });
+    }
+    Ok((symbols, strings.data))
+}
+
+/// The table of section indices of the symbol table in section `symbols`: no more than one, with
+/// an entry for each of its `count` symbols.
+fn high_indices<'s, 'd>(
+    sections: &'s [Section<'d>],
+    symbols: u32,
+    count: usize,
+) -> Result<Option<&'s Section<'d>>, Malformed> {
+    let mut tables = sections.iter().filter(|section| section.sh_type == sht::SYMTAB_SHNDX);
+    let mut own = tables.by_ref().filter(|table| table.link == symbols);
+    let Some(table) = own.next() else { return Ok(None) };
+    if own.next().is_some() {
+        let what = "the symbol table has more than one table of section indices";
+        return Err(Malformed::section(table.name, 0, what));
+    }
+    let entries = table.data.len() / 4;
+    if entries != count {
+        let what = format!("{entries} section indices for {count} symbols");
+        return Err(Malformed::section(table.name, table.data.len() as u64, what));
+    }
+    Ok(Some(table))
+}
+
+/// Tells where the symbols of one table are.
+struct Places<'s, 'd> {
+    sections: &'s [Section<'d>],
+    table: &'s Section<'d>,
+    /// Section indices that do not fit the symbols.
+    high: Option<&'s Section<'d>>,
+}
+
+impl Places<'_, '_> {
+    fn of(&self, index: usize, raw: &Sym64<Le>) -> Result<SymbolSection, Malformed> {
+        let at = 24 * index as u64;
+        match raw.st_shndx.get(Le).0 {
+            shn::UNDEF => Ok(SymbolSection::Undefined),
+            shn::ABS => Ok(SymbolSection::Absolute),
+            shn::COMMON if !self.is_number(index, raw) => Ok(SymbolSection::Common),
+            shn::XINDEX => match self.high {
+                Some(high) => {
+                    let target = read::u32_at(high.data, 4 * index).unwrap_or(0);
+                    self.section(index, target, (high.name, 4 * index as u64))
+                }
+                None => {
+                    let what =
+                        format!("the section of symbol {index} is in a table that does not exist");
+                    Err(Malformed::section(self.table.name, at, what))
+                }
+            },
+            number => self.section(index, u32::from(number), (self.table.name, at)),
+        }
+    }
+
+    /// True where the index of COMMON is that of a section. ptxas and nvlink leave it in the symbol,
+    /// and the index of the section's creation in the table; for what is common both say COMMON.
+    /// Code, sections and local variables cannot be (docs/LINKING.md, large programs).
+    fn is_number(&self, index: usize, raw: &Sym64<Le>) -> bool {
+        if self.sections.len() <= usize::from(shn::COMMON) {
+            return false;
+        }
+        let variable = !matches!(raw.st_info.0 & 15, stt::FUNC | stt::SECTION);
+        if !variable || raw.st_info.0 >> 4 == stb::LOCAL {
+            return true;
+        }
+        let entry = self.high.and_then(|high| read::u32_at(high.data, 4 * index));
+        !matches!(entry, None | Some(0) | Some(COMMON))
+    }
+
+    fn section(
+        &self,
+        symbol: usize,
+        target: u32,
+        (table, at): (&[u8], u64),
+    ) -> Result<SymbolSection, Malformed> {
+        if target == 0 || target as usize >= self.sections.len() {
+            let what = format!("symbol {symbol} is in section {target}, which does not exist");
+            return Err(Malformed::section(table, at, what));
+        }
+        Ok(SymbolSection::In(SectionIndex(target)))
+    }
+}

@@ -1,0 +1,110 @@
+//! Merging: sections that are in no file but take an index.
+//!
+//! nvlink creates the sections of dead functions, and banks of functions that are no entries, like
+//! all others and removes them later. What shows of them is the index at creation of all that come
+//! after (docs/LINKING.md, large programs).
+
+use culd_cubin::elf::sht;
+use culd_cubin::{Section, SectionIndex};
+
+use super::Merge;
+use crate::id::{ObjectId, SymbolId};
+use crate::objects::{Object, Role};
+
+/// A section of a dead function. Copies in several files share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Unlisted {
+    Code,
+    Attributes,
+    Shared,
+    Bank(u8),
+    /// Relocations of the code, or of a bank.
+    Relocations {
+        bank: Option<u8>,
+        rela: bool,
+    },
+}
+
+impl<'d> Merge<'_, 'd> {
+    /// Counts the sections of a dead function that come in the functions step.
+    pub(super) fn count_dead(&mut self, function: SymbolId, entry: bool) {
+        self.count(function, Unlisted::Code);
+        if entry {
+            self.count(function, Unlisted::Attributes);
+            self.count(function, Unlisted::Shared);
+        }
+    }
+
+    /// Counts the attributes of the code `text` if that is dead.
+    pub(super) fn count_dead_attributes(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        text: SectionIndex,
+    ) {
+        if let Some(function) = self.dead_function_of(id, object, text) {
+            self.count(function, Unlisted::Attributes);
+        }
+    }
+
+    /// Counts a bank of the code `text` if that is dead; parameters bring relocations of slots.
+    pub(super) fn count_dead_bank(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        text: SectionIndex,
+        bank: u8,
+    ) {
+        let Some(function) = self.dead_function_of(id, object, text) else { return };
+        self.count(function, Unlisted::Bank(bank));
+        if bank == 0 {
+            self.count(function, Unlisted::Relocations { bank: Some(0), rela: false });
+        }
+    }
+
+    /// Counts the relocations `input` of `target` if that is code or a bank of a dead function.
+    pub(super) fn count_dead_relocations(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        input: &Section<'d>,
+        target: SectionIndex,
+    ) {
+        let (text, bank) = match object.role(target) {
+            Role::Text => (Some(target), None),
+            Role::Constant(bank) => (object.section(target).info_section(), Some(bank)),
+            _ => return,
+        };
+        let dead = text.and_then(|text| self.dead_function_of(id, object, text));
+        let Some(function) = dead else { return };
+        let records = input.relocations();
+        if records.is_empty() {
+            return;
+        }
+        let rela = input.sh_type == sht::RELA;
+        self.count(function, Unlisted::Relocations { bank, rela });
+        // The same REL section as for live functions.
+        if rela && records.iter().skip(1).any(|record| record.addend == 0) {
+            self.count(function, Unlisted::Relocations { bank, rela: false });
+        }
+    }
+
+    /// The dead function of which `text` is an accepted copy.
+    fn dead_function_of(
+        &self,
+        id: ObjectId,
+        object: &Object<'d>,
+        text: SectionIndex,
+    ) -> Option<SymbolId> {
+        let index = object.code_function(text)?;
+        let function = self.symbols.of(id, index)?;
+        let dead = self.graph.node(function).is_none();
+        (dead && self.symbols.fate(id, index).accepted()).then_some(function)
+    }
+
+    fn count(&mut self, function: SymbolId, section: Unlisted) {
+        if self.counted.insert((function, section)) {
+            self.merged.draft.add_unlisted();
+        }
+    }
+}
