@@ -6,8 +6,8 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
+use culd_testkit::compare::cubins;
 use culd_testkit::compare::trial::Tools;
-use culd_testkit::compare::{cubins, outputs};
 use culd_testkit::many::{Form, object};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl Linkers<'_> {
             return Ok(all);
         }
         let [theirs, ours] = both(&["-r"], input)?;
-        all.push(("object", outputs(&["-r".to_owned()], &theirs, &ours)));
+        all.push(("object", cubins(&theirs, &ours)));
         let object = self.dir.join("object.cubin");
         for (what, bytes) in
             [("program of nvlink's object", theirs), ("program of culd's object", ours)]

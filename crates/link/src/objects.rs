@@ -648,6 +648,9 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
         | sht::NOTE
         | sht::CUDA_COMPAT
         | sht::CUDA_REL_ACTION => Role::Table,
+        // What was applied when an object was made is of no use to the next link, nor does nvlink
+        // read it (docs/LINKING.md, --preserve-relocs).
+        sht::CUDA_RESOLVED_RELA if name.starts_with(b".nv.resolvedrela.") => Role::Table,
         sht::REL | sht::RELA if name.starts_with(b".rel") => Role::Reloc,
         sht::CUDA_INFO if name == b".nv.info" => Role::FileInfo,
         sht::CUDA_INFO if name.starts_with(b".nv.info.") && owned => Role::FunctionInfo,
