@@ -327,6 +327,13 @@ impl<'d> Reader<'_, 'd> {
                 }
             }
         }
+        // A descriptor takes the address of its function wherever it stands, in dead code too (case
+        // relocations/descriptors-90).
+        for &function in &self.object.described {
+            if let Some(id) = self.symbols.of(self.id, function) {
+                signatures[id].address_taken = true;
+            }
+        }
         for &(function, prototype) in &self.object.prototypes {
             let prototype = names.intern(self.object.prototype(prototype));
             if let Some(id) = self.symbols.of(self.id, function) {

@@ -8,6 +8,7 @@ mod demangle;
 mod note;
 
 use culd_cubin::Malformed;
+use culd_reloc::RelocType;
 use thiserror::Error;
 
 pub(crate) use self::demangle::declared_name;
@@ -79,6 +80,7 @@ impl Message {
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
             | Message::BadRelocation { .. }
+            | Message::RelocationOverflow { .. }
             | Message::Dump { .. }
             | Message::TooLarge { .. } => Vec::new(),
         }
@@ -169,6 +171,20 @@ pub enum Message {
     Internal { what: &'static str },
     #[error("Input file '{file}', section '{section}', offset {offset:#x}: {what}")]
     BadRelocation { file: String, section: String, offset: u64, what: String },
+    #[error(
+        "Input file '{file}', section '{section}', offset {offset:#x}: {kind} against '{symbol}': \
+         value {value:#x} does not fit in the field, which holds bits {low} to {high} of it"
+    )]
+    RelocationOverflow {
+        file: String,
+        section: String,
+        offset: u64,
+        kind: RelocType,
+        symbol: String,
+        value: u64,
+        low: u8,
+        high: u8,
+    },
     /// A line of `-dump-callgraph`, printed as it is.
     #[error("{line}")]
     Dump { line: String },

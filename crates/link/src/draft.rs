@@ -82,11 +82,6 @@ impl Kind {
         self.category() == 12
     }
 
-    /// True for sections that the GPU program can address.
-    pub(crate) fn is_alloc(self) -> bool {
-        self.category() >= 9
-    }
-
     /// Whether a section of this kind gets a section symbol when it is created.
     fn has_symbol(self) -> bool {
         !matches!(

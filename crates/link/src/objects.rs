@@ -12,7 +12,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::compat;
-use culd_cubin::elf::{self, shf, sht, sto};
+use culd_cubin::elf::{self, shf, sht, sto, stt};
 use culd_cubin::note::CuInfo;
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 
@@ -90,6 +90,8 @@ pub(crate) struct Object<'d> {
     pub(crate) unified: Vec<Entries>,
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
+    /// Functions that relocations of descriptors name: their address is taken.
+    pub(crate) described: Vec<SymbolIndex>,
     /// By section: true for sections that relocations patch.
     patched: Vec<bool>,
     /// (code, function) of all code sections that are named after a function, sorted by section.
@@ -423,6 +425,7 @@ impl<'d> Object<'d> {
             parameter_banks: Vec::new(),
             unified: Vec::new(),
             prototype_bytes: 0,
+            described: Vec::new(),
             patched: Vec::new(),
             code_functions: Vec::new(),
             functions: Vec::new(),
@@ -730,6 +733,20 @@ pub(crate) fn is_descriptor_size(name: &[u8]) -> bool {
         b".nv.surfrefDescSize",
     ];
     NAMES.contains(&name)
+}
+
+/// True for functions, variables and references to textures and the like; to nvlink symbols of other types, sections
+/// aside, are as good as the null symbol.
+pub(crate) fn takes_part(symbol: &Symbol<'_>) -> bool {
+    const KINDS: [u8; 6] = [
+        stt::FUNC,
+        stt::OBJECT,
+        stt::CUDA_OBJECT,
+        stt::CUDA_TEXTURE,
+        stt::CUDA_SAMPLER,
+        stt::CUDA_SURFACE,
+    ];
+    KINDS.contains(&symbol.kind())
 }
 
 /// True for a symbol that ptxas made for itself: parameters and literals.

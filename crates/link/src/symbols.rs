@@ -8,7 +8,7 @@
 //! lost; an accepted one may be replaced later (strong after weak; a weak function after a weak
 //! one that needs more registers: cases weak/*).
 
-use culd_cubin::elf::{stb, sto, stt};
+use culd_cubin::elf::{stb, sto};
 use culd_cubin::{Symbol, SymbolIndex, SymbolSection};
 
 use hashbrown::HashSet;
@@ -18,7 +18,7 @@ use crate::clash::Clashes;
 use crate::diag::{Diagnostics, Failed};
 use crate::id::{Id, IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
-use crate::objects::{Object, Objects, Role};
+use crate::objects::{Object, Objects, Role, takes_part};
 
 /// One symbol of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -159,7 +159,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
     fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
         self.symbols.starts.push(self.symbols.ids.len());
         for (index, symbol) in object.cubin.symbol_indices() {
-            let takes_part = index.0 != 0 && !matches!(symbol.kind(), stt::SECTION | stt::NOTYPE);
+            let takes_part = index.0 != 0 && takes_part(symbol);
             let (entry, fate) = if !takes_part {
                 (None, Fate::Reference)
             } else {

@@ -2,7 +2,7 @@
 //!
 //! In: rows written with the constructors at the end of this module. Out: [`RelocDesc`] values.
 //! Guaranteed by `check`: codes dense and ordered; names unique; fields inside the 128-bit word, apart
-//! from each other; resolver, observation and rewriting columns that do not contradict each other.
+//! from each other; resolver, observation, rewriting and proof columns that do not contradict each other.
 //!
 //! ```text
 //!  value   63            16 15      0        bank   4  0
@@ -145,6 +145,17 @@ pub enum Observed {
     Rejected,
 }
 
+/// Where to see that nvlink treats the type as the row says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// A recorded case has a record of the type.
+    Case(&'static str),
+    /// `cargo xtask probe --verify` tries it with nvlink.
+    Probe,
+    /// No input shows what the fields are for.
+    NotObservable,
+}
+
 /// One relocation type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelocDesc {
@@ -160,6 +171,8 @@ pub struct RelocDesc {
     pub unified: Option<RelocType>,
     /// What nvlink does with it.
     pub observed: Observed,
+    /// What shows that.
+    pub proof: Proof,
 }
 
 impl RelocDesc {
@@ -177,6 +190,20 @@ impl RelocDesc {
     /// Whether the place and the symbol have to be in one section.
     pub const fn is_pc_relative(&self) -> bool {
         matches!(self.observed, Observed::SameSection)
+    }
+
+    /// Whether a field takes the number of the symbol's constant bank.
+    pub fn has_bank(&self) -> bool {
+        self.takes(Source::Bank)
+    }
+
+    /// Whether a field takes the number of a texture's slot.
+    pub fn has_slot(&self) -> bool {
+        self.takes(Source::Slot)
+    }
+
+    fn takes(&self, source: Source) -> bool {
+        self.actions.iter().any(|action| action.source == source)
     }
 
     /// Bytes from the place to the end of the last field.
@@ -249,9 +276,17 @@ const fn columns_agree(row: &RelocDesc) -> bool {
             matches!(row.resolver, Linker)
         }
     };
+    // What is only ever refused, and what is never seen to do anything, proves nothing about its fields.
+    let observable = !matches!(row.observed, Observed::Ignored | Observed::SameSection);
+    let rejected = matches!(row.observed, Observed::Rejected | Observed::NoEffect);
+    let proven = match row.proof {
+        Proof::Case(case) => observable && !case.is_empty(),
+        Proof::Probe => observable,
+        Proof::NotObservable => !observable || rejected,
+    };
     let fields = matches!(row.resolver, Nobody) == row.actions.is_empty();
     let rewritten = matches!(row.observed, Observed::Rewritten) == row.unified.is_some();
-    resolver && fields && rewritten
+    resolver && fields && rewritten && proven
 }
 
 const fn same_fields(a: &[Action], b: &[Action]) -> bool {
@@ -288,8 +323,9 @@ pub(crate) const fn row(
     resolver: Resolver,
     actions: &'static [Action],
     observed: Observed,
+    proof: Proof,
 ) -> RelocDesc {
-    RelocDesc { code: RelocType(code), name, resolver, actions, unified: None, observed }
+    RelocDesc { code: RelocType(code), name, resolver, actions, unified: None, observed, proof }
 }
 
 pub(crate) const fn unified(
@@ -297,8 +333,9 @@ pub(crate) const fn unified(
     name: &'static str,
     plain: u32,
     actions: &'static [Action],
+    proof: Proof,
 ) -> RelocDesc {
-    let row = row(code, name, Resolver::Driver, actions, Observed::Rewritten);
+    let row = row(code, name, Resolver::Driver, actions, Observed::Rewritten, proof);
     RelocDesc { unified: Some(RelocType(plain)), ..row }
 }
 

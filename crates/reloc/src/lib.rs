@@ -30,7 +30,7 @@ pub mod reference;
 mod table;
 
 pub use cuda::CUDA;
-pub use desc::{Action, Observed, RelocDesc, RelocType, Resolver, Source};
+pub use desc::{Action, Observed, Proof, RelocDesc, RelocType, Resolver, Source};
 pub use mercury::MERCURY;
 pub use patch::{PatchError, Value};
 pub use reference::Reference;

@@ -5,6 +5,7 @@
 //! read or written, so a 32-bit field may be the last thing in a section; places need no alignment.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::desc::{Action, Observed, RelocDesc, RelocType, Source};
 
@@ -62,10 +63,17 @@ impl RelocDesc {
     }
 
     /// Adds `value` to the fields at `offset`, each on its own and modulo its width, as a `SHT_REL` record
-    /// asks for: the addend is what the fields hold, so `value.address` is S alone.
+    /// asks for: the addend is what the fields hold, so `value.address` is S alone. A byte of a number is
+    /// the exception: what it holds is added before the byte is taken (case relocations/rel-75).
     pub fn add(&self, section: &mut [u8], offset: usize, value: Value) -> Result<(), PatchError> {
         self.check_applicable()?;
-        self.update(section, offset, |action, old| Some(old.wrapping_add(action.take(value)?)))
+        self.update(section, offset, |action, old| {
+            if action.is_byte() {
+                let address = value.address.wrapping_add(old);
+                return action.take(Value { address, ..value });
+            }
+            Some(old.wrapping_add(action.take(value)?))
+        })
     }
 
     /// Zeroes what a type of the `UNUSED_CLEAR` kind covers: for records whose symbol was removed. For all
@@ -92,29 +100,43 @@ impl RelocDesc {
     /// Whether the fields can hold `value`: an address as an unsigned or as a two's complement number,
     /// with no low bits lost, and the whole bank number. Always true for fields that are meant to take
     /// only a part.
-    pub const fn fits(&self, value: Value) -> bool {
-        // The bits of the address and of the bank that the fields take, from `low` up to `high`.
-        let (mut low, mut high, mut bank_bits) = (64, 0, 0);
-        let mut i = 0;
-        while i < self.actions.len() {
-            let Action { source, shift, width, .. } = self.actions[i];
-            let end = shift + width;
-            match source {
-                Source::Address | Source::Slot => {
-                    low = if shift < low { shift } else { low };
-                    high = if end > high { end } else { high };
-                }
-                Source::Bank => bank_bits = if end > bank_bits { end } else { bank_bits },
-                _ => {}
-            }
-            i += 1;
-        }
+    pub fn fits(&self, value: Value) -> bool {
+        let bank_bits = self.ends(|source| source == Source::Bank).max();
+        let bank_fits = bank_bits.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
         let address = value.address;
-        let address_fits = high == 0
-            || address & mask(low) == 0
-                && (high == 64 || address >> high == 0 || (address as i64) >> (high - 1) == -1);
-        let bank_fits = bank_bits == 0 || value.bank as u64 <= mask(bank_bits);
+        let address_fits = self.address_bits().is_none_or(|Range { start, end }| {
+            let unsigned = end == 64 || address >> end == 0;
+            address & mask(start) == 0 && (unsigned || address as i64 >> (end - 1) == -1)
+        });
         address_fits && bank_fits
+    }
+
+    /// Whether the fields can hold what [`RelocDesc::add`] makes of them. Of what they hold it is not known whether
+    /// it is a negative number: one of the two sums has to fit.
+    pub fn fits_added(
+        &self,
+        section: &[u8],
+        offset: usize,
+        value: Value,
+    ) -> Result<bool, PatchError> {
+        let held = self.extract(section, offset)?;
+        let Some(Range { end, .. }) = self.address_bits() else { return Ok(true) };
+        let negative = (held.address << (64 - end)) as i64 >> (64 - end);
+        let sum = |held: u64| Value { address: value.address.wrapping_add(held), bank: value.bank };
+        Ok(self.fits(sum(held.address)) || self.fits(sum(negative as u64)))
+    }
+
+    /// The bits of the address that the fields are meant to hold, if they are meant to hold all of it.
+    pub fn address_bits(&self) -> Option<Range<u8>> {
+        let whole = |source| matches!(source, Source::Address | Source::Slot);
+        let starts = self.actions.iter().filter(|action| whole(action.source));
+        Some(starts.map(|action| action.shift).min()?..self.ends(whole).max()?)
+    }
+
+    /// The bits after the last ones that fields of some sources take.
+    fn ends(&self, of: impl Fn(Source) -> bool) -> impl Iterator<Item = u8> {
+        let actions = self.actions.iter().filter(move |action| of(action.source));
+        actions.map(|action| action.shift + action.width)
     }
 
     /// Whether [`RelocDesc::apply`] and [`RelocDesc::add`] accept the type: a linker resolves it, or it
@@ -168,6 +190,11 @@ impl Action {
     /// Number of bytes that the field touches: at most nine for a field of a number.
     const fn byte_count(&self) -> usize {
         (self.end() as usize).div_ceil(8) - self.first_byte()
+    }
+
+    /// Whether the field holds one byte of a number whose others are in other places.
+    const fn is_byte(&self) -> bool {
+        matches!(self.source, Source::Part) && self.width == 8
     }
 
     /// The bits that go into the field (with more above them), or none when the field takes no number.

@@ -3,7 +3,7 @@
 //! Only the names that they bring and the records about dead functions are dealt with here;
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
-use culd_cubin::elf::{shf, sht};
+use culd_cubin::elf::{shf, sht, stt};
 use culd_cubin::{RelocEntry, Section, SectionIndex};
 
 use super::{Merge, Placed};
@@ -103,7 +103,8 @@ impl<'d> Merge<'_, 'd> {
 
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
     /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record without
-    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions).
+    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions), and the RELA
+    /// section for a REL record that gets an addend (case relocations/rel-75).
     /// Void records do not count.
     fn read(
         &mut self,
@@ -137,15 +138,28 @@ impl<'d> Merge<'_, 'd> {
                     self.had_relocs.insert(section);
                 }
             }
-            if rela && !first && record.addend == 0 && !interned {
+            let other: Option<(&[u8], u32)> = if rela {
+                (!first && record.addend == 0).then_some((b".rel", sht::REL))
+            } else {
+                self.starts_behind(object, id, record).then_some((b".rela", sht::RELA))
+            };
+            if let Some((prefix, sh_type)) = other.filter(|_| !interned) {
                 interned = true;
-                let name = self.reloc_name(b".rel", input, section);
-                self.reloc_section(name, sht::REL, section);
+                let name = self.reloc_name(prefix, input, section);
+                self.reloc_section(name, sh_type, section);
             }
         }
         if let Some(reloc) = reloc {
             self.merged.draft.relocs[reloc].sources.push(source);
         }
+    }
+
+    /// True when `record` names a section of which this file's part is not the first.
+    fn starts_behind(&self, object: &Object<'d>, id: ObjectId, record: RelocEntry) -> bool {
+        let symbol = object.symbol(record.symbol);
+        let section = symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION);
+        let placed = section.map(|section| self.placed(id, section));
+        matches!(placed, Some(Placed::At { base, .. }) if base != 0)
     }
 
     /// The function that `record` speaks of, if that is dead.

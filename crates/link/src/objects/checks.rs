@@ -8,22 +8,26 @@ use culd_cubin::{
     MAX_ALIGN, MAX_SIZE, Malformed, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection,
 };
 
-use super::{Object, Role};
+use super::{Object, Role, takes_part};
 
 impl<'d> Object<'d> {
-    /// Relocation types are known, and what they patch is inside the patched section.
-    pub(super) fn check_relocations(&self) -> Result<(), Malformed> {
+    /// Relocation types are known, and what they patch is inside the patched section. Also notes which functions have
+    /// descriptors.
+    pub(super) fn check_relocations(&mut self) -> Result<(), Malformed> {
+        let mut described = Vec::new();
         for (index, section, target) in self.reloc_sections() {
             let Some(twin) = self.twins.of(index) else {
-                let known = |kind| culd_reloc::cuda(kind);
-                self.check_places(section, target, self.section(target).data.len() as u64, known)?;
+                let size = self.section(target).data.len() as u64;
+                described.extend(self.check_places(section, target, size, culd_reloc::cuda)?);
                 continue;
             };
             let size = self.mercury_size(target);
-            self.check_places(section, target, size, culd_reloc::mercury)?;
+            described.extend(self.check_places(section, target, size, culd_reloc::mercury)?);
             let size = self.section(target).data.len() as u64;
             self.check_places(self.section(twin), target, size, culd_reloc::cuda)?;
         }
+        described.dedup();
+        self.described = described;
         Ok(())
     }
 
@@ -35,14 +39,16 @@ impl<'d> Object<'d> {
         }
     }
 
-    /// The same for the records of `section`, which patch `size` bytes of `target`.
+    /// The same for the records of `section`, which patch `size` bytes of `target`; returns the functions with
+    /// descriptors.
     fn check_places(
         &self,
         section: &Section<'d>,
         target: SectionIndex,
         size: u64,
         known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<Vec<SymbolIndex>, Malformed> {
+        let mut described = Vec::new();
         let record = if section.sh_type == sht::RELA { 24 } else { 16 };
         for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
             let Some(row) = known(reloc.kind) else {
@@ -60,8 +66,11 @@ impl<'d> Object<'d> {
                 );
                 return Err(Malformed::section(section.name, at, what));
             }
+            if row.needs_function() {
+                described.push(reloc.symbol);
+            }
         }
-        Ok(())
+        Ok(described)
     }
 
     /// Shared variables and tentative definitions keep their alignment in the value.
@@ -84,15 +93,21 @@ impl<'d> Object<'d> {
         Err(Malformed::section(section, 0, what))
     }
 
-    /// Functions are in code, variables in data, both inside their section.
+    /// Functions are in code, variables in data, both inside their section. nvlink crashes on absolute ones
+    /// (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             self.check_alignment(index, symbol)?;
+            if symbol.section == SymbolSection::Absolute && takes_part(symbol) {
+                let name = String::from_utf8_lossy(symbol.name);
+                let what = format!("symbol {} ('{name}') is absolute", index.0);
+                return Err(Malformed::section(b".symtab", 24 * u64::from(index.0), what));
+            }
             let SymbolSection::In(section) = symbol.section else { continue };
             let role = self.role(section);
             let section = self.section(section);
             let fits = match symbol.kind() {
-                stt::SECTION | stt::NOTYPE => continue,
+                _ if !takes_part(symbol) => continue,
                 stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
                 // A parameter of a kernel.
                 _ if symbol.is_reference() => role == Role::Text,

@@ -28,7 +28,7 @@ use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
 use crate::void::{VoidRecords, is_line_table};
 
-use self::outcome::{Named, Outcome, Patched, PlaceContext, Query};
+use self::outcome::{Named, Outcome, Patched, PlaceContext, Query, Stays};
 
 /// A record of the output.
 #[derive(Debug, Clone, Copy)]
@@ -297,8 +297,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             };
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
             let query = Query { place, source, object, record, row, write };
-            let Outcome::Patched(Patched { value, .. }) = self.outcome(&query) else { continue };
-            if let Some(row) = row.filter(|row| row.is_applicable()) {
+            if let Outcome::Patched(Patched { row, value, .. }) = self.outcome(&query) {
                 resolved.patches.push(Patch { offset, row, value, write });
             }
         }
@@ -343,11 +342,6 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
-        let kind = match row {
-            Some(_) if self.is_frames(source) => ADDRESS,
-            Some(row) => row.code.0,
-            None => record.kind,
-        };
         let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
         let Some(offset) = self.place(place, source, record.offset) else { return };
@@ -362,37 +356,32 @@ impl<'a, 'd> Resolver<'a, 'd> {
         }
         match outcome {
             Outcome::Dropped => {}
-            Outcome::Kept(symbol) => {
-                let symbol = Some(symbol);
-                resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
-            }
-            Outcome::KeptFrom(symbol, base) => {
+            Outcome::Kept(Stays { symbol, base, kind }) => {
                 let addend = record.addend.wrapping_add_unsigned(base);
-                resolved.kept.push(Kept { offset, symbol: Some(symbol), kind, addend });
+                let kind = if self.is_frames(source) { ADDRESS } else { kind };
+                resolved.kept.push(Kept { offset, symbol, kind, addend });
             }
             Outcome::Fatal(problem) => resolved.problem = Some(problem),
-            Outcome::Patched(Patched { value, named, base }) => match row {
-                Some(row) if row.is_applicable() => {
-                    resolved.patches.push(Patch { offset, row, value, write });
-                    if place.is_code && self.half == Half::Mercury {
-                        resolved.patched.push(record);
-                    }
-                    let symbol = match named {
-                        Named::Nothing => return,
-                        Named::Null => None,
-                        Named::Symbol(symbol) => Some(symbol),
-                    };
-                    if let Some(applied) = resolved.applied.last_mut() {
-                        let addend = record.addend.wrapping_add_unsigned(base);
-                        applied.records.push(Kept { offset, symbol, kind: record.kind, addend });
-                    }
+            Outcome::Patched(patched) => {
+                if let Some(overflow) = query.overflow(&patched) {
+                    resolved.problem = Some(overflow);
+                    return;
                 }
-                Some(row) if row.observed != Observed::Rejected => {
-                    let what = "its type cannot be applied to a symbol of this kind";
-                    resolved.problem = Some(query.bad(what));
+                let Patched { row, value, write, named, base } = patched;
+                resolved.patches.push(Patch { offset, row, value, write });
+                if place.is_code && self.half == Half::Mercury {
+                    resolved.patched.push(record);
                 }
-                _ => resolved.problem = Some(Message::Internal { what: "unexpected NVRS" }),
-            },
+                let symbol = match named {
+                    Named::Nothing => return,
+                    Named::Null => None,
+                    Named::Symbol(symbol) => Some(symbol),
+                };
+                if let Some(applied) = resolved.applied.last_mut() {
+                    let addend = record.addend.wrapping_add_unsigned(base);
+                    applied.records.push(Kept { offset, symbol, kind: row.code.0, addend });
+                }
+            }
         }
     }
 }

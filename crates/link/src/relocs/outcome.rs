@@ -1,8 +1,9 @@
 //! What one record comes to: dropped, kept for the driver, or applied with a value.
 //!
 //! In: the record, its type's row, its symbol and where that is in the output. Out: an [`Outcome`].
-//! Guaranteed: nothing is written here; a cell of the table in docs/LINKING.md, relocations, that culd does
-//! not link is a [`Outcome::Fatal`] that names file, section and offset.
+//! Guaranteed: nothing is written here. What a symbol *is* ([`Meaning`]) is found without looking at the type; type
+//! and meaning meet in [`Resolver::outcome`] and [`known_place`] only. A cell of the table in docs/LINKING.md,
+//! relocations, that culd does not link is an [`Outcome::Fatal`] that names file, section and offset.
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
@@ -15,17 +16,39 @@ use crate::diag::Message;
 use crate::draft::{Kind, RelocSource};
 use crate::id::{NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::{Placed, Target};
-use crate::objects::{Object, is_internal, is_unified_table};
+use crate::objects::{
+    Object, Role, is_descriptor_size, is_internal, is_reserved_shared, is_unified_table, takes_part,
+};
 use crate::symbols::space;
 
 /// What a record comes to.
 pub(super) enum Outcome {
     Dropped,
-    Kept(OutSymbolId),
-    /// Kept for a section symbol, from where this file's part of the section starts.
-    KeptFrom(OutSymbolId, u64),
+    /// It stays, with the type and the symbol told.
+    Kept(Stays),
     Patched(Patched),
     Fatal(Message),
+}
+
+/// A record that stays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stays {
+    /// `None` for symbol 0.
+    pub(super) symbol: Option<OutSymbolId>,
+    /// Where that file's part of what the symbol names starts; goes into the addend.
+    pub(super) base: u64,
+    pub(super) kind: u32,
+}
+
+/// A record that is applied.
+pub(super) struct Patched {
+    pub(super) row: &'static RelocDesc,
+    /// V, S alone where the addend is in the place.
+    pub(super) value: Value,
+    pub(super) write: Write,
+    /// What `.nv.resolvedrela` says of it, and where that file's part of what is named starts.
+    pub(super) named: Named,
+    pub(super) base: u64,
 }
 
 /// Whether and how an applied record is told.
@@ -45,49 +68,138 @@ impl Named {
     }
 }
 
-/// A record that is applied.
-pub(super) struct Patched {
-    /// V, S alone where the addend is in the place.
-    pub(super) value: Value,
-    /// What `.nv.resolvedrela` says of it, and where that file's part of what is named starts.
-    pub(super) named: Named,
-    pub(super) base: u64,
+/// What a symbol is to the linker, whatever the type of the record that names it.
+enum Meaning {
+    /// Gone, and records about it go too.
+    Gone,
+    /// A function, whose address only the driver knows.
+    Function(OutSymbolId),
+    /// A function that is not called and not defined; it is not in the output.
+    Uncalled,
+    /// A place in global memory, whose address only the driver knows: `base` bytes behind the symbol.
+    Address { symbol: OutSymbolId, base: u64 },
+    /// A name of the system's: a part of shared memory, the size of a descriptor.
+    Reserved(OutSymbolId),
+    /// A texture, sampler or surface reference.
+    Reference(OutSymbolId),
+    /// A place that the linker knows.
+    Known(Known),
+    /// The record cannot be resolved, whatever its type.
+    Fatal(Message),
+}
+
+/// A place that the linker knows.
+#[derive(Clone, Copy)]
+struct Known {
+    /// S.
+    address: u64,
+    /// The constant bank that it is in.
+    bank: Option<u8>,
+    /// What records that have to stay name.
+    symbol: Anchor,
+    /// Where that file's part of what is named starts; part of `address`.
+    base: u64,
+    /// What `.nv.resolvedrela` says.
+    named: Named,
+}
+
+/// What a record about a known place can name in the output.
+#[derive(Clone, Copy)]
+enum Anchor {
+    Symbol(OutSymbolId),
+    Null,
+    /// Its symbol was deleted.
+    Deleted,
+    /// A section that is not in the output under its name.
+    Nothing,
 }
 
 impl<'d> Resolver<'_, 'd> {
+    /// A cell of the table in docs/LINKING.md, relocations.
     pub(super) fn outcome(&self, query: &Query<'_, 'd>) -> Outcome {
+        let observed = query.row.map(|row| row.observed);
+        let stays = |symbol, base| Outcome::Kept(Stays { symbol, base, kind: query.kind() });
+        match self.meaning(query) {
+            Meaning::Gone if observed == Some(Observed::FunctionOnly) => {
+                Outcome::Fatal(query.bad(NO_FUNCTION))
+            }
+            Meaning::Uncalled if observed == Some(Observed::Clears) => query.cleared(),
+            Meaning::Gone | Meaning::Uncalled => Outcome::Dropped,
+            Meaning::Fatal(problem) => Outcome::Fatal(problem),
+            Meaning::Function(symbol) => match observed {
+                Some(Observed::NoEffect | Observed::Clears) => Outcome::Dropped,
+                _ => stays(Some(symbol), 0),
+            },
+            // nvlink leaves a record of nothing behind.
+            Meaning::Reserved(_) if observed == Some(Observed::Clears) => Outcome::Dropped,
+            Meaning::Reserved(_) if observed == Some(Observed::FunctionOnly) => {
+                Outcome::Fatal(query.bad(NO_FUNCTION))
+            }
+            Meaning::Reserved(symbol) => stays(Some(symbol), 0),
+            Meaning::Reference(symbol) => self.reference(query, symbol),
+            Meaning::Address { symbol, base } => match observed {
+                Some(Observed::FunctionOnly) => Outcome::Fatal(query.bad(NO_FUNCTION)),
+                _ if base != 0 && query.write == Write::Add => Outcome::Fatal(query.bad(NO_ADDEND)),
+                _ => stays(Some(symbol), base),
+            },
+            Meaning::Known(_) if query.names_wrong_slot() => {
+                Outcome::Fatal(query.bad("its type numbers a slot, but its symbol is no texture"))
+            }
+            Meaning::Known(known) => known_place(query, known),
+        }
+    }
+
+    /// A texture, sampler or surface reference (docs/LINKING.md, textures).
+    fn reference(&self, query: &Query<'_, 'd>, out: OutSymbolId) -> Outcome {
+        let kept = Outcome::Kept(Stays { symbol: Some(out), base: 0, kind: query.kind() });
+        let Some(row) = query.row.filter(|_| !self.relocatable()) else { return kept };
+        let patched = |address| {
+            let (value, write) = (query.value(address, 0), query.write);
+            Outcome::Patched(Patched { row, value, write, named: Named::Nothing, base: 0 })
+        };
+        if row.is_pc_relative() {
+            return Outcome::Fatal(PC_RELATIVE);
+        }
+        match row.against_reference() {
+            Reference::Slot => patched(self.slots.offset(out)),
+            Reference::Zero => patched(0),
+            Reference::Kept => kept,
+            Reference::Unsafe => Outcome::Fatal(
+                query.bad("its type means nothing for a texture, sampler or surface reference"),
+            ),
+        }
+    }
+
+    fn meaning(&self, query: &Query<'_, 'd>) -> Meaning {
         let (id, record) = (query.source.object, query.record);
         let symbol = query.object.symbol(record.symbol);
         if symbol.kind() == stt::SECTION {
             return self.section_symbol(query, symbol);
         }
-        if symbol.kind() == stt::NOTYPE {
+        if !takes_part(symbol) {
             return self.label(query, symbol);
         }
-        let Some(program) = self.symbols.of(id, record.symbol) else { return Outcome::Dropped };
+        let Some(program) = self.symbols.of(id, record.symbol) else { return Meaning::Gone };
         if is_internal(symbol) && symbol.defined_in().is_none() && !self.relocatable() {
             return self.system_value(query, symbol);
         }
-        if symbol.is_function() {
-            if self.graph.node(program).is_none() || self.is_void(query, program) {
-                return Outcome::Dropped;
-            }
-            if query.row.is_some_and(|row| row.observed == Observed::Clears) {
-                return Outcome::Dropped;
-            }
+        let dead = symbol.is_function() && self.graph.node(program).is_none();
+        if dead && self.symbols.all[program].definition.is_none() {
+            return Meaning::Uncalled;
         }
-        if self.is_forgotten(query, symbol, program) {
-            return Outcome::Dropped;
+        let void = symbol.is_function() && self.is_void(query, program);
+        if dead || void || self.is_forgotten(query, symbol, program) {
+            return Meaning::Gone;
         }
         match self.merged.targets[program] {
-            Target::None => Outcome::Dropped,
+            Target::None => Meaning::Gone,
             Target::Internal { placed, value } => match placed {
-                Placed::At { section, base } => self.in_section(query, section, base + value, None),
+                Placed::At { section, base } => self.in_section(section, base + value, None),
                 Placed::Bank(bank) => {
                     let bank = &self.merged.banks[bank];
-                    constant(query, bank.offset + value, bank.number, None)
+                    Meaning::Known(Known::in_bank(bank.offset + value, bank.number, None))
                 }
-                Placed::No | Placed::Lost(_) | Placed::Waiting => Outcome::Dropped,
+                Placed::No | Placed::Lost(_) | Placed::Waiting => Meaning::Gone,
             },
             Target::Symbol(out) => self.symbol(query, symbol, out),
         }
@@ -114,47 +226,62 @@ impl<'d> Resolver<'_, 'd> {
     }
 
     /// A symbol without type: a label of debug information. nvlink takes one that ptxas forgot to
-    /// define for symbol 0.
-    fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
+    /// define for symbol 0. That it takes all others for it too is no example to follow
+    /// (docs/DIFFERENCES.md, bad-relocation).
+    fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Meaning {
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
-            let named = if query.record.symbol.0 == 0 { Named::Nothing } else { Named::Null };
-            return query.patched(self.merged.draft.null_value(), 0, named);
+            let known = Known::at(self.merged.draft.null_value(), Anchor::Null);
+            return Meaning::Known(Known { named: Named::Null, ..known });
         }
-        Outcome::Fatal(query.bad("its symbol has no type"))
+        Meaning::Fatal(query.bad("its symbol has no type"))
     }
 
     /// A number that ptxas leaves for the linker to fill in, as a symbol that no file defines.
-    fn system_value(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
+    fn system_value(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Meaning {
         if symbol.name != constants::SIZE_SYMBOL {
-            return Outcome::Fatal(query.bad("its symbol is local and undefined"));
+            return Meaning::Fatal(query.bad("its symbol is local and undefined"));
         }
-        query.patched(self.constants_size.unwrap_or(constants::NO_BANK), 0, Named::Nothing)
+        Meaning::Known(Known::at(
+            self.constants_size.unwrap_or(constants::NO_BANK),
+            Anchor::Deleted,
+        ))
     }
 
-    /// A section symbol: the part that this file's section became.
-    fn section_symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Outcome {
-        let Some(index) = symbol.defined_in() else { return Outcome::Dropped };
+    /// A section symbol: the part that this file's section became. One whose section is not in the
+    /// output is 0 (case relocations/section-symbols-90).
+    fn section_symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Meaning {
+        let Some(index) = symbol.defined_in() else { return Meaning::Gone };
         let Placed::At { section, base } = self.merged.placed(query.source.object, index) else {
-            return Outcome::Dropped;
+            return match query.object.role(index) {
+                Role::Text | Role::Constant(_) | Role::OwnShared | Role::PoolShared => {
+                    Meaning::Known(Known::at(0, Anchor::Deleted))
+                }
+                _ => Meaning::Fatal(query.bad("its symbol is a section that the linker rewrites")),
+            };
         };
         let output = &self.merged.draft.sections[section];
-        if output.kind.is_alloc() {
-            return output.symbol.map_or(Outcome::Dropped, Outcome::Kept);
-        }
-        let named = Named::by(output.symbol);
         if self.half == Half::Sass && self.rebuilt.contains(section) {
-            return self.rebuilt_place(query, index, section, named);
+            return self.rebuilt_place(query, index, section, Named::by(output.symbol));
         }
         let base = match self.half {
             Half::Sass => base,
             Half::Mercury => self.merged.twin_base(query.source.object, index, base),
         };
-        if let (Some(row), Some(symbol)) = (query.row, output.symbol)
-            && row.kept_for_constants()
-        {
-            return Outcome::KeptFrom(symbol, base);
+        let symbol = output.symbol.map_or(Anchor::Nothing, Anchor::Symbol);
+        let known = Known { base, named: Named::by(output.symbol), ..Known::at(base, symbol) };
+        match output.kind {
+            Kind::Constant(_) if self.relocatable() => {
+                output.symbol.map_or(Meaning::Gone, |symbol| Meaning::Address { symbol, base })
+            }
+            Kind::Constant(bank) => Meaning::Known(Known { bank: Some(bank), ..known }),
+            Kind::Global | Kind::GlobalInit | Kind::UnifiedData => {
+                output.symbol.map_or(Meaning::Gone, |symbol| Meaning::Address { symbol, base })
+            }
+            Kind::Shared | Kind::PoolShared if !self.relocatable() => {
+                Meaning::Known(Known { symbol: Anchor::Nothing, ..known })
+            }
+            _ => Meaning::Known(known),
         }
-        Outcome::Patched(Patched { value: query.value(base, 0), named, base })
     }
 
     /// A place in a section of machine code that is made anew: 0 for what is left out. What entries of
@@ -165,25 +292,27 @@ impl<'d> Resolver<'_, 'd> {
         index: SectionIndex,
         section: SectionId,
         named: Named,
-    ) -> Outcome {
+    ) -> Meaning {
         if self.rebuilt.is_frames(section) && query.place.target == section {
-            return Outcome::Dropped;
+            return Meaning::Gone;
         }
-        let offset = query.record.addend as u64;
-        let address = self.rebuilt.offset(query.source.object, index, offset).unwrap_or(0);
-        Outcome::Patched(Patched { value: Value { address, bank: 0 }, named, base: 0 })
+        let addend = query.record.addend as u64;
+        let place = self.rebuilt.offset(query.source.object, index, addend).unwrap_or(0);
+        let address = place.wrapping_sub(addend);
+        Meaning::Known(Known { named, ..Known::at(address, Anchor::Nothing) })
     }
 
-    fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Outcome {
+    fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Meaning {
         // Without unified tables these names mean nothing; the place keeps its bytes. One of them,
         // which ptxas uses for all indirect calls, needs unified functions (case unified/plain).
         let slots = || self.merged.unified.function_ids.is_some();
         let means = |name: &[u8]| self.unified && (name != b"__UFT_OFFSET" || slots());
-        if is_unified_table(symbol.name) && !means(symbol.name) {
-            return Outcome::Dropped;
+        if is_unified_table(symbol.name) {
+            let address = Meaning::Address { symbol: out, base: 0 };
+            return if means(symbol.name) { address } else { Meaning::Gone };
         }
         if symbol.is_reference() {
-            return self.reference(query, out);
+            return Meaning::Reference(out);
         }
         let draft = &self.merged.draft;
         let entry = &draft.symbols[out];
@@ -191,97 +320,119 @@ impl<'d> Resolver<'_, 'd> {
             return self.shared(query, index, out);
         }
         match entry.section {
-            Some(section) => self.in_section(query, section, entry.value, Some(out)),
-            None => Outcome::Kept(out),
+            Some(section) => self.in_section(section, entry.value, Some(out)),
+            None if symbol.is_function() => Meaning::Function(out),
+            None => self.undefined(symbol, out),
         }
     }
 
-    /// A texture, sampler or surface reference (docs/LINKING.md, textures).
-    fn reference(&self, query: &Query<'_, 'd>, out: OutSymbolId) -> Outcome {
-        let Some(row) = query.row.filter(|_| !self.relocatable()) else {
-            return Outcome::Kept(out);
-        };
-        if row.is_pc_relative() {
-            return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
+    /// A variable that no file defines. nvlink leaves those in global memory to the driver; all others
+    /// are -1 (docs/LINKING.md, relocations).
+    fn undefined(&self, symbol: &Symbol<'d>, out: OutSymbolId) -> Meaning {
+        if is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name) {
+            return Meaning::Reserved(out);
         }
-        match row.against_reference() {
-            Reference::Slot => query.patched(self.slots.offset(out), 0, Named::Nothing),
-            Reference::Zero => query.patched(0, 0, Named::Nothing),
-            Reference::Kept => Outcome::Kept(out),
-            Reference::Unsafe => Outcome::Fatal(
-                query.bad("its type means nothing for a texture, sampler or surface reference"),
-            ),
+        if space(symbol) == sto::SPACE_GLOBAL || self.relocatable() {
+            return Meaning::Address { symbol: out, base: 0 };
         }
+        Meaning::Known(Known::at(u64::MAX, Anchor::Symbol(out)))
     }
 
     /// A symbol at `value` of an output section.
-    fn in_section(
-        &self,
-        query: &Query<'_, 'd>,
-        section: SectionId,
-        value: u64,
-        out: Option<OutSymbolId>,
-    ) -> Outcome {
+    fn in_section(&self, section: SectionId, value: u64, out: Option<OutSymbolId>) -> Meaning {
         let output = &self.merged.draft.sections[section];
         match output.kind {
-            Kind::Constant(bank) if !self.relocatable() => constant(query, value, bank, out),
+            Kind::Constant(bank) if !self.relocatable() => {
+                Meaning::Known(Known::in_bank(value, bank, out))
+            }
             // An alias stands for the function whose code it names.
-            Kind::Text => output.function.or(out).map_or(Outcome::Dropped, Outcome::Kept),
-            Kind::JumpSlots => out.map_or(Outcome::Dropped, Outcome::Kept),
-            _ => out.or(output.symbol).map_or(Outcome::Dropped, |out| match query.row {
-                Some(row) if row.needs_function() => Outcome::Fatal(
-                    query.bad("its type describes a function, but its symbol is a variable"),
-                ),
-                _ => Outcome::Kept(out),
-            }),
+            Kind::Text => output.function.or(out).map_or(Meaning::Gone, Meaning::Function),
+            Kind::JumpSlots => out.map_or(Meaning::Gone, Meaning::Function),
+            _ => {
+                let address = |symbol| Meaning::Address { symbol, base: 0 };
+                out.or(output.symbol).map_or(Meaning::Gone, address)
+            }
         }
     }
 
-    fn shared(&self, query: &Query<'_, 'd>, index: u32, out: OutSymbolId) -> Outcome {
-        if let Some(row) = query.row {
-            if row.kept_for_constants() || row.needs_function() {
-                return Outcome::Fatal(DELETED);
-            }
-            if row.is_pc_relative() {
-                return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
-            }
-        }
+    fn shared(&self, query: &Query<'_, 'd>, index: u32, out: OutSymbolId) -> Meaning {
         let address = self.shared.address(index, query.place.function);
         let known = self.shared.is_extern_of(index, query.place.function);
         let named = match self.merged.draft.symbols[out].dropped {
             _ if known || !self.preserve => Named::Nothing,
             false => Named::Symbol(out),
             // nvlink deletes such symbols of a pool and then looks for them.
-            true if self.shared.has_pool() => return Outcome::Fatal(DELETED),
+            true if self.shared.has_pool() => return Meaning::Fatal(DELETED),
             true => Named::Nothing,
         };
-        query.patched(address, 0, named)
+        Meaning::Known(Known { named, ..Known::at(address, Anchor::Deleted) })
     }
+}
+
+impl Known {
+    /// A place at `address` of something that is no constant bank.
+    fn at(address: u64, symbol: Anchor) -> Self {
+        Known { address, bank: None, symbol, base: 0, named: Named::Nothing }
+    }
+
+    /// A symbol in a constant bank.
+    fn in_bank(address: u64, bank: u8, out: Option<OutSymbolId>) -> Self {
+        let symbol = out.map_or(Anchor::Deleted, Anchor::Symbol);
+        Known { bank: Some(bank), named: Named::by(out), ..Known::at(address, symbol) }
+    }
+}
+
+/// A record about a place that the linker knows: its type decides.
+fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
+    let Known { address, bank, symbol, base, named } = known;
+    let Some(row) = query.row else { return Outcome::Fatal(UNEXPECTED) };
+    match row.observed {
+        Observed::FunctionOnly => return Outcome::Fatal(query.bad(NO_FUNCTION)),
+        Observed::SameSection => return Outcome::Fatal(PC_RELATIVE),
+        Observed::Rejected => return Outcome::Fatal(UNEXPECTED),
+        // Only with -r there are types to be rewritten later.
+        Observed::Kept | Observed::Rewritten => {
+            let symbol = match symbol {
+                Anchor::Symbol(symbol) => Some(symbol),
+                Anchor::Null => None,
+                Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(DELETED),
+            };
+            if base != 0 && query.write == Write::Add {
+                return Outcome::Fatal(query.bad(NO_ADDEND));
+            }
+            return Outcome::Kept(Stays { symbol, base, kind: query.kind() });
+        }
+        Observed::Clears if matches!(symbol, Anchor::Deleted) => {
+            let value = Value::default();
+            return Outcome::Patched(Patched { row, value, write: Write::Clear, named, base });
+        }
+        Observed::NoEffect | Observed::Bits | Observed::Ignored | Observed::Clears => {}
+    }
+    if bank.is_none() && row.has_bank() {
+        return Outcome::Fatal(
+            query.bad("its type needs a constant bank, but its symbol is in none"),
+        );
+    }
+    let value = query.value(address, bank.unwrap_or_default());
+    // A record without an addend of its own gets one for where its file's part starts, and what the place held is
+    // lost (case relocations/rel-75).
+    let write = if base != 0 { Write::Set } else { query.write };
+    // What changes nothing is not told (docs/LINKING.md, --preserve-relocs).
+    let named = if row.observed == Observed::Bits { named } else { Named::Nothing };
+    Outcome::Patched(Patched { row, value, write, named, base })
 }
 
 const DELETED: Message = Message::Internal { what: "reference to deleted symbol" };
 
-const PC_RELATIVE: &str = "PC relative branch address should be in the same section";
+const PC_RELATIVE: Message =
+    Message::Internal { what: "PC relative branch address should be in the same section" };
 
-/// A symbol in a constant bank, at `value` bytes.
-fn constant(query: &Query<'_, '_>, value: u64, bank: u8, out: Option<OutSymbolId>) -> Outcome {
-    if let Some(row) = query.row {
-        if row.kept_for_constants() {
-            return match out {
-                Some(out) => Outcome::Kept(out),
-                None => Outcome::Fatal(query.bad("its type needs a symbol that the output has")),
-            };
-        }
-        if row.needs_function() {
-            let what = "its type describes a function, but its symbol is a constant";
-            return Outcome::Fatal(query.bad(what));
-        }
-        if row.is_pc_relative() {
-            return Outcome::Fatal(Message::Internal { what: PC_RELATIVE });
-        }
-    }
-    query.patched(value, bank, Named::by(out))
-}
+const UNEXPECTED: Message = Message::Internal { what: "unexpected NVRS" };
+
+const NO_ADDEND: &str =
+    "it has no addend to say where this file's part of the section that it names starts";
+
+const NO_FUNCTION: &str = "its type describes a function, but its symbol is none";
 
 /// What all records of one relocation section share.
 pub(super) struct PlaceContext {
@@ -311,8 +462,23 @@ impl Query<'_, '_> {
         Value { address: address.wrapping_add_signed(self.record.addend), bank }
     }
 
-    fn patched(&self, address: u64, bank: u8, named: Named) -> Outcome {
-        Outcome::Patched(Patched { value: self.value(address, bank), named, base: 0 })
+    /// The place about something that is not in the output.
+    fn cleared(&self) -> Outcome {
+        let Some(row) = self.row else { return Outcome::Dropped };
+        let (value, named) = (Value::default(), Named::Nothing);
+        Outcome::Patched(Patched { row, value, write: Write::Clear, named, base: 0 })
+    }
+
+    /// Slots belong to textures; nvlink takes the alignment of a shared variable, and 0 for a constant, for one.
+    fn names_wrong_slot(&self) -> bool {
+        let symbol = self.object.symbol(self.record.symbol);
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        variable && self.row.is_some_and(RelocDesc::has_slot)
+    }
+
+    /// The type with which the record stays.
+    fn kind(&self) -> u32 {
+        self.row.map_or(self.record.kind, |row| row.code.0)
     }
 
     pub(super) fn bad(&self, what: &str) -> Message {
@@ -323,5 +489,34 @@ impl Query<'_, '_> {
             offset: self.record.offset,
             what: format!("{}: {what}", culd_reloc::RelocType(self.record.kind)),
         }
+    }
+
+    /// What is wrong if `value` loses bits in the fields, where nvlink cuts it without a word
+    /// (docs/DIFFERENCES.md, relocation-overflow).
+    pub(super) fn overflow(&self, patched: &Patched) -> Option<Message> {
+        let &Patched { row, value, write, .. } = patched;
+        let bytes = self.object.section(self.source.target).data;
+        let fits = match write {
+            Write::Add => row.fits_added(bytes, self.record.offset as usize, value).unwrap_or(true),
+            Write::Set => row.fits(value),
+            Write::Clear => true,
+        };
+        let bits = row.address_bits().filter(|_| !fits)?;
+        let symbol = self.object.symbol(self.record.symbol);
+        let name = match symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION) {
+            Some(section) => self.object.section(section).name,
+            None => symbol.name,
+        };
+        Some(Message::RelocationOverflow {
+            file: self.object.name.to_owned(),
+            section: String::from_utf8_lossy(self.object.section(self.source.section).name)
+                .into_owned(),
+            offset: self.record.offset,
+            kind: row.code,
+            symbol: String::from_utf8_lossy(name).into_owned(),
+            value: value.address,
+            low: bits.start,
+            high: bits.end - 1,
+        })
     }
 }
