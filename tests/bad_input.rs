@@ -95,12 +95,46 @@ const DAMAGES: &[Damage] = &[
     ("note with a huge name", |e| { e.inside(".note.nv.cuinfo", (0, 4), 0xffff_fffc); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
 ];
 
+/// The same for sm_100.
+const MERCURY_CASE: &str = "headers-and-order/every-section-100";
+
+/// Damage to what only files of sm_100 and later have.
+#[rustfmt::skip]
+const MERCURY_DAMAGES: &[Damage] = &[
+    ("Mercury code of no section", |e| { e.inside(".nv.capmerc.text.first", (0, 4), 0x7fff); }, "section '.nv.capmerc.text.first', offset 0x0: it is for section 32767, which is not its machine code"),
+    ("Mercury code of another section", |e| { let other = e.section_index(".nv.info") as u64; e.inside(".nv.capmerc.text.first", (0, 4), other); }, "section '.nv.capmerc.text.first', offset 0x0: it is for section"),
+    ("Mercury code of another form", |e| { e.inside(".nv.capmerc.text.first", (4, 4), 7); }, "section '.nv.capmerc.text.first', offset 0x4: "),
+    ("too many records", |e| { e.inside(".nv.capmerc.text.first", (8, 4), 0xffff_ffff); }, "section '.nv.capmerc.text.first', offset 0x8: "),
+    ("no records", |e| { e.inside(".nv.capmerc.text.first", (8, 4), 0); }, "section '.nv.capmerc.text.first', offset 0xc: "),
+    ("Mercury code is cut short", |e| { e.section(".nv.capmerc.text.first", SH_SIZE, 30); }, "section '.nv.capmerc.text.first', offset 0x"),
+    ("no head", |e| { e.section(".nv.capmerc.text.first", SH_SIZE, 7); }, "section '.nv.capmerc.text.first', offset 0x0: "),
+    ("no Mercury symbols", |e| { e.section(".nv.merc.symtab", SH_TYPE, 1); }, "offset 0x0: relocation names symbol"),
+    ("half a Mercury symbol", |e| { e.section(".nv.merc.symtab", SH_SIZE, 24 * 3 + 8); }, "section '.nv.merc.symtab', offset 0x48: size 0x50 is no multiple of 24"),
+    ("a Mercury symbol is missing", |e| { let size = e.content(".nv.merc.symtab").len() as u64; e.section(".nv.merc.symtab", SH_SIZE, size - 24); }, "section '.nv.merc.rela.text.first', offset 0xa8: relocation names symbol 28, which does not exist"),
+    ("symbol of another type", |e| { e.inside(".nv.merc.symtab", (28, 1), 1); }, "section '.nv.merc.symtab', offset 0x18: symbol 1 differs from"),
+    ("symbol in another section", |e| { e.inside(".nv.merc.symtab", (30, 2), 1); }, "section '.nv.merc.symtab', offset 0x18: symbol 1 differs from"),
+    ("no twin in Mercury", |e| { e.section(".nv.merc.debug_frame", SH_FLAGS, 0); }, "cannot be linked: section '.nv.merc.debug_frame' of type 0x1 is of an unknown kind"),
+    ("no twin in machine code", |e| { e.section(".debug_frame", SH_FLAGS, 0x1000_0000); }, "'.debug_frame'"),
+    ("relocation of another half's type", |e| { e.inside(".nv.merc.rela.text.first", (8, 4), 2); }, "section '.nv.merc.rela.text.first', offset 0x0: relocation type 0x2 is unknown"),
+    ("relocation past Mercury code", |e| { e.inside(".nv.merc.rela.debug_frame", (0, 8), 0x10_0000); }, "section '.nv.merc.rela.debug_frame', offset 0x0: "),
+    ("relocation of no Mercury symbol", |e| { e.inside(".nv.merc.rela.text.first", (12, 4), 0x7fff); }, "section '.nv.merc.rela.text.first', offset 0x0: relocation names symbol 32767, which does not exist"),
+    ("frames in another form", |e| { e.inside(".debug_frame", (0, 4), 4); }, "section '.debug_frame', offset 0x0: an entry is not in the 64-bit form, or runs past the end"),
+    ("frame past the end", |e| { e.inside(".nv.merc.debug_frame", (4, 8), 1 << 40); }, "section '.debug_frame', offset 0x0: an entry is not in the 64-bit form, or runs past the end"),
+];
+
 fn good() -> Inputs {
-    case::named(CASE).and_then(|case| case.inputs()).expect("the recorded case")
+    inputs_of(CASE)
+}
+
+fn inputs_of(name: &str) -> Inputs {
+    case::named(name).and_then(|case| case.inputs()).expect("the recorded case")
 }
 
 fn damaged(damage: fn(&mut Editor)) -> Inputs {
-    let mut inputs = good();
+    damaged_inputs(good(), damage)
+}
+
+fn damaged_inputs(mut inputs: Inputs, damage: fn(&mut Editor)) -> Inputs {
     let mut editor = Editor::new(&inputs[0].1);
     damage(&mut editor);
     inputs[0].1 = editor.bytes;
@@ -109,7 +143,11 @@ fn damaged(damage: fn(&mut Editor)) -> Inputs {
 
 /// The one line of a refused link; what is wrong when it is not that.
 fn refused(inputs: &Inputs) -> Result<String, String> {
-    let options = link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    refused_for("sm_90", inputs)
+}
+
+fn refused_for(arch: &str, inputs: &Inputs) -> Result<String, String> {
+    let options = link_options(&[format!("-arch={arch}")]).expect("options");
     let outcome = link(&options, inputs, 1).expect("threads");
     let lines = lines(&outcome);
     match lines.as_slice() {
@@ -126,9 +164,22 @@ fn the_undamaged_files_link() {
 
 #[test]
 fn every_damage_is_told_in_one_line_with_its_place() {
+    all_told(DAMAGES, |damage| refused(&damaged(damage)));
+}
+
+#[test]
+fn every_damage_of_a_mercury_half_is_told_in_one_line_with_its_place() {
+    let good = inputs_of(MERCURY_CASE);
+    assert!(refused_for("sm_100", &good).is_err_and(|what| what == "links, saying []"));
+    all_told(MERCURY_DAMAGES, |damage| {
+        refused_for("sm_100", &damaged_inputs(good.clone(), damage))
+    });
+}
+
+fn all_told(damages: &[Damage], refused: impl Fn(fn(&mut Editor)) -> Result<String, String>) {
     let mut wrong = Vec::new();
-    for (name, damage, place) in DAMAGES {
-        match refused(&damaged(*damage)) {
+    for (name, damage, place) in damages {
+        match refused(*damage) {
             Ok(line) if !line.contains("'a.cubin'") => {
                 wrong.push(format!("{name}: no file: {line}"))
             }
@@ -140,7 +191,7 @@ fn every_damage_is_told_in_one_line_with_its_place() {
             Err(what) => wrong.push(format!("{name}: {what}")),
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), DAMAGES.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), damages.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub const E_SHSTRNDX: Field = (62, 2);
 pub const SH_NAME: Field = (0, 4);
 /// `sh_type`.
 pub const SH_TYPE: Field = (4, 4);
+/// `sh_flags`.
+pub const SH_FLAGS: Field = (8, 8);
 /// `sh_offset`.
 pub const SH_OFFSET: Field = (24, 8);
 /// `sh_size`.

@@ -20,6 +20,8 @@ pub struct FileHeader {
     pub program_headers: u64,
     /// Number of program headers.
     pub program_header_count: u16,
+    /// `e_phentsize`: 56, or 0 in objects of sm_100 and later.
+    pub program_header_size: u16,
     /// File offset of the section headers, bytes.
     pub section_headers: u64,
     /// Number of section headers.
@@ -54,7 +56,9 @@ impl FileHeader {
         }
         out.extend_from_slice(&self.flags.to_le_bytes());
         let (count, _) = section_counts(self.section_count);
-        for half in [64, 56, self.program_header_count, 64, count, self.section_names] {
+        for half in
+            [64, self.program_header_size, self.program_header_count, 64, count, self.section_names]
+        {
             out.extend_from_slice(&half.to_le_bytes());
         }
         out

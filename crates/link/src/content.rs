@@ -11,6 +11,7 @@ use culd_cubin::unified::ENTRY_SIZE;
 
 use crate::attributes::{Attribute, Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
+use crate::capsule::Half;
 use crate::draft::Draft;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::layout::Order;
@@ -34,6 +35,8 @@ pub(crate) struct Maker<'a, 'd> {
     /// Attributes of functions in the half that is made.
     pub(crate) functions: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
     pub(crate) relocated: &'a Relocated,
+    /// The half that is made.
+    pub(crate) half: Half,
     pub(crate) slots: &'a TextureSlots,
     pub(crate) order: &'a Order,
 }
@@ -177,7 +180,12 @@ impl Maker<'_, '_> {
         for user in &self.slots.users {
             let mut out = Vec::new();
             for slot in self.slots.filled_for(user).rev() {
-                encode::write_rel(&mut out, slot.offset, self.symbol(slot.symbol), slot.kind);
+                let (offset, kind) = self.slots.record(slot, self.half);
+                let symbol = self.symbol(slot.symbol);
+                match draft.sections[user.relocs].sh_type {
+                    sht::RELA => encode::write_rela(&mut out, offset, symbol, kind, 0),
+                    _ => encode::write_rel(&mut out, offset, symbol, kind),
+                }
             }
             contents[user.relocs] = Some(out);
         }

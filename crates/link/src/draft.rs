@@ -98,6 +98,7 @@ impl Kind {
     /// `sh_type` and `sh_entsize`. An object that is linked again keeps CUDA's own types.
     fn form(self, relocatable: bool) -> (u32, u64) {
         match self {
+            Kind::Parameters if relocatable => (sht::CUDA_CONSTANT0, 0),
             Kind::Constant(bank) if relocatable => (sht::CUDA_CONSTANT0 + u32::from(bank), 0),
             Kind::GlobalInit if relocatable => (sht::CUDA_GLOBAL_INIT, 0),
             Kind::Global if relocatable => (sht::CUDA_GLOBAL, 0),
@@ -217,7 +218,8 @@ impl<'d> OutSection<'d> {
     /// Bytes of the section in a half.
     pub(crate) fn size_in(&self, half: Half) -> u64 {
         match self.kind {
-            Kind::Debug | Kind::Text if half == Half::Mercury => self.twin_size,
+            // Slots of textures are all that Mercury has of bank 0.
+            Kind::Debug | Kind::Text | Kind::Constant(0) if half == Half::Mercury => self.twin_size,
             _ => self.size,
         }
     }
@@ -251,6 +253,21 @@ pub(crate) struct OutSymbol {
 }
 
 impl OutSymbol {
+    /// The symbol of a section.
+    pub(crate) fn section(name: NameId, section: SectionId) -> Self {
+        OutSymbol {
+            name,
+            info: stt::SECTION,
+            other: 0,
+            section: Some(section),
+            value: 0,
+            size: 0,
+            program: None,
+            shared: None,
+            dropped: false,
+        }
+    }
+
     /// True for variables that other files see: no other symbol can be a tentative definition.
     pub(crate) fn may_be_common(&self) -> bool {
         self.info >> 4 != stb::LOCAL && !matches!(self.info & 15, stt::FUNC | stt::SECTION)
@@ -490,17 +507,7 @@ impl<'d> Draft<'d> {
         self.intern_section_name(name);
         let section = self.push_section(name, kind, flags, align);
         if kind.has_symbol() {
-            let symbol = self.symbols.push(OutSymbol {
-                name,
-                info: stt::SECTION,
-                other: 0,
-                section: Some(section),
-                value: 0,
-                size: 0,
-                program: None,
-                shared: None,
-                dropped: false,
-            });
+            let symbol = self.symbols.push(OutSymbol::section(name, section));
             self.locals.push(symbol);
             self.sections[section].symbol = Some(symbol);
         }

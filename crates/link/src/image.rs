@@ -133,6 +133,10 @@ impl Writer<'_, '_> {
             flags: kind | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
             program_headers: layout.program_headers_at,
             program_header_count: layout.program_headers.len() as u16,
+            program_header_size: match self.options.target.flavour {
+                Flavour::Mercury if self.options.relocatable => 0,
+                _ => 56,
+            },
             section_headers: layout.section_headers_at,
             section_count: layout.section_count(),
             section_names: 1,
@@ -177,7 +181,7 @@ impl Writer<'_, '_> {
     fn value(&self, symbol: &OutSymbol) -> u64 {
         let shared = symbol.shared.is_some() && symbol.section.is_some();
         match self.options.target.flavour {
-            Flavour::Mercury if shared => {
+            Flavour::Mercury if shared && !self.options.relocatable => {
                 symbol.value.wrapping_add(self.options.target.reserved_shared)
             }
             _ => symbol.value,

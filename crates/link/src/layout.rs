@@ -239,7 +239,8 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
         let shared = matches!(section.kind, Kind::Shared | Kind::PoolShared);
         let optional = shared || section.kind == Kind::Debug;
         // Beside Mercury, what only has the system's part counts as empty.
-        let empty = if shared && draft.flavour == Flavour::Mercury { RESERVED_SHARED } else { 0 };
+        let reserved = shared && !draft.relocatable && draft.flavour == Flavour::Mercury;
+        let empty = if reserved { RESERVED_SHARED } else { 0 };
         let size = section.size_in(Half::shown(draft.flavour));
         !(section.dropped || optional && size <= empty)
     })

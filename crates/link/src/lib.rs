@@ -227,7 +227,7 @@ fn run(
         Flavour::Classic => None,
         Flavour::Mercury => {
             let relocated = relocs::resolve(session, &resolver(Half::Mercury), diags)?;
-            let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions);
+            let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions, &slots);
             Some((relocated, sass))
         }
     };
@@ -240,19 +240,21 @@ fn run(
         capsule::names::rename(&mut merged.draft);
     }
     let order = Order::new(&merged.draft);
-    let maker = |functions, relocated| Maker {
+    let maker = |half, functions, relocated| Maker {
         graph: &graph,
         merged: &merged,
         attributes: &attributes,
         functions,
         relocated,
+        half,
         slots: &slots,
         order: &order,
     };
     let own = mercury.as_ref().map_or(&attributes.functions, |mercury| &mercury.1);
-    let mut contents = synth::contents(&maker(own, &relocated), &made);
+    let mut contents = synth::contents(&maker(Half::Sass, own, &relocated), &made);
     let mercury = mercury.as_ref().map(|(relocated, _)| {
-        let contents = synth::mercury_contents(&maker(&attributes.functions, relocated));
+        let contents =
+            synth::mercury_contents(&maker(Half::Mercury, &attributes.functions, relocated));
         (relocated, contents)
     });
     for (section, bytes) in rebuilt.contents() {

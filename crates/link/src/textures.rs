@@ -4,11 +4,14 @@
 //! reference of the whole program, behind the largest parameter bank, in every entry whose code
 //! needs one; and relocation sections that tell the driver what to put there (cases textures/*).
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::stt;
 use culd_reloc::Reference;
 use hashbrown::HashMap;
 
 use crate::callgraph::CallGraph;
+use crate::capsule::Half;
+use crate::capsule::images::{self, Images};
 use crate::diag::Message;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
@@ -22,6 +25,7 @@ const KINDS: [(u8, u32); 3] = [TEXTURE, SAMPLER, SURFACE];
 const TEXTURE: (u8, u32) = (stt::CUDA_TEXTURE, 6);
 const SAMPLER: (u8, u32) = (stt::CUDA_SAMPLER, 7);
 const SURFACE: (u8, u32) = (stt::CUDA_SURFACE, 52);
+const SAMPLER_BESIDE_MERCURY: u32 = 101;
 
 /// The place of one reference in the parameter banks.
 #[derive(Debug, Clone, Copy)]
@@ -91,14 +95,33 @@ pub(crate) struct User {
 pub(crate) struct TextureSlots {
     slots: Vec<Slot>,
     offsets: HashMap<OutSymbolId, u64>,
+    /// Where slots start, bytes. Mercury has them in a section of their own.
+    base: u64,
+    /// They have sections of their own in Mercury.
+    in_images: bool,
     /// In node order.
     pub(crate) users: Vec<User>,
 }
 
 impl TextureSlots {
-    /// The slot of a reference, bytes from the start of bank 0.
-    pub(crate) fn offset(&self, symbol: OutSymbolId) -> u64 {
-        self.offsets.get(&symbol).copied().unwrap_or_default()
+    /// The slot of a reference, bytes from the start of bank 0, in Mercury from the first slot.
+    pub(crate) fn offset(&self, symbol: OutSymbolId, half: Half) -> u64 {
+        let offset = self.offsets.get(&symbol).copied().unwrap_or_default();
+        match half {
+            Half::Sass => offset,
+            Half::Mercury => offset.saturating_sub(self.base),
+        }
+    }
+
+    /// Place and relocation type of a slot in a half.
+    pub(crate) fn record(&self, slot: &Slot, half: Half) -> (u64, u32) {
+        let kind = match half {
+            // Machine code beside Mercury has a type of its own for samplers (case textures/samplers).
+            Half::Sass if self.in_images && slot.kind == SAMPLER.1 => SAMPLER_BESIDE_MERCURY,
+            Half::Sass => slot.kind,
+            Half::Mercury => mercury_kind(slot.kind),
+        };
+        (self.offset(slot.symbol, half), kind)
     }
 
     /// The slots that the driver fills for an entry, by offset: not those of other entries' parameters.
@@ -116,11 +139,11 @@ impl TextureSlots {
 }
 
 /// Makes slots where the program has references.
-pub(crate) fn lay_out(
-    objects: &Objects<'_>,
+pub(crate) fn lay_out<'d>(
+    objects: &Objects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &mut Merged<'_>,
+    merged: &mut Merged<'d>,
 ) -> Result<TextureSlots, Message> {
     let references = references(merged);
     if references.is_empty() {
@@ -130,6 +153,9 @@ pub(crate) fn lay_out(
         return Err(Message::Internal { what: "reference to deleted section" });
     }
     let order = list_sort(&references, &|_, _| true);
+    if merged.draft.flavour == Flavour::Mercury {
+        return Ok(in_images(objects, symbols, graph, merged, &order));
+    }
     let banks: Vec<(NodeId, Option<SectionId>)> =
         graph.entries().iter().map(|&entry| (entry, merged.entry_bank(graph, entry, 0))).collect();
     let size = |bank: SectionId| merged.draft.sections[bank].size;
@@ -144,7 +170,7 @@ pub(crate) fn lay_out(
     let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
     let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
     let end = base + 4 * slots.len() as u64;
-    let mut slots = TextureSlots { slots, offsets, users: Vec::new() };
+    let mut slots = TextureSlots { slots, offsets, base, in_images: false, users: Vec::new() };
     let uses = uses(objects, symbols, graph);
     for (entry, bank) in banks {
         let uses = uses[entry];
@@ -160,6 +186,44 @@ pub(crate) fn lay_out(
         slots.users.push(user);
     }
     Ok(slots)
+}
+
+/// The same beside Mercury, where slots have sections of their own.
+fn in_images<'d>(
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &mut Merged<'d>,
+    order: &[(OutSymbolId, u32)],
+) -> TextureSlots {
+    let uses = uses(objects, symbols, graph);
+    let count = order.len() as u64;
+    let (base, made) =
+        images::lay_out(objects, symbols, graph, merged, (count, |entry| uses[entry].any()));
+    let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| Slot {
+        symbol,
+        kind,
+        offset,
+        owner: merged.draft.symbols[symbol].section,
+    };
+    let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
+    let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
+    let mut slots = TextureSlots { slots, offsets, base, in_images: true, users: Vec::new() };
+    for Images { entry, code, relocs } in made {
+        let user = User { entry, uses: uses[entry], code, relocs };
+        merged.draft.sections[relocs].dropped = slots.filled_for(&user).next().is_none();
+        slots.users.push(user);
+    }
+    slots
+}
+
+/// The relocation type of a kind of reference in Mercury.
+fn mercury_kind(kind: u32) -> u32 {
+    match kind {
+        _ if kind == TEXTURE.1 => 0x1000b,
+        _ if kind == SAMPLER.1 => 0x1000c,
+        _ => 0x1000d,
+    }
 }
 
 /// Whether a kernel that is not in the program has a reference as parameter: nvlink ends there (case
@@ -197,7 +261,7 @@ fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<No
             let node = program.and_then(|program| graph.node(program));
             for record in section.relocations().iter() {
                 let symbol = object.symbol(record.symbol);
-                let row = culd_reloc::cuda(record.kind);
+                let row = culd_reloc::lookup(record.kind);
                 let slot = row.is_some_and(|row| row.against_reference() == Reference::Slot);
                 if !slot || !symbol.is_reference() {
                     continue;

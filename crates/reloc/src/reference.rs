@@ -26,7 +26,7 @@ impl RelocDesc {
             5 | 12 | 17 | 18 | 22..=25 | 29 | 30 | 38 | 39 | 42 | 46 | 50 | 51 | 54 | 55 | 59 => {
                 Reference::Slot
             }
-            64..=66 | 115 => Reference::Slot,
+            64..=66 | 115 | 0x10003 | 0x10004 => Reference::Slot,
             15 | 16 | 19..=21 | 26..=28 | 45 | 60 | 68 | 69 | 74 | 100 => Reference::Zero,
             36 | 37 => Reference::Unsafe,
             _ => match self.observed {

@@ -201,6 +201,7 @@ fn file(form: &Form<'_>, cuinfo: usize, symbols: &[Symbol], parts: Vec<Part>) ->
         flags: 4 | u32::from(form.sm) << 8 | (cuinfo as u32) << 24,
         program_headers: 0,
         program_header_count: 0,
+        program_header_size: 56,
         section_headers: image.len() as u64,
         section_count: form.sections,
         section_names: 1,

@@ -17,7 +17,7 @@ const NOT_SUPPORTED: &[Id] = &[
 ];
 
 /// Options that change files with Mercury in ways that are not known well enough to reproduce.
-const NOT_FOR_MERCURY: &[Id] = &[Id::Relocatable, Id::PreserveRelocs, Id::Uidx];
+const NOT_FOR_MERCURY: &[Id] = &[Id::PreserveRelocs, Id::Uidx];
 
 /// The first thing that is wrong with a line that asks for a link.
 pub(super) fn check(options: &Options) -> Result<(), UsageError> {

@@ -12,18 +12,27 @@ use crate::attributes::{Attribute, section_symbol};
 use crate::id::{IdVec, NodeId};
 use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
+use crate::textures::TextureSlots;
 
 /// The lists of all functions.
 pub(crate) fn sass<'d>(
     objects: &Objects<'d>,
     merged: &Merged<'d>,
     mercury: &IdVec<NodeId, Vec<Attribute<'d>>>,
+    slots: &TextureSlots,
 ) -> IdVec<NodeId, Vec<Attribute<'d>>> {
     let list = |(node, list): (NodeId, &Vec<Attribute<'d>>)| match merged.function_infos[node] {
         Some(source) => one(objects, merged, source, list),
         None => Vec::new(),
     };
-    mercury.iter().map(list).collect()
+    let mut lists: IdVec<NodeId, Vec<Attribute<'d>>> = mercury.iter().map(list).collect();
+    // Bank 0 has the slots.
+    for user in &slots.users {
+        for code in [code::BINDLESS_TEXTURE_BANK, code::BINDLESS_SURFACE_BANK] {
+            lists[user.entry].push(Attribute::Number { format: format::BYTE, code, value: 0 });
+        }
+    }
+    lists
 }
 
 fn one<'d>(
@@ -35,13 +44,17 @@ fn one<'d>(
     let object = &objects[source.object];
     let twin = object.twins.of(source.input);
     let own = twin.map_or(&[][..], |twin| object.info_records(twin));
-    let mut matcher = Matcher { own, next: 0 };
+    let mut matcher = Matcher { own, next: [0; 256] };
     let mut list = Vec::with_capacity(mercury.len() + 4);
     // Lists are in reverse order of reading, so that the last is the first that was read.
     for attribute in mercury.iter().rev() {
         list.push(match attribute {
             Attribute::Record(record) if record.code == code::MERCURY_FINALIZER_OPTIONS => continue,
             Attribute::Record(record) => Attribute::Record(matcher.find(record)),
+            Attribute::About { code, .. } => {
+                matcher.take(*code);
+                attribute.clone()
+            }
             other => other.clone(),
         });
     }
@@ -88,23 +101,24 @@ fn parameter_bank<'d>(
     Some(Attribute::About { code: record.code, symbol: symbol?, rest: record.payload.get(4..)? })
 }
 
-/// Finds records of the machine code for those of Mercury: the k-th of a code for the k-th. Both lists have
-/// the same order but for a few, so the search goes on where it found the last.
+/// Finds records of the machine code for those of Mercury: the k-th of a code for the k-th.
 struct Matcher<'l, 'd> {
     own: &'l [Record<'d>],
-    next: usize,
+    /// By code: where the search goes on.
+    next: [usize; 256],
 }
 
 impl<'d> Matcher<'_, 'd> {
     fn find(&mut self, record: &Record<'d>) -> Record<'d> {
-        let tail = self.own.get(self.next..).unwrap_or_default();
-        match tail.iter().position(|own| own.code == record.code) {
-            Some(at) => {
-                self.next += at + 1;
-                tail[at]
-            }
-            // The order is another after all.
-            None => *self.own.iter().find(|own| own.code == record.code).unwrap_or(record),
-        }
+        self.take(record.code).unwrap_or(*record)
+    }
+
+    /// The next record of a code.
+    fn take(&mut self, code: u8) -> Option<Record<'d>> {
+        let next = &mut self.next[usize::from(code)];
+        let tail = self.own.get(*next..)?;
+        let at = tail.iter().position(|own| own.code == code)?;
+        *next += at + 1;
+        Some(tail[at])
     }
 }

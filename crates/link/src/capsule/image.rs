@@ -4,7 +4,7 @@
 //! [`crate::image`].
 
 use culd_cubin::Symbol;
-use culd_cubin::elf::{stb, stt};
+use culd_cubin::elf::stt;
 use culd_cubin::encode::{RESERVED_INDEX, SymbolEntry};
 
 use super::sections::Capsules;
@@ -12,7 +12,7 @@ use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSymbol};
 use crate::id::SectionId;
 use crate::layout::Layout;
-use crate::objects::{Objects, is_reserved_shared};
+use crate::objects::{Objects, is_descriptor_size, is_reserved_shared, is_unified_table};
 use crate::relocs::Relocated;
 use crate::symbols::Symbols;
 
@@ -36,6 +36,8 @@ impl Mercury<'_, '_> {
         let section = &draft.sections[id];
         if let Some(content) = &self.contents[id] {
             bytes.copy_from_slice(content);
+        } else if section.kind == Kind::Constant(0) {
+            bytes.fill(0);
         } else if matches!(section.kind, Kind::Constant(_)) {
             for part in &section.parts {
                 bytes[part.offset as usize..][..part.twin.len()].copy_from_slice(part.twin);
@@ -88,9 +90,13 @@ impl Mercury<'_, '_> {
     /// The symbol as Mercury has it: variables as in the objects, functions with the size of Mercury code.
     fn form(&self, draft: &Draft<'_>, symbol: &OutSymbol, entry: SymbolEntry) -> SymbolEntry {
         let Some(program) = symbol.program else { return entry };
-        if is_reserved_shared(draft.names.get(symbol.name)) {
-            let info = stb::GLOBAL << 4 | stt::CUDA_OBJECT;
-            return SymbolEntry { info, value: 0, ..entry };
+        let name = draft.names.get(symbol.name);
+        if is_reserved_shared(name) {
+            return SymbolEntry { value: 0, ..entry };
+        }
+        let system = is_unified_table(name) || is_descriptor_size(name);
+        if symbol.section.is_none() && system {
+            return entry;
         }
         let info = &self.symbols.all[program];
         let site = info.definition.unwrap_or(info.first);
@@ -100,6 +106,7 @@ impl Mercury<'_, '_> {
         let Symbol { info, other, size, .. } = *input;
         match input.kind() {
             stt::FUNC => SymbolEntry { info, other, size, ..entry },
+            _ if draft.relocatable => SymbolEntry { other, ..entry },
             _ => SymbolEntry { info, other, ..entry },
         }
     }

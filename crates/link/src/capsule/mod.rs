@@ -15,6 +15,7 @@
 pub(crate) mod attributes;
 pub(crate) mod code;
 pub(crate) mod image;
+pub(crate) mod images;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod rebuilt;

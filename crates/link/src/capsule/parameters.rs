@@ -3,7 +3,7 @@
 //! In: the merged draft. Out: `.nv.constant0.<kernel>` for each kernel, in the order of their code. Their
 //! names and symbols come behind all others.
 
-use culd_cubin::elf::{shf, stt};
+use culd_cubin::elf::shf;
 
 use crate::capsule::rebuilt::first_names;
 use crate::draft::{Draft, Kind, OutSymbol, Part};
@@ -18,6 +18,10 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
     for code in ids {
         let draft = &mut merged.draft;
         let Some(function) = draft.sections[code].function else { continue };
+        if merged.entry_banks.contains_key(&(code, 0)) {
+            // It stands with the slots of textures.
+            continue;
+        }
         let symbol = &draft.symbols[function];
         let definition = symbol.program.and_then(|program| symbols.all[program].definition);
         let Some(site) = definition.filter(|_| symbol.is_entry()) else { continue };
@@ -54,17 +58,7 @@ pub(crate) fn name_code(draft: &mut Draft<'_>) {
 /// The section symbol, which only the table of the machine code has.
 fn add_symbol(draft: &mut Draft<'_>, section: SectionId) {
     let name = draft.sections[section].name;
-    let symbol = draft.symbols.push(OutSymbol {
-        name,
-        info: stt::SECTION,
-        other: 0,
-        section: Some(section),
-        value: 0,
-        size: 0,
-        program: None,
-        shared: None,
-        dropped: false,
-    });
+    let symbol = draft.symbols.push(OutSymbol::section(name, section));
     draft.sections[section].symbol = Some(symbol);
     draft.trailing.push(symbol);
 }

@@ -156,6 +156,9 @@ impl Capsules {
             Kind::Constant(_) if section.owner.is_none() => {
                 (sht::MERCURY_CONSTANT_USER, shf::ALLOC, 0, 0)
             }
+            Kind::Constant(0) => {
+                (sht::MERCURY_CONSTANT_IMAGES, shf::ALLOC | shf::INFO_LINK, 0, owner)
+            }
             Kind::Constant(_) => {
                 (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
             }

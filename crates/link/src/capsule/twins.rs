@@ -77,7 +77,7 @@ fn logical<'d>(section: &Section<'d>) -> Option<&'d [u8]> {
 /// Pairs the sections of `cubin` and changes them and their `roles`, which are those of the SASS
 /// half, as the module's head says.
 pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, Failure> {
-    refuse(cubin, roles)?;
+    refuse(roles)?;
     if cubin.mercury_symbols.is_empty() {
         return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
     }
@@ -90,19 +90,13 @@ pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, F
 }
 
 /// What is not linked so far beside Mercury.
-fn refuse(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Failure> {
+fn refuse(roles: &[Role]) -> Result<(), Failure> {
     let unified = |role: &Role| matches!(role, Role::JumpSlot | Role::UnifiedData);
-    let texture = |symbol: &Symbol<'_>| {
-        matches!(symbol.kind(), stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE)
-    };
-    let what = if roles.iter().any(unified) {
-        "unified tables"
-    } else if cubin.symbols.iter().any(texture) {
-        "texture, sampler or surface references"
-    } else {
+    if !roles.iter().any(unified) {
         return Ok(());
-    };
-    Err(Failure::Unsupported(format!("it has {what}, which are not supported yet beside Mercury")))
+    }
+    let what = "it has unified tables, which are not supported yet beside Mercury";
+    Err(Failure::Unsupported(what.to_owned()))
 }
 
 /// Finds the pairs: code by the index that Mercury code carries, the rest by name, several of one
@@ -219,7 +213,13 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
         other => other,
     };
     let name = sass.kind() == stt::SECTION || sass.name == mercury.name;
-    name && sass.info == mercury.info && sass.other == mercury.other && sass.section == place
+    // Variables of objects have either of two types.
+    let kind = |symbol: &Symbol<'_>| match symbol.kind() {
+        stt::CUDA_OBJECT => stt::OBJECT,
+        kind => kind,
+    };
+    let info = sass.binding() == mercury.binding() && kind(sass) == kind(mercury);
+    name && info && sass.other == mercury.other && sass.section == place
 }
 
 /// Names, owners and roles as the other phases see them.

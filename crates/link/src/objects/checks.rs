@@ -18,13 +18,23 @@ impl<'d> Object<'d> {
         for (index, section, target) in self.reloc_sections() {
             let Some(twin) = self.twins.of(index) else {
                 let size = self.section(target).data.len() as u64;
-                described.extend(self.check_places(section, target, size, culd_reloc::cuda)?);
+                described.extend(self.check_places(
+                    (b"", section),
+                    target,
+                    size,
+                    culd_reloc::cuda,
+                )?);
                 continue;
             };
             let size = self.mercury_size(target);
-            described.extend(self.check_places(section, target, size, culd_reloc::mercury)?);
+            described.extend(self.check_places(
+                (b".nv.merc", section),
+                target,
+                size,
+                culd_reloc::mercury,
+            )?);
             let size = self.section(target).data.len() as u64;
-            self.check_places(self.section(twin), target, size, culd_reloc::cuda)?;
+            self.check_places((b"", self.section(twin)), target, size, culd_reloc::cuda)?;
         }
         described.dedup();
         self.described = described;
@@ -40,10 +50,11 @@ impl<'d> Object<'d> {
     }
 
     /// The same for the records of `section`, which patch `size` bytes of `target`; returns the functions with
-    /// descriptors.
+    /// descriptors; `front` is what the name of `section` begins with in
+    /// the file.
     fn check_places(
         &self,
-        section: &Section<'d>,
+        (front, section): (&[u8], &Section<'d>),
         target: SectionIndex,
         size: u64,
         known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
@@ -53,7 +64,7 @@ impl<'d> Object<'d> {
         for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
             let Some(row) = known(reloc.kind) else {
                 let what = format!("relocation type {:#x} is unknown", reloc.kind);
-                return Err(Malformed::section(section.name, at, what));
+                return Err(Malformed::section(&[front, section.name].concat(), at, what));
             };
             // What only the driver applies may stick out, as an address in a 32-bit element of
             // an array does: nvlink keeps such records.
@@ -64,7 +75,7 @@ impl<'d> Object<'d> {
                     "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
                     row.name, reloc.offset
                 );
-                return Err(Malformed::section(section.name, at, what));
+                return Err(Malformed::section(&[front, section.name].concat(), at, what));
             }
             if row.needs_function() {
                 described.push(reloc.symbol);

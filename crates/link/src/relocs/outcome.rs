@@ -161,7 +161,7 @@ impl<'d> Resolver<'_, 'd> {
             return Outcome::Fatal(PC_RELATIVE);
         }
         match row.against_reference() {
-            Reference::Slot => patched(self.slots.offset(out)),
+            Reference::Slot => patched(self.slots.offset(out, self.half)),
             Reference::Zero => patched(0),
             Reference::Kept => kept,
             Reference::Unsafe => Outcome::Fatal(

@@ -1,0 +1,78 @@
+//! Sections for the slots of texture, sampler and surface references.
+//!
+//! In: the merged draft and the parameter banks of kernels. Out: a section of slots for every kernel that uses one, made after the
+//! last input. In Mercury it has the slots alone; in machine code it is the parameter bank with the slots behind it,
+//! so that kernels with slots have no other (cases textures/* on sm_100).
+
+use culd_cubin::elf::{shf, sht};
+
+use crate::callgraph::CallGraph;
+use crate::draft::{Kind, OutSymbol, Part};
+use crate::id::{NodeId, SectionId};
+use crate::merge::Merged;
+use crate::objects::Objects;
+use crate::symbols::Symbols;
+
+/// Slots start at a multiple of this, bytes.
+const ALIGN: u64 = 16;
+
+/// A kernel's section, and that of its records.
+pub(crate) struct Images {
+    pub(crate) entry: NodeId,
+    pub(crate) code: SectionId,
+    pub(crate) relocs: SectionId,
+}
+
+/// Makes the sections for `count` slots in all kernels that use one; returns where slots start in machine code,
+/// bytes.
+pub(crate) fn lay_out<'d>(
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &mut Merged<'d>,
+    (count, is_user): (u64, impl Fn(NodeId) -> bool),
+) -> (u64, Vec<Images>) {
+    let banks: Vec<(NodeId, SectionId, &'d [u8], u64)> = graph
+        .entries()
+        .iter()
+        .filter_map(|&entry| {
+            let code = merged.code(graph, entry)?;
+            let site = symbols.all[graph.nodes[entry]].definition?;
+            let object = &objects[site.object];
+            let text = object.symbol(site.index).defined_in()?;
+            let bank = object.section(object.parameter_bank(text)?);
+            Some((entry, code, bank.data, bank.align))
+        })
+        .collect();
+    let largest = banks.iter().map(|bank| bank.2.len() as u64).max().unwrap_or(0);
+    let base = largest.next_multiple_of(ALIGN);
+    let mut made = Vec::with_capacity(banks.len());
+    for (entry, code, bytes, align) in banks.into_iter().filter(|bank| is_user(bank.0)) {
+        let function = merged.function(graph, entry);
+        let draft = &mut merged.draft;
+        let name = draft.names.prefixed(super::IMAGES, draft.symbols[function].name);
+        let reloc_name = draft.names.prefixed(b".rela", name);
+        draft.section_strings.add(name);
+        draft.section_strings.add(reloc_name);
+        draft.local_strings.add(reloc_name);
+        draft.local_strings.add(name);
+        let section =
+            draft.push_section(name, Kind::Constant(0), shf::ALLOC | shf::INFO_LINK, align);
+        let output = &mut draft.sections[section];
+        output.owner = Some(code);
+        output.parts = vec![Part { offset: 0, bytes, twin: &[] }];
+        output.size = base + 4 * count;
+        output.twin_size = 4 * count;
+        let symbol = draft.symbols.push(OutSymbol::section(name, section));
+        draft.locals.push(symbol);
+        draft.sections[section].symbol = Some(symbol);
+        let relocs = draft.push_section(reloc_name, Kind::Reloc, shf::INFO_LINK, 8);
+        let output = &mut draft.sections[relocs];
+        output.sh_type = sht::RELA;
+        output.entsize = 24;
+        output.owner = Some(section);
+        merged.entry_banks.insert((code, 0), section);
+        made.push(Images { entry, code, relocs });
+    }
+    (base, made)
+}
