@@ -30,6 +30,7 @@ fn is_listed(section: &Section<'_>) -> bool {
         sht::SYMTAB | sht::MERCURY_SYMTAB | sht::STRTAB => true,
         sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => true,
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => true,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => true,
         sht::MERCURY_CODE => Capsule::parse(section.name, section.data).is_ok(),
         sht::NOTE => note::records(section.name, section.data).all(|record| record.is_ok()),
         sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => {

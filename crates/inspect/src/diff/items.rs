@@ -7,6 +7,7 @@ use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::sht;
 use culd_cubin::note::{self, ToolRecord};
 use culd_cubin::raw::{SectionHeader, Segment};
+use culd_cubin::unified::{self, Entry};
 use culd_cubin::{Section, attr, callgraph};
 
 use super::Options;
@@ -25,6 +26,7 @@ pub(super) const LISTS: &[(&str, List)] = &[
     ("attr", attributes),
     ("callgraph", edges),
     ("prototype", prototypes),
+    ("unified", entries),
     ("note", notes),
     ("reloc", relocations),
     ("record", capsules),
@@ -180,6 +182,28 @@ fn prototypes(view: &View<'_>, _: Options) -> Vec<Item> {
                 list: list.clone(),
                 key: view.symbol(section, function.0),
                 fields: vec![("", view.string(string))],
+            });
+        }
+    }
+    items
+}
+
+fn entries(view: &View<'_>, _: Options) -> Vec<Item> {
+    let mut items = Vec::new();
+    let of_kind = |section: &Section<'_>| {
+        matches!(section.sh_type, sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY)
+    };
+    let sections = view.cubin.sections.iter().zip(&view.sections);
+    for (section, list) in sections.filter(|(section, _)| of_kind(section)) {
+        for (_, Entry { symbol, flags, offset, id }) in unified::entries(section) {
+            items.push(Item {
+                list: list.clone(),
+                key: format!("{:#x},{:#x}", id.0, id.1),
+                fields: vec![
+                    ("symbol", view.symbol(section, symbol.0)),
+                    ("flags", format!("{flags:#x}")),
+                    ("offset", format!("{offset:#x}")),
+                ],
             });
         }
     }

@@ -61,6 +61,7 @@ pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => {
             records(Some(tables::prototypes(view, section)))
         }
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => records(Some(tables::unified(view, section))),
         sht::NOTE => records(tables::notes(section)),
         sht::MERCURY_CODE => records(tables::capsule(view, section)),
         _ if view::is_attributes(section) => records(tables::attributes(view, section)),

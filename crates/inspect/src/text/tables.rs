@@ -10,6 +10,7 @@ use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::note::{self, CuInfo, ToolRecord};
 use culd_cubin::raw::{Segment, SymbolEntry};
+use culd_cubin::unified::{self, Entry, Id};
 use culd_cubin::{Section, SymbolSection};
 
 use super::body::Body;
@@ -157,6 +158,15 @@ pub(super) fn prototypes(view: &View<'_>, section: &Section<'_>) -> Vec<String> 
         format!("{function} {}", string(view, &strings, prototype))
     };
     callgraph::prototypes(section).map(line).collect()
+}
+
+/// The entries of unified functions or variables.
+pub(super) fn unified(view: &View<'_>, section: &Section<'_>) -> Vec<String> {
+    let line = |(_, Entry { symbol, flags, offset, id: Id(first, second) })| {
+        let symbol = view.symbol(section, symbol.0);
+        format!("{symbol} flags={flags:#x} offset={offset:#x} id={first:#x},{second:#x}")
+    };
+    unified::entries(section).map(line).collect()
 }
 
 /// The string at `offset`; the offset itself where another one stands for the string.

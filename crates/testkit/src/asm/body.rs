@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use culd_cubin::SymbolIndex;
 use culd_cubin::attr::{self, Record, Shape, format};
 use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::sht;
 use culd_cubin::note::{self, CuInfo, ToolRecord};
+use culd_cubin::unified::{Entry, Id};
 use culd_cubin::{compat, encode};
 use culd_inspect::rules::StringIndex;
 use culd_inspect::{name, words};
@@ -48,6 +50,7 @@ pub(super) fn bytes(
             return Ok(out);
         }
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => prototype,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified,
         sht::NOTE => note,
         sht::MERCURY_CODE => return capsule(section, references),
         _ => return raw(&section.body),
@@ -295,6 +298,28 @@ fn capsule(section: &SectionText<'_>, references: &References<'_, '_>) -> Result
         }
     }
     Ok(out)
+}
+
+fn unified(
+    out: &mut Vec<u8>,
+    _: &SectionText<'_>,
+    line: &Line<'_>,
+    references: &References<'_, '_>,
+) -> Result<(), Error> {
+    let Some((name, rest)) = line.words.split_first() else { return Ok(()) };
+    let keys = Keys::parse(line.number, rest)?;
+    keys.only(&["flags", "offset", "id"])?;
+    let id = keys.read("id", "two numbers of 64 bits", |value| {
+        let (first, second) = value.split_once(',')?;
+        Some(Id(words::number(first)?, words::number(second)?))
+    })?;
+    let (Some(flags), Some(offset), Some(id)) = (keys.number("flags")?, keys.number("offset")?, id)
+    else {
+        return error(line.number, "expected: SYMBOL flags=N offset=N id=N,N");
+    };
+    let symbol = SymbolIndex(symbol(line, name, references)?);
+    Entry { symbol, flags, offset, id }.write(out);
+    Ok(())
 }
 
 fn note(
