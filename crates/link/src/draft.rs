@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Global,
     Shared,
     PoolShared,
+    /// `.symtab_shndx` of a file with Mercury that has too many sections for its symbols.
+    HighIndices,
     /// `.nv.constant0.<entry>` of a file with Mercury: made when the machine code is.
     Parameters,
     /// In no file; nvlink gives it an index when it creates it ([`crate::layout::creation_index`]).
@@ -73,7 +75,8 @@ impl Kind {
             Kind::Text | Kind::JumpSlots => 10,
             Kind::GlobalInit | Kind::UnifiedData => 11,
             Kind::Global | Kind::Shared | Kind::PoolShared => 12,
-            Kind::Parameters => 13,
+            Kind::HighIndices => 13,
+            Kind::Parameters => 14,
         }
     }
 
@@ -107,6 +110,7 @@ impl Kind {
                 (sht::PROGBITS, 0)
             }
             Kind::Unlisted => (sht::NULL, 0),
+            Kind::HighIndices => (sht::SYMTAB_SHNDX, 4),
             Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
             Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
             Kind::Compat => (sht::CUDA_COMPAT, 0),

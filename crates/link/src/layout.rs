@@ -166,6 +166,11 @@ impl Order {
         self.layout.symbol_index[symbol]
     }
 
+    /// The order so far: sections and symbols have their indices, but no places.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Offset of a string of the symbol string table, bytes.
     pub(crate) fn string(&self, name: NameId) -> u32 {
         self.layout.strings.offset(name)
@@ -181,7 +186,8 @@ impl Order {
             start
         };
         layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
-        if layout.capsules.is_some() {
+        let is_wide = |&id: &SectionId| draft.sections[id].kind == Kind::HighIndices;
+        if layout.capsules.is_some() && !layout.order.iter().any(is_wide) {
             put(names::GAP, 1);
         }
         layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
@@ -260,6 +266,10 @@ impl Layout {
         if u32::try_from(strings).is_err() {
             return Some(format!("{strings:#x} bytes of names"));
         }
+        if self.capsules.is_some() && self.tables.high_indices.is_some() {
+            let most = RESERVED_INDEX - 1;
+            return Some(format!("more than {most} sections of machine code beside Mercury"));
+        }
         // Code keeps its function's index in 24 bits.
         let symbols = self.symbols.len();
         (symbols >= 1 << 24).then(|| format!("{symbols} symbols"))
@@ -304,6 +314,7 @@ impl Layout {
             | Kind::Prototype
             | Kind::Reloc
             | Kind::Resolved
+            | Kind::HighIndices
             | Kind::FunctionIds
             | Kind::VariableIds
             | Kind::Text

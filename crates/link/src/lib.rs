@@ -173,6 +173,7 @@ fn run(
     };
     let has_capsules = options.target.flavour == Flavour::Mercury;
     if has_capsules {
+        capsule::sections::add_high_indices(&mut merged.draft);
         parameters::add(&objects, &symbols, &mut merged);
         parameters::name_code(&mut merged.draft);
     }
@@ -236,7 +237,9 @@ fn run(
     phases.begin("layout");
     let shown = mercury.as_ref().map_or(&relocated, |mercury| &mercury.0);
     synth::drop_empty(&mut merged, &graph, &made, &attributes, shown);
+    let mut high_indices = None;
     if has_capsules {
+        high_indices = capsule::sections::keep_high_indices(&mut merged.draft);
         capsule::names::rename(&mut merged.draft);
     }
     let order = Order::new(&merged.draft);
@@ -252,13 +255,18 @@ fn run(
     };
     let own = mercury.as_ref().map_or(&attributes.functions, |mercury| &mercury.1);
     let mut contents = synth::contents(&maker(Half::Sass, own, &relocated), &made);
-    let mercury = mercury.as_ref().map(|(relocated, _)| {
+    let mut mercury = mercury.as_ref().map(|(relocated, _)| {
         let contents =
             synth::mercury_contents(&maker(Half::Mercury, &attributes.functions, relocated));
         (relocated, contents)
     });
     for (section, bytes) in rebuilt.contents() {
         contents[section] = Some(bytes.to_vec());
+    }
+    if let (Some(section), Some((_, mercury))) = (high_indices, &mut mercury) {
+        let (own, twin) = capsule::sections::high_indices(&merged.draft, order.layout());
+        contents[section] = Some(own);
+        mercury[section] = Some(twin);
     }
     contents[merged.fixed.tkinfo] = Some(notes::tkinfo(&objects, options));
     contents[merged.fixed.cuinfo] = Some(notes::cuinfo(&objects, options));

@@ -13,7 +13,8 @@ use super::twins::{OPTIMIZER, USER};
 const RENAMED: [(&[u8], &[u8]); 3] =
     [(USER, b".nv.constant3"), (OPTIMIZER, b".nv.constant2."), (super::IMAGES, b".nv.constant0.")];
 
-/// Bytes that always follow `.shstrtab`; ptxas leaves them too.
+/// Bytes that follow `.shstrtab`, as long as the names `.symtab_shndx` and `.nv.merc.symtab_shndx` that are there if
+/// both halves together have too many sections; ptxas leaves them too.
 pub(crate) const GAP: u64 = 36;
 
 /// The name of the machine code's section, if it is another one.

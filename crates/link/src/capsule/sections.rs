@@ -4,7 +4,7 @@
 //! group, each group in the order of its twins; some have no bytes of their own but lie where the twin lies.
 
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::encode::SectionHeader;
+use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
 use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection};
@@ -35,8 +35,50 @@ fn group(kind: Kind) -> Option<u8> {
         Kind::Reloc => 4,
         Kind::Constant(_) => 5,
         Kind::GlobalInit => 6,
+        Kind::HighIndices => 7,
         _ => return None,
     })
+}
+
+/// Creates the tables of section indices that do not fit symbols; they are in the file if
+/// [`keep_high_indices`] says so.
+pub(crate) fn add_high_indices(draft: &mut Draft<'_>) {
+    // A second name beside the one that every file has.
+    let name = draft.names.separate(&[b".symtab_shndx"]);
+    draft.section_strings.add(name);
+    draft.push_section(name, Kind::HighIndices, 0, 4);
+}
+
+/// Drops these tables unless both halves together have too many sections. Returns which section they are.
+pub(crate) fn keep_high_indices(draft: &mut Draft<'_>) -> Option<SectionId> {
+    let sections = || draft.sections.values().filter(|section| !section.dropped);
+    let others = sections().filter(|section| section.kind != Kind::HighIndices).count();
+    let twins = sections().filter(|section| group(section.kind).is_some()).count() - 1;
+    let is_table = |id: &SectionId| draft.sections[*id].kind == Kind::HighIndices;
+    let id = draft.sections.ids().rfind(is_table)?;
+    // The null section and three tables, and Mercury's symbol table.
+    if 4 + others + twins + 1 >= RESERVED_INDEX {
+        return Some(id);
+    }
+    draft.sections[id].dropped = true;
+    draft.section_strings.remove(draft.sections[id].name);
+    None
+}
+
+/// The contents of these tables: the indices that do not fit, 0 for all others. That of machine code is as empty
+/// as that half is small; Mercury's has its length, although it has fewer symbols.
+pub(crate) fn high_indices(draft: &Draft<'_>, layout: &Layout) -> (Vec<u8>, Vec<u8>) {
+    let sass = vec![0; 4 * layout.symbol_count()];
+    let mut mercury = sass.clone();
+    let Some(capsules) = &layout.capsules else { return (sass, mercury) };
+    for (&symbol, entry) in layout.symbols.iter().zip(mercury.chunks_exact_mut(4).skip(1)) {
+        let section = draft.symbols[symbol].section;
+        let index = section.map_or(0, |section| capsules.index(section));
+        if index as usize >= RESERVED_INDEX {
+            entry.copy_from_slice(&index.to_le_bytes());
+        }
+    }
+    (sass, mercury)
 }
 
 impl Capsules {
@@ -162,11 +204,16 @@ impl Capsules {
             Kind::Constant(_) => {
                 (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
             }
+            Kind::HighIndices => (sht::SYMTAB_SHNDX, 0, symtab, 0),
             Kind::GlobalInit => (sht::CUDA_GLOBAL_INIT, shf::ALLOC | shf::WRITE, 0, 0),
             _ => (sht::PROGBITS, 0, 0, 0),
         };
         let flags = flags | shf::MERCURY;
-        let entsize = if section.kind == Kind::Reloc { 24 } else { 0 };
+        let entsize = match section.kind {
+            Kind::Reloc => 24,
+            Kind::HighIndices => 4,
+            _ => 0,
+        };
         SectionHeader {
             name,
             sh_type,
