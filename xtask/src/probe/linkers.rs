@@ -41,7 +41,7 @@ impl Linkers {
 impl Tool {
     fn new(program: PathBuf) -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        for sm in series::VERIFIED {
+        for sm in series::ARCHS {
             fs::write(dir.path().join(front(sm)), object::front(sm)?)?;
         }
         Ok(Self { program, dir })

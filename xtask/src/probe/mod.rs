@@ -30,12 +30,12 @@ use std::thread;
 const HELP: &str = "\
 usage: cargo xtask probe [options]
   --all            every batch (default: a sample of them, the same on every machine)
-  --arch SM[,SM]   only these architectures, '90'
+  --arch SM[,SM]   only these architectures, '90' (default: those with recorded answers; 100 too)
   --place KEY[,..] --symbol KEY[,..] --type N[,N-M..]
-                   only these, of all batches (keys: crates/testkit/src/probe/places.rs, symbols.rs)
+                   only these (keys: crates/testkit/src/probe/places.rs, symbols.rs)
   --verify         every bit of the tables in crates/reloc against nvlink, in place of the batches
   --fates          print the equal cells too
-  --record         write what nvlink does to testdata/probe (of all batches)
+  --record         write to testdata/probe what nvlink does, where it is not there, and which cells are unequal
   --jobs N         batches at a time (default 2)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
 
@@ -44,7 +44,7 @@ const SAMPLE: usize = 12;
 
 struct Plan {
     batches: Vec<Batch>,
-    /// Whether these are all batches with all types.
+    /// Whether these are all batches.
     whole: bool,
     record: bool,
     fates: bool,
@@ -64,13 +64,26 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         args.finish()?;
         return verify::run(&linkers);
     }
-    let plan = plan(&mut args)?;
+    let selection = Selection::new(&mut args)?;
+    let plan = Plan {
+        batches: selection.batches(),
+        whole: selection.is_whole(),
+        record: args.flag("--record"),
+        fates: args.flag("--fates"),
+        known: Differences::parse(&fs::read_to_string(
+            workspace::root().join("testdata/probe/differences.toml"),
+        )?)?,
+        recorded: recorded()?,
+        jobs: args.option("--jobs")?.unwrap_or(2),
+        linkers: Linkers::new(workspace::tools(args.option("--culd")?)?),
+    };
     args.finish()?;
+    if plan.batches.is_empty() {
+        bail!("nothing matches");
+    }
     let report = execute(&plan)?;
     if plan.record {
-        for sm in series::ARCHS {
-            fs::write(recorded_path(sm), record::write(&report.answers(sm)))?;
-        }
+        write(&plan, &report)?;
     }
     print!("{}", report.text(&plan.known, plan.whole));
     Ok(if report.failures(&plan.known, plan.whole) == 0 {
@@ -80,44 +93,66 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     })
 }
 
-fn plan(args: &mut Args) -> Result<Plan> {
-    let list = |text: Option<String>| {
-        text.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
-    };
-    let archs = list(args.option("--arch")?);
-    let places = list(args.option("--place")?);
-    let symbols = list(args.option("--symbol")?);
-    let types = args.option::<String>("--type")?.map(|text| kinds::parse(&text)).transpose()?;
-    let chosen = archs.is_some() || places.is_some() || symbols.is_some() || types.is_some();
-    let record = args.flag("--record");
-    if record && chosen {
-        bail!("--record is about all batches");
+/// Which batches are wanted.
+struct Selection {
+    every: bool,
+    archs: Option<Vec<String>>,
+    places: Option<Vec<String>>,
+    symbols: Option<Vec<String>>,
+    types: Option<Vec<u32>>,
+}
+
+impl Selection {
+    fn new(args: &mut Args) -> Result<Self> {
+        let list = |text: String| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        Ok(Self {
+            every: args.flag("--all"),
+            archs: args.option("--arch")?.map(list),
+            places: args.option("--place")?.map(list),
+            symbols: args.option("--symbol")?.map(list),
+            types: args.option::<String>("--type")?.map(|text| kinds::parse(&text)).transpose()?,
+        })
     }
-    let every = args.flag("--all") || record;
-    let has = |list: &Option<Vec<String>>, key: &str| {
-        list.as_ref().is_none_or(|list| list.iter().any(|other| other == key))
-    };
-    let mut batches = Vec::new();
-    for sm in series::ARCHS {
-        batches.extend(series::batches(sm).into_iter().enumerate().filter_map(
-            |(at, mut batch)| {
-                let wanted = has(&archs, &sm.to_string())
-                    && has(&places, batch.place.key)
-                    && has(&symbols, batch.symbol.key)
-                    && (chosen || every || at % SAMPLE == sm as usize % SAMPLE);
-                if let Some(types) = &types {
+
+    /// Whether nothing is left out.
+    fn is_whole(&self) -> bool {
+        let lists = [&self.archs, &self.places, &self.symbols];
+        self.every && lists.into_iter().all(Option::is_none) && self.types.is_none()
+    }
+
+    fn batches(&self) -> Vec<Batch> {
+        let has = |list: &Option<Vec<String>>, key: &str| {
+            list.as_ref().is_none_or(|list| list.iter().any(|other| other == key))
+        };
+        let lists = [&self.archs, &self.places, &self.symbols];
+        let some = lists.into_iter().any(Option::is_some) || self.types.is_some();
+        let mut wanted = Vec::new();
+        let archs = series::ARCHS.into_iter().filter(|sm| match &self.archs {
+            Some(list) => list.contains(&sm.to_string()),
+            None => series::RECORDED.contains(sm),
+        });
+        for sm in archs {
+            for (at, mut batch) in series::batches(sm).into_iter().enumerate() {
+                if let Some(types) = &self.types {
                     batch.kinds.retain(|kind| types.contains(kind));
                 }
-                (wanted && !batch.kinds.is_empty()).then_some(batch)
-            },
-        ));
+                if has(&self.places, batch.place.key)
+                    && has(&self.symbols, batch.symbol.key)
+                    && (self.every || some || at % SAMPLE == sm as usize % SAMPLE)
+                    && !batch.kinds.is_empty()
+                {
+                    wanted.push(batch);
+                }
+            }
+        }
+        wanted
     }
-    if batches.is_empty() {
-        bail!("nothing matches");
-    }
-    let known = fs::read_to_string(workspace::root().join("testdata/probe/differences.toml"))?;
+}
+
+/// What is recorded, by architecture and batch.
+fn recorded() -> Result<BTreeMap<(u32, String), Answers>> {
     let mut recorded = BTreeMap::new();
-    for sm in series::ARCHS.into_iter().filter(|_| !record) {
+    for sm in series::RECORDED {
         let path = recorded_path(sm);
         if !path.exists() {
             continue;
@@ -127,17 +162,20 @@ fn plan(args: &mut Args) -> Result<Plan> {
             recorded.insert((sm, answers.batch.to_string()), answers);
         }
     }
-    let tools = workspace::tools(args.option("--culd")?)?;
-    Ok(Plan {
-        batches,
-        whole: every && !chosen,
-        record,
-        fates: args.flag("--fates"),
-        known: Differences::parse(&known)?,
-        recorded,
-        jobs: args.option("--jobs")?.unwrap_or(2),
-        linkers: Linkers::new(tools),
-    })
+    Ok(recorded)
+}
+
+/// Writes what is recorded anew, with what was recorded of other batches, in the order of the series.
+fn write(plan: &Plan, report: &Report) -> Result<()> {
+    for sm in series::RECORDED {
+        let answers = |batch: Batch| {
+            let key = (sm, batch.to_string());
+            report.answers(&key).or_else(|| plan.recorded.get(&key)).cloned()
+        };
+        let answers: Vec<Answers> = series::batches(sm).into_iter().filter_map(answers).collect();
+        fs::write(recorded_path(sm), record::write(&answers))?;
+    }
+    Ok(())
 }
 
 fn recorded_path(sm: u32) -> PathBuf {
@@ -168,7 +206,11 @@ fn work(plan: &Plan, next: &AtomicUsize, report: &Mutex<Report>) -> Result<()> {
     let [nvlink, culd] = plan.linkers.start()?;
     let mut guesses = [Guesses::new(), Guesses::new()];
     while let Some(batch) = plan.batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let fates = record::texts(&batch.fates(&nvlink, &mut guesses[0])?);
+        let known = plan.recorded.get(&(batch.sm, batch.to_string()));
+        let fates = match known.filter(|known| plan.record && known.batch.kinds == batch.kinds) {
+            Some(known) => known.fates.clone(),
+            None => record::texts(&batch.fates(&nvlink, &mut guesses[0])?),
+        };
         let unequal = judge::unequal(batch, &fates, &culd, &mut guesses[1])?;
         let kinds = unequal.iter().map(|cell| cell.kind).collect();
         let mut answers = Answers { batch: batch.clone(), fates, unequal: kinds, digest: 0 };

@@ -5,9 +5,9 @@
 
 use super::Plan;
 use culd_testkit::probe::judge::Unequal;
+use culd_testkit::probe::kinds;
 use culd_testkit::probe::known::Differences;
 use culd_testkit::probe::record::Answers;
-use culd_testkit::probe::{kinds, series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -78,10 +78,9 @@ impl Report {
         self.answers.insert(key, answers);
     }
 
-    /// What nvlink did, in the order of the series.
-    pub(super) fn answers(&self, sm: u32) -> Vec<Answers> {
-        let batches = series::batches(sm).into_iter();
-        batches.filter_map(|batch| self.answers.get(&(sm, batch.to_string())).cloned()).collect()
+    /// What nvlink did with a batch.
+    pub(super) fn answers(&self, batch: &(u32, String)) -> Option<&Answers> {
+        self.answers.get(batch)
     }
 
     /// Entries that cover no cell; only a whole run can tell.

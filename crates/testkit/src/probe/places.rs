@@ -50,11 +50,10 @@ pub const PLACES: &[Place] = &[
     place("sass",   ".nv_debug_line_sass", 0,    0x40, Found::End),
 ];
 
-/// Those of architectures with Mercury sections: frames of the machine code, and of the Mercury code.
+/// Those of architectures with Mercury sections. nvlink makes the machine code's own frames anew.
 #[rustfmt::skip]
 pub const MERCURY_PLACES: &[Place] = &[
-    place("frame-100",  ".debug_frame",         0, 0x250 + 44, Found::End),
-    place("frame-merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),
+    place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),
 ];
 
 const fn place(

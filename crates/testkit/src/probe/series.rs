@@ -3,16 +3,55 @@
 //! In: an architecture. Out: batches. Guaranteed: the same ones in the same order everywhere.
 
 use super::batch::{Batch, Spot};
-use super::object::Form;
-use super::places::{PLACES, Place};
+use super::object::{Form, is_mercury};
+use super::places::{MERCURY_PLACES, PLACES, Place};
 use super::symbols::{SYMBOLS, SymbolKind};
 use culd_reloc::{CUDA, Observed, RelocDesc};
 
 /// Architectures with recorded answers.
-pub const ARCHS: [u32; 2] = [75, 90];
+pub const RECORDED: [u32; 2] = [75, 90];
 
-/// Architectures on which the tables are verified: the first, the last, and one with Mercury sections.
-pub const VERIFIED: [u32; 3] = [75, 90, 100];
+/// All of them: the first, the last, and one with Mercury sections.
+pub const ARCHS: [u32; 3] = [75, 90, 100];
+
+/// Symbols that programs with Mercury sections have, and their twins.
+const MERCURY_SYMBOLS: &[&str] = &[
+    "function",
+    "entry",
+    "other-entry",
+    "local-function",
+    "weak-function",
+    "dead-function",
+    "undefined-function",
+    "undefined-weak-function",
+    "global",
+    "init",
+    "const",
+    "pool-shared",
+    "dynamic-shared",
+    "texture",
+    "surface",
+    "undefined-global",
+    "undefined-const",
+    "undefined-weak-global",
+    "undefined-weak-const",
+    "undefined-weak-object",
+    "section-text",
+    "section-callee",
+    "section-dead",
+    "section-global",
+    "section-init",
+    "section-pool",
+    "section-frame",
+    "section-callgraph",
+    "section-prototype",
+    "uft",
+    "uft-offset",
+    "udt",
+    "null",
+    "index-behind",
+    "index-last",
+];
 
 /// The addend of the matrix: every type has room for it in some field.
 const ADDEND: i64 = 0x10;
@@ -44,6 +83,14 @@ fn all_kinds() -> Vec<u32> {
     (0..=118).chain([0xffff, 0x10002, 0x7fff_ffff]).collect()
 }
 
+/// Of types that end nearly every link, one of each sort: a descriptor of a function, a distance, none, an unknown one.
+fn most_kinds() -> Vec<u32> {
+    let mut kinds = steady_kinds();
+    kinds.extend([31, 40, 116, 117]);
+    kinds.sort_unstable();
+    kinds
+}
+
 /// Those of the table that some symbol lets through: the others end a link wherever they are.
 fn steady_kinds() -> Vec<u32> {
     use Observed::{FunctionOnly, Rejected, SameSection};
@@ -51,21 +98,24 @@ fn steady_kinds() -> Vec<u32> {
     CUDA.iter().filter(|row| !ends(row)).map(|row| row.code.0).collect()
 }
 
-/// All batches of an architecture: everything for the last one, less for those before.
+/// All batches of an architecture: everything for sm_90, less for the others.
 pub fn batches(sm: u32) -> Vec<Batch> {
-    let whole = ARCHS.last() == Some(&sm);
+    if is_mercury(sm) {
+        return mercury_batches(sm);
+    }
+    let whole = sm == 90;
     let mut batches = Vec::new();
     let mut add = |place, symbol, form, addend, spot, kinds: &[u32]| {
         batches.push(Batch { sm, place, symbol, form, addend, spot, kinds: kinds.to_vec() });
     };
-    let kinds = all_kinds();
+    let (all, most, kinds) = (all_kinds(), most_kinds(), steady_kinds());
     for symbol in SYMBOLS {
         let usual = |place: &&Place| whole || USUAL.contains(&place.key);
         for place in PLACES.iter().filter(usual) {
-            add(place, symbol, Form::Rela, ADDEND, Spot::Slot(0), &kinds);
+            let kinds = if whole && place.key == "text" { &all } else { &most };
+            add(place, symbol, Form::Rela, ADDEND, Spot::Slot(0), kinds);
         }
     }
-    let kinds = steady_kinds();
     for symbol in few() {
         for place in places(USUAL).filter(|place| whole || place.key == "frame") {
             add(place, symbol, Form::Rel, 0, Spot::Slot(0), &kinds);
@@ -92,6 +142,19 @@ pub fn batches(sm: u32) -> Vec<Batch> {
             for at in [-16, -8, -7, -4, -1, 0, 1, 0x1000, i64::MIN] {
                 add(place, symbol, Form::Rela, ADDEND, Spot::End(at), &kinds);
             }
+        }
+    }
+    batches
+}
+
+/// Records of Mercury sections, of every type and some that are not theirs.
+fn mercury_batches(sm: u32) -> Vec<Batch> {
+    let kinds: Vec<u32> = (0x10000..=0x10042).chain([0, 2, 0x1ffff, 0x20000]).collect();
+    let mut batches = Vec::new();
+    for symbol in SYMBOLS.iter().filter(|symbol| MERCURY_SYMBOLS.contains(&symbol.key)) {
+        for place in MERCURY_PLACES {
+            let (form, addend, spot, kinds) = (Form::Rela, ADDEND, Spot::Slot(0), kinds.clone());
+            batches.push(Batch { sm, place, symbol, form, addend, spot, kinds });
         }
     }
     batches

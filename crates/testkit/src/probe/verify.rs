@@ -57,7 +57,7 @@ fn table_of(sm: u32) -> &'static [RelocDesc] {
 }
 
 fn batch(sm: u32, symbol: &str, addend: i64, kinds: Vec<u32>) -> Result<Batch> {
-    let place = if is_mercury(sm) { "frame-merc" } else { "text" };
+    let place = if is_mercury(sm) { "merc" } else { "text" };
     let place = Place::named(place).context("the place")?;
     let symbol = SymbolKind::named(symbol).context("the symbol")?;
     Ok(Batch { sm, place, symbol, form: Form::Rela, addend, spot: Spot::Slot(0), kinds })
