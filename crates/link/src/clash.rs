@@ -155,10 +155,11 @@ impl<'d> Check<'_, 'd> {
                 }
                 (known.site, known.file)
             }
-            None => match self.earlier_local(id).filter(|_| new.is_some_and(is_parameter)) {
+            None if new.is_some_and(is_parameter) => match self.earlier_local(id) {
                 Some(earlier) => (earlier, Some(earlier.object)),
                 None => return false,
             },
+            None => return false,
         };
         let site = Site { object: self.id, index };
         let notes = [earlier, site].map(|site| explain::definition(self.objects, site)).to_vec();

@@ -153,7 +153,7 @@ impl Order {
         // nvlink makes room for wide indices by the sections that were created, not by those
         // that are left.
         let created = creation_index(draft, SectionId::from_index(draft.sections.len()));
-        if created as usize >= RESERVED_INDEX {
+        if created as usize > RESERVED_INDEX {
             layout.tables.high_indices = Some(0);
         }
         for (&section, index) in layout.order.iter().zip(layout.first_index()..) {

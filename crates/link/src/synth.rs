@@ -3,14 +3,16 @@
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 
+use hashbrown::HashSet;
+
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
 use crate::constants;
 use crate::content::{Contents, Maker, REL_ACTION};
 use crate::draft::{Draft, Kind};
-use crate::id::{IdVec, SectionId};
-use crate::merge::Merged;
+use crate::id::{IdVec, NodeId, SectionId};
+use crate::merge::{InfoSource, Merged};
 use crate::relocs::Relocated;
 
 /// The sections of the call graph.
@@ -105,11 +107,32 @@ pub(crate) fn drop_empty(
         .nodes
         .ids()
         .any(|node| !graph.is_address_taken(node) && graph.prototype(node).is_some());
+    if draft.flavour == Flavour::Classic {
+        drop_empty_attributes(draft, &merged.function_infos, attributes, merged.unified.slots_info);
+    }
     for (id, reloc) in draft.relocs.iter() {
         draft.sections[reloc.section].dropped = relocated.sections[id].kept.is_empty();
     }
     for resolved in &draft.resolved {
         draft.sections[resolved.section].dropped = relocated.applied(&resolved.targets).is_empty();
+    }
+}
+
+/// Drops sections of functions without an attribute, which ptxas does not make.
+fn drop_empty_attributes(
+    draft: &mut Draft<'_>,
+    sources: &IdVec<NodeId, Option<InfoSource>>,
+    attributes: &Attributes<'_>,
+    slots: Option<SectionId>,
+) {
+    let some = sources.iter().filter(|(node, _)| !attributes.functions[*node].is_empty());
+    let filled: HashSet<SectionId> =
+        some.filter_map(|(_, source)| Some(source.as_ref()?.section)).chain(slots).collect();
+    let infos = draft.sections.iter().filter(|(_, section)| section.kind == Kind::FunctionInfo);
+    let empty: Vec<SectionId> =
+        infos.map(|(id, _)| id).filter(|section| !filled.contains(section)).collect();
+    for section in empty {
+        draft.sections[section].dropped = true;
     }
 }
 

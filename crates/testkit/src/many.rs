@@ -72,7 +72,12 @@ pub fn object(form: &Form<'_>) -> Vec<u8> {
     add(info, ".nv.info".to_owned(), header, attributes(functions));
     let header =
         SectionHeader { info: text as u32, ..SectionHeader { flags: shf::INFO_LINK, ..header } };
-    add(own_info, format!(".nv.info.{kernel}"), header, Vec::new());
+    add(
+        own_info,
+        format!(".nv.info.{kernel}"),
+        header,
+        vec![format::HALF, code::MAXREG_COUNT, 0xff, 0],
+    );
     let header = SectionHeader { sh_type: sht::CUDA_CALLGRAPH, link: 3, entsize: 8, ..plain };
     let live = (0..functions).step_by(form.live_every.max(1));
     add(graph, ".nv.callgraph".to_owned(), header, call_graph(live));
