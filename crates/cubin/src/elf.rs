@@ -61,6 +61,8 @@ pub mod sht {
     pub const CUDA_CONSTANT0: u32 = 0x7000_0064;
     /// The type of the last constant bank, 17.
     pub const CUDA_CONSTANT_LAST: u32 = CUDA_CONSTANT0 + 17;
+    /// `.nv.shared.reserved.0`: shared memory that the system has taken, no bytes in the file (sm_110).
+    pub const CUDA_SHARED_RESERVED: u32 = 0x7000_0015;
     /// `.nv.capmerc.text.<function>`: Mercury code.
     pub const MERCURY_CODE: u32 = 0x7000_0016;
     /// `.nv.merc.nv.constant.entry_image_header_indices.<kernel>`: slots of textures.
@@ -163,5 +165,5 @@ pub mod sto {
 
 /// True for section types without bytes in the file.
 pub fn is_nobits(sh_type: u32) -> bool {
-    matches!(sh_type, sht::NOBITS | sht::CUDA_GLOBAL | sht::CUDA_SHARED)
+    matches!(sh_type, sht::NOBITS | sht::CUDA_GLOBAL | sht::CUDA_SHARED | sht::CUDA_SHARED_RESERVED)
 }

@@ -39,6 +39,7 @@ pub const SECTION_TYPES: Words<u32> = &[
     (sht::CUDA_CONSTANT0 + 3, "nv_constant3"),
     (sht::CUDA_CONSTANT0 + 4, "nv_constant4"),
     (sht::CUDA_CONSTANT0 + 5, "nv_constant5"),
+    (sht::CUDA_SHARED_RESERVED, "nv_reserved"),
     (sht::MERCURY_CODE, "merc_code"),
     (sht::MERCURY_RELA, "merc_rela"),
     (sht::MERCURY_INFO, "merc_info"),

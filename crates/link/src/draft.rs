@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Global,
     Shared,
     PoolShared,
+    /// `.nv.shared.reserved.0`.
+    ReservedShared,
     /// `.symtab_shndx` of a file with Mercury that has too many sections for its symbols.
     HighIndices,
     /// `.nv.constant0.<entry>` of a file with Mercury: made when the machine code is.
@@ -74,7 +76,7 @@ impl Kind {
             Kind::Constant(_) => 9,
             Kind::Text | Kind::JumpSlots => 10,
             Kind::GlobalInit | Kind::UnifiedData => 11,
-            Kind::Global | Kind::Shared | Kind::PoolShared => 12,
+            Kind::Global | Kind::Shared | Kind::PoolShared | Kind::ReservedShared => 12,
             Kind::HighIndices => 13,
             Kind::Parameters => 14,
         }
@@ -106,6 +108,7 @@ impl Kind {
             Kind::GlobalInit if relocatable => (sht::CUDA_GLOBAL_INIT, 0),
             Kind::Global if relocatable => (sht::CUDA_GLOBAL, 0),
             Kind::Shared | Kind::PoolShared if relocatable => (sht::CUDA_SHARED, 0),
+            Kind::ReservedShared if relocatable => (sht::CUDA_SHARED_RESERVED, 0),
             Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit | Kind::Parameters => {
                 (sht::PROGBITS, 0)
             }
@@ -124,7 +127,9 @@ impl Kind {
             Kind::RelAction => (sht::CUDA_REL_ACTION, 8),
             Kind::Reloc => (sht::RELA, 24),
             Kind::Resolved => (sht::CUDA_RESOLVED_RELA, 24),
-            Kind::Global | Kind::Shared | Kind::PoolShared => (sht::NOBITS, 0),
+            Kind::Global | Kind::Shared | Kind::PoolShared | Kind::ReservedShared => {
+                (sht::NOBITS, 0)
+            }
         }
     }
 }
@@ -223,7 +228,11 @@ impl<'d> OutSection<'d> {
     pub(crate) fn size_in(&self, half: Half) -> u64 {
         match self.kind {
             // Slots of textures are all that Mercury has of bank 0.
-            Kind::Debug | Kind::Text | Kind::Constant(0) if half == Half::Mercury => self.twin_size,
+            Kind::Debug | Kind::Text | Kind::Constant(0) | Kind::ReservedShared
+                if half == Half::Mercury =>
+            {
+                self.twin_size
+            }
             _ => self.size,
         }
     }

@@ -4,15 +4,16 @@
 //! depend on the number of threads, because every section is written by itself.
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::elf::shn;
+use culd_cubin::elf::{shn, sht};
 use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
 
 use crate::LinkOptions;
 use crate::Session;
-use crate::capsule::Half;
 use crate::capsule::image::Mercury;
+use crate::capsule::sections::Capsules;
+use crate::capsule::{Half, SYSTEM_SHARED};
 use crate::content::Contents;
-use crate::draft::OutSymbol;
+use crate::draft::{Kind, OutSymbol};
 use crate::id::SectionId;
 use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
@@ -72,6 +73,12 @@ impl Writer<'_, '_> {
         if let Some((mercury, capsules)) = mercury {
             let table = mercury.symbol_table(&self.merged.draft, layout, capsules);
             put(&mut image, capsules.symbols_at, &table);
+            for &id in &capsules.order {
+                if self.merged.draft.sections[id].kind == Kind::ReservedShared {
+                    let (at, size) = capsules.range(id);
+                    put(&mut image, at, &self.reserved_twin(capsules, size));
+                }
+            }
         }
         let sections = self.slices(&mut image);
         session.each(sections, layout.size as usize, |(half, id, bytes)| {
@@ -83,6 +90,28 @@ impl Writer<'_, '_> {
             }
         });
         image
+    }
+
+    /// What Mercury's `.nv.shared.reserved.0` holds, which has no bytes and for which nvlink takes room all the same:
+    /// the first section headers, before parameters and Mercury had names (case mercury/two-files, sm_110).
+    fn reserved_twin(&self, capsules: &Capsules, size: u64) -> Vec<u8> {
+        let (draft, strings) = (&self.merged.draft, &self.layout.section_strings);
+        let parameters = self.layout.order.iter().map(|&id| &draft.sections[id]);
+        let parameters = parameters.filter(|section| section.kind == Kind::Parameters);
+        let first = parameters.map(|section| strings.offset(section.name)).min();
+        let names = SectionHeader {
+            name: 1,
+            sh_type: sht::STRTAB,
+            offset: self.layout.tables.section_strings,
+            size: u64::from(first.unwrap_or(capsules.first_name())),
+            align: 1,
+            ..SectionHeader::default()
+        };
+        let mut bytes = Vec::new();
+        SectionHeader::default().write(&mut bytes);
+        names.write(&mut bytes);
+        bytes.resize(size as usize, 0);
+        bytes
     }
 
     /// The bytes of every section that has some, in file order.
@@ -180,6 +209,11 @@ impl Writer<'_, '_> {
     /// `st_value`. Shared variables of machine code are behind the system's part, which Mercury does not count.
     fn value(&self, symbol: &OutSymbol) -> u64 {
         let shared = symbol.shared.is_some() && symbol.section.is_some();
+        let kind = symbol.section.map(|section| self.merged.draft.sections[section].kind);
+        let reserved = kind == Some(Kind::ReservedShared) && symbol.program.is_some();
+        if reserved && !self.options.relocatable {
+            return symbol.value + SYSTEM_SHARED;
+        }
         match self.options.target.flavour {
             Flavour::Mercury if shared && !self.options.relocatable => {
                 symbol.value.wrapping_add(self.options.target.reserved_shared)

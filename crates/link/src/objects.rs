@@ -38,6 +38,8 @@ pub(crate) enum Role {
     OwnShared,
     /// `.nv_debug.shared`.
     PoolShared,
+    /// `.nv.shared.reserved.0`: shared memory that the system has taken (sm_110).
+    ReservedShared,
     Debug,
     /// `.nv.constant0.<entry>` of an object with Mercury, where parameters take no part in the link.
     Parameters,
@@ -661,6 +663,7 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
         sht::CUDA_PROTOTYPE if name == b".nv.prototype" => Role::Prototype,
         sht::CUDA_GLOBAL if name == b".nv.global" => Role::Global,
         sht::CUDA_GLOBAL_INIT if name == b".nv.global.init" => Role::GlobalInit,
+        sht::CUDA_SHARED_RESERVED if name == b".nv.shared.reserved.0" => Role::ReservedShared,
         sht::CUDA_SHARED if name == b".nv_debug.shared" => Role::PoolShared,
         sht::CUDA_SHARED if name.starts_with(b".nv.shared.") => Role::OwnShared,
         sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => {

@@ -16,6 +16,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
+use crate::capsule::SYSTEM_SHARED;
 use crate::draft::{Kind, OutSection};
 use crate::id::{IdVec, NodeId, SectionId, SymbolId};
 use crate::merge::{Merged, SharedNode};
@@ -582,6 +583,10 @@ fn apply(
                 section.align = align;
                 section.size = if keep { reserved + size } else { 0 };
                 section.dropped = !keep;
+            }
+            Kind::ReservedShared => {
+                section.twin_size = section.size;
+                section.size += SYSTEM_SHARED;
             }
             Kind::PoolShared => {
                 let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);

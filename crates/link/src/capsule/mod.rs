@@ -27,6 +27,10 @@ use culd_cubin::arch::Flavour;
 /// In Mercury, slots of textures have a section of their own; in machine code they are behind the parameters.
 pub(crate) const IMAGES: &[u8] = b".nv.constant.entry_image_header_indices.";
 
+/// Bytes at the start of shared memory that machine code has for the system where it has a section of reserved
+/// variables (sm_110); Mercury counts from behind them.
+pub(crate) const SYSTEM_SHARED: u64 = 0x40;
+
 /// One half of a file. Files of sm_90 and older have the first only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Half {

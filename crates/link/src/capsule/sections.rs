@@ -35,7 +35,8 @@ fn group(kind: Kind) -> Option<u8> {
         Kind::Reloc => 4,
         Kind::Constant(_) => 5,
         Kind::GlobalInit => 6,
-        Kind::HighIndices => 7,
+        Kind::ReservedShared => 7,
+        Kind::HighIndices => 8,
         _ => return None,
     })
 }
@@ -137,6 +138,11 @@ impl Capsules {
         self.symbols_at = put(symbols_size, 8);
     }
 
+    /// Offset of the first of their names.
+    pub(crate) fn first_name(&self) -> u32 {
+        self.names.first().copied().unwrap_or(0)
+    }
+
     /// Header index of the twin of `section`; 0 where it has none.
     pub(crate) fn index(&self, section: SectionId) -> u32 {
         self.index[section]
@@ -206,6 +212,7 @@ impl Capsules {
             }
             Kind::HighIndices => (sht::SYMTAB_SHNDX, 0, symtab, 0),
             Kind::GlobalInit => (sht::CUDA_GLOBAL_INIT, shf::ALLOC | shf::WRITE, 0, 0),
+            Kind::ReservedShared => (sht::CUDA_SHARED_RESERVED, shf::ALLOC | shf::WRITE, 0, 0),
             _ => (sht::PROGBITS, 0, 0, 0),
         };
         let flags = flags | shf::MERCURY;

@@ -39,6 +39,7 @@ impl<'d> Merge<'_, 'd> {
             (Role::Global, _) => self.append(Kind::Global, input),
             (Role::GlobalInit, _) => self.append(Kind::GlobalInit, input),
             (Role::UnifiedData, _) => self.append(Kind::UnifiedData, input),
+            (Role::ReservedShared, _) => self.append(Kind::ReservedShared, input),
             (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
             (Role::OwnShared, Some(text)) => self.own_shared(id, text, input),
             _ => Placed::No,

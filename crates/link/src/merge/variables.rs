@@ -9,7 +9,7 @@ use crate::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::objects::{
     Object, Role, is_descriptor_size, is_internal, is_reserved_shared, is_unified_table,
 };
-use crate::symbols::Fate;
+use crate::symbols::{Fate, defined_role};
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn variables(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -57,7 +57,9 @@ impl<'d> Merge<'_, 'd> {
             {
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.section = Some(section);
-                entry.value = base + symbol.value;
+                // The value of a shared variable is its alignment.
+                let reserved = defined_role(object, symbol) == Some(Role::ReservedShared);
+                entry.value = if reserved { base } else { base + symbol.value };
                 entry.size = symbol.size;
                 if is_internal(symbol) {
                     self.literal_symbols.entry(section).or_default().push(out);

@@ -130,10 +130,12 @@ impl<'d> Object<'d> {
                         | Role::UnifiedData
                         | Role::OwnShared
                         | Role::PoolShared
+                        | Role::ReservedShared
                 ),
             };
             // The value of a shared variable is its alignment.
-            let start = if symbol.is_shared() { 0 } else { symbol.value };
+            let shared = symbol.is_shared() || role == Role::ReservedShared;
+            let start = if shared { 0 } else { symbol.value };
             let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
             if !fits || !inside {
                 let name = String::from_utf8_lossy(symbol.name);

@@ -26,7 +26,21 @@ pub(super) fn blocks(text: &str, rewritten: &[&str]) -> Vec<Block> {
             block.reduce(&name, rewritten);
         }
     }
+    // Bytes that no section has, row by row at offsets behind the code: as one row, without zeros.
+    let patches = |block: &Block| block.head.strip_prefix("patch ").map(str::to_owned);
+    let rows: Vec<String> = blocks.iter().filter_map(patches).collect();
+    let bytes = rows.iter().filter_map(|row| row.split_once(' ')).flat_map(|(_, hex)| pairs(hex));
+    let bytes = bytes.filter(|byte| byte != "00").collect();
+    blocks.retain(|block| patches(block).is_none());
+    blocks.push(Block { head: "patches".to_owned(), body: bytes });
     blocks
+}
+
+/// The bytes of a row of digits.
+fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
+    let digits: Vec<char> = hex.chars().filter(char::is_ascii_hexdigit).collect();
+    let pair = move |at: usize| digits.get(2 * at..2 * at + 2).map(|pair| pair.iter().collect());
+    (0..).map_while(pair)
 }
 
 impl Block {
