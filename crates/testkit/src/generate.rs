@@ -14,6 +14,7 @@ pub mod mix;
 pub mod model;
 pub mod ptx;
 pub mod rng;
+mod unified;
 
 use crate::edit::{Edit, Kind};
 use mix::{FAMILIES, Family, Mix};
@@ -44,10 +45,13 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
     let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
     let arch = rng.pick(&Arch::ALL);
     let family = wish.family.unwrap_or(drawn);
+    // Only newer architectures have unified functions.
+    let arch = if family.mix.unified_pc > 0 && arch.number() < 90 { Arch("sm_90") } else { arch };
     let mut program = build::build(seed, family, wish.arch.unwrap_or(arch), &mut rng);
     for _ in 0..family.mix.mistakes {
         mistakes::add(&mut program, &mut rng);
     }
+    unified::add(&mut program, family.mix, &mut rng);
     edit(&mut program, family.mix, wish.edit, &mut rng);
     program
 }

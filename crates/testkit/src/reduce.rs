@@ -4,8 +4,8 @@
 //! test holds. Guaranteed: the result passes the test, and no single further step of the list below does.
 
 use crate::generate::model::{
-    Debug, Function, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind, Type,
-    Unit,
+    Debug, Function, Index, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind,
+    Type, Unit,
 };
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     drop_edit,
     drop_unit,
     drop_link_option,
+    simplify_index,
     drop_symbol,
     drop_item,
     drop_statement,
@@ -96,6 +97,21 @@ fn drop_unit(program: &Program, n: usize) -> Option<Program> {
 fn drop_link_option(program: &Program, n: usize) -> Option<Program> {
     let mut program = program.clone();
     (n < program.link_options.len()).then(|| program.link_options.remove(n))?;
+    Some(program)
+}
+
+/// No index file, no unified symbols at all, or a plainer file.
+fn simplify_index(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let symbols = program.symbols.len();
+    match n {
+        0 => program.index = None,
+        1 => program.symbols.iter_mut().for_each(|symbol| symbol.unified = None),
+        2 => program.index = program.index.map(|index| Index { missing: None, ..index }),
+        3 => program.index = program.index.map(|index| Index { version: 1, ..index }),
+        n if n < 4 + symbols => program.symbols[n - 4].unified = None,
+        _ => return None,
+    }
     Some(program)
 }
 

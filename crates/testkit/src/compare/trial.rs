@@ -8,10 +8,11 @@ use super::mercury::Classes;
 use super::steps::compare_steps;
 use super::{is_relocatable, outcomes, outputs};
 use crate::edit::edited;
-use crate::generate::model::{Debug, Program, Unit};
+use crate::generate::model::{Debug, Index, Program, Unit};
 use crate::generate::ptx;
 use crate::oracle::Oracle;
 use crate::oracle::process::{self, Run, Status};
+use crate::uidx;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,6 +85,9 @@ pub struct Difference {
     pub what: String,
 }
 
+/// Name of the index file of a program.
+const INDEX_FILE: &str = "index.uidx";
+
 /// A trial of a program.
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -118,13 +122,16 @@ pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<T
         }
     }
     let mut trial = Trial::of(Verdict::Identical(Classes::default()));
+    let files: Vec<PathBuf> =
+        program.units.iter().map(|unit| dir.join(format!("{}.cubin", unit.name))).collect();
+    let compiled = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+    if let Some(index) = program.index {
+        fs::write(dir.join(INDEX_FILE), index_file(index, &compiled)?)?;
+    }
     if program.rounds.is_empty() {
         links(tools, program, way, dir, &mut trial)?;
         return Ok(trial);
     }
-    let files: Vec<PathBuf> =
-        program.units.iter().map(|unit| dir.join(format!("{}.cubin", unit.name))).collect();
-    let compiled = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
     for round in &program.rounds {
         let mut edits = Vec::new();
         for ((unit, file), bytes) in program.units.iter().zip(&files).zip(&compiled) {
@@ -143,6 +150,23 @@ pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<T
         }
     }
     Ok(trial)
+}
+
+/// The bytes of an index file for `objects`.
+fn index_file(index: Index, objects: &[Vec<u8>]) -> Result<Vec<u8>> {
+    let mut uidx = uidx::for_objects(objects, index.order)?;
+    uidx.version = index.version;
+    if let Some(missing) = index.missing {
+        let functions = uidx.functions.places.len();
+        match missing.checked_sub(functions) {
+            None => _ = uidx.functions.places.remove(missing),
+            Some(missing) if missing < uidx.variables.places.len() => {
+                uidx.variables.places.remove(missing);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(uidx.bytes())
 }
 
 /// Compares the links of the files in `dir` in both orders.
@@ -184,6 +208,7 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
 pub fn link_arguments(program: &Program) -> Vec<String> {
     let mut arguments = vec![format!("-arch={}", program.link_arch)];
     arguments.extend(program.link_options.iter().cloned());
+    arguments.extend(program.index.map(|_| format!("-uidx={INDEX_FILE}")));
     arguments.extend(program.units.iter().map(|unit| format!("{}.cubin", unit.name)));
     arguments
 }

@@ -40,10 +40,11 @@ fn record(
 }
 
 /// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK is in the list of every
-/// function or of none.
+/// function or of none; ptxas writes no other MAX_STACK_SIZE than 0 (docs/DIFFERENCES.md, stack-limits).
 fn is_fixed(object: &Object, (at, range): &(usize, Range<usize>)) -> bool {
     let code = object.sections[*at].data.get(range.start + 1);
-    code.is_some_and(|code| [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK].contains(code))
+    let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK, attr::code::MAX_STACK_SIZE];
+    code.is_some_and(|code| fixed.contains(code))
 }
 
 fn is_info(section: &Section) -> bool {
@@ -154,60 +155,93 @@ fn unless_same(object: &mut Object, edit: impl FnOnce(&mut Object) -> String) ->
     (!same).then_some(line)
 }
 
-pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
-    pairs(object, seed, sht::CUDA_CALLGRAPH)
-}
-
-pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
-    pairs(object, seed, sht::CUDA_PROTOTYPE)
-}
-
-/// Changes the pairs of words of one section; headers of lists stay where they are.
-fn pairs(object: &mut Object, seed: u64, sh_type: u32) -> Option<String> {
+/// The pairs of words of the section of type `sh_type`.
+fn pairs(object: &Object, sh_type: u32) -> Option<(usize, Vec<[u32; 2]>)> {
     let at = object.sections.iter().position(|section| section.header.sh_type == sh_type)?;
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let data = object.sections[at].data.clone();
-    let mut list: Vec<[u32; 2]> =
-        data.chunks_exact(8).map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect();
-    let records = list.iter().enumerate().filter(|(_, pair)| pair[0] != 0);
-    let index: usize = pick(seed, records.map(|(index, pair)| (format!("{pair:?}"), index)))?;
+    let pairs = object.sections[at].data.chunks_exact(8);
+    Some((at, pairs.map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect()))
+}
+
+fn set_pairs(object: &mut Object, at: usize, list: &[[u32; 2]], what: &str) -> Option<String> {
+    let bytes: Vec<u8> = list.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+    let section = &mut object.sections[at];
+    let before = std::mem::replace(&mut section.data, bytes);
+    (section.data != before).then(|| format!("{}: {what}", section.name))
+}
+
+/// Records of what functions of this file do: calls, calls through pointers, addresses. Whose address is taken stays as it
+/// is: it comes with a prototype, and all files tell the same one.
+pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
+    const TAKEN: u32 = -2_i32 as u32;
+    let (at, mut list) = pairs(object, sht::CUDA_CALLGRAPH)?;
+    let defined = |index: u32| {
+        let symbol = object.symbols.get(index as usize);
+        symbol.is_some_and(|s| s.entry.info & 15 == stt::FUNC && s.entry.section != 0)
+    };
+    let mut own = Vec::new();
+    let mut which = 0;
+    for (index, pair) in list.iter().enumerate() {
+        match pair[0] {
+            0 => which = pair[1],
+            first if which != TAKEN && defined(first) => own.push(index),
+            _ => {}
+        }
+    }
+    let label = |&index: &usize| (format!("{:?}", list[index]), index);
+    let index: usize = pick(seed, own.iter().map(label))?;
+    let functions = (0..object.symbols.len() as u32).filter(|&index| defined(index));
+    let named = functions.map(|at| (object.symbols[at as usize].name.clone(), at));
+    let function: u32 = pick(!seed, named)?;
     let mut rng = Rng::new(seed);
-    // Records are about functions of the same file.
-    let functions = object
-        .symbols
-        .iter()
-        .enumerate()
-        .filter(|(_, symbol)| symbol.entry.info & 15 == stt::FUNC && symbol.entry.section != 0);
-    let function: usize = pick(!seed, functions.map(|(at, s)| (s.name.clone(), at)))?;
     let what = match rng.below(5) {
         0 => {
             list.remove(index);
             "a record less"
         }
         1 => {
-            let pair = list[index];
-            list.insert(index, pair);
+            list.insert(index, list[index]);
             "a record twice"
         }
         2 => {
-            list[index][0] = function as u32;
+            list[index][0] = function;
             "a record about another function"
         }
-        3 if sh_type == sht::CUDA_CALLGRAPH => {
-            let others = (0..list.len()).filter(|&other| list[other][0] != 0);
-            let other = *rng.choose(&others.collect::<Vec<_>>())?;
+        3 => {
+            let other = *rng.choose(&own)?;
             // The second words of different lists mean different things.
             let (first, second) = (list[index][0], list[other][0]);
             (list[index][0], list[other][0]) = (second, first);
             "two records are about each other's functions"
         }
         _ => {
-            list.insert(index, [function as u32, list[index][1]]);
+            list.insert(index, [function, list[index][1]]);
             "a record more"
         }
     };
-    let bytes: Vec<u8> = list.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
-    let changed = bytes != object.sections[at].data;
-    object.sections[at].data = bytes;
-    changed.then(|| format!("{}: {what}", object.sections[at].name))
+    set_pairs(object, at, &list, what)
+}
+
+/// Records twice, less, or in another order; with other prototypes the files would contradict each other.
+pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
+    let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;
+    let labels = list.iter().enumerate().map(|(index, pair)| (format!("{pair:?}"), index));
+    let index: usize = pick(seed, labels)?;
+    let mut rng = Rng::new(seed);
+    let what = match rng.below(3) {
+        0 => {
+            list.remove(index);
+            "a record less"
+        }
+        1 => {
+            list.insert(index, list[index]);
+            "a record twice"
+        }
+        _ => {
+            let other = rng.below(list.len());
+            list.swap(index, other);
+            "two records changed places"
+        }
+    };
+    set_pairs(object, at, &list, what)
 }

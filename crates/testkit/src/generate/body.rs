@@ -292,10 +292,13 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
                 if shape.width == 8 { "cvt.u64.u32 %v, %acc;" } else { "mov.b32 %v, %acc;" };
             line!(self.out, "{value} st{volatile}.{space}.u{bits} [{place}], %v;");
         } else {
+            // Half of the loads of unified variables say so, which is another relocation.
+            let unified = self.program.symbol(symbol).unified.is_some() && !indexed;
+            let unified = if unified && offset % 8 == 0 { ".unified" } else { "" };
             let narrow = if shape.width == 8 { "cvt.u32.u64 %w, %v;" } else { "mov.b32 %w, %v;" };
             line!(
                 self.out,
-                "ld{volatile}.{space}.u{bits} %v, [{place}]; {narrow} xor.b32 %acc, %acc, %w;"
+                "ld{volatile}.{space}.u{bits} %v, [{place}]{unified}; {narrow} xor.b32 %acc, %acc, %w;"
             );
         }
     }

@@ -60,6 +60,7 @@ impl<'r> Builder<'r> {
             link_options: Vec::new(),
             symbols: Vec::new(),
             units: (0..count).map(|index| unit(index, arch, mix, rng)).collect(),
+            index: None,
             rounds: Vec::new(),
         };
         let variety = rng.range(1, mix.signature_variety);
@@ -150,7 +151,7 @@ impl<'r> Builder<'r> {
             };
         }
         let unit = home.unit;
-        self.program.symbols.push(Symbol { name, kind });
+        self.program.symbols.push(Symbol { name, kind, unified: None });
         self.homes.push(home);
         self.claim(unit, id);
         id

@@ -88,7 +88,7 @@ fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: SymbolKin
     let id = SymbolId(program.symbols.len() as u32);
     let name = format!("user{}", id.0);
     let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
-    program.symbols.push(Symbol { name, kind: SymbolKind::Function(signature) });
+    program.symbols.push(Symbol { name, kind: SymbolKind::Function(signature), unified: None });
     let user = Function {
         symbol: id,
         linkage: Linkage::Visible,
@@ -155,7 +155,11 @@ fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
     for n in 0..2 {
         let id = SymbolId(program.symbols.len() as u32);
         let kind = SymbolKind::Variable(space, Shape { width: 4, count: bytes / 4, align: 4 });
-        program.symbols.push(Symbol { name: format!("large{}", id.0), kind: kind.clone() });
+        program.symbols.push(Symbol {
+            name: format!("large{}", id.0),
+            kind: kind.clone(),
+            unified: None,
+        });
         let at = (first + n) % program.units.len();
         let init = if space == Space::Const { vec![Init::Value(1)] } else { Vec::new() };
         let variable = Variable { symbol: id, linkage: Linkage::Visible, kind, init };
@@ -183,7 +187,11 @@ fn entry_parameters(program: &mut Program, rng: &mut Rng) {
         [(first, vec![Type::B32]), ((first + 1) % units, vec![Type::B64, Type::B32])]
     {
         let id = SymbolId(program.symbols.len() as u32);
-        program.symbols.push(Symbol { name: name.clone(), kind: SymbolKind::Entry(params) });
+        program.symbols.push(Symbol {
+            name: name.clone(),
+            kind: SymbolKind::Entry(params),
+            unified: None,
+        });
         let function = Function {
             symbol: id,
             linkage: Linkage::Weak,

@@ -5,6 +5,7 @@
 //! [`SymbolId`] whose declaration the printer can derive.
 
 use crate::edit::Edit;
+use crate::uidx::Order;
 use std::fmt;
 
 /// An architecture that ptxas can be asked for and PTX can name as its target.
@@ -91,6 +92,8 @@ pub struct Program {
     pub symbols: Vec<Symbol>,
     /// The files, in command-line order.
     pub units: Vec<Unit>,
+    /// The index file of unified functions and variables that the link gets.
+    pub index: Option<Index>,
     /// What is edited in the compiled files; each list gives links of its own. Empty: the files are linked as they are.
     pub rounds: Vec<Vec<Edit>>,
 }
@@ -107,6 +110,17 @@ impl Program {
         let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
         self.units.len() + items.map(Item::size).sum::<usize>() + edits
     }
+}
+
+/// How an index file is made of what the compiled files define.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its version.
+    pub version: u32,
+    /// The order of places.
+    pub order: Order,
+    /// The number of a place that is left out, first among functions and then among variables.
+    pub missing: Option<usize>,
 }
 
 /// One PTX file.
@@ -150,6 +164,8 @@ pub struct Symbol {
     pub name: String,
     /// What it stands for.
     pub kind: SymbolKind,
+    /// The id of a unified function or variable.
+    pub unified: Option<(u64, u64)>,
 }
 
 /// What a symbol stands for; enough to declare it `.extern`.

@@ -8,7 +8,7 @@ use super::body::BodyPrinter;
 use super::dwarf;
 use super::model::{
     Arch, Debug, Function, Init, Item, Linkage, Program, Reference, Shape, Signature, Space,
-    SymbolId, SymbolKind, Syscall, Type, Unit, Variable,
+    Symbol, SymbolId, SymbolKind, Syscall, Type, Unit, Variable,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -68,11 +68,10 @@ impl Printer<'_> {
             }
         }
         for &id in used.difference(&own) {
-            let name = &self.program.symbol(id).name;
             line!(
                 self.out,
                 ".extern {};",
-                declaration(name, believed_kind(self.program, self.unit, id))
+                declaration(self.program.symbol(id), believed_kind(self.program, self.unit, id))
             );
         }
         let mut named_so_far = BTreeSet::new();
@@ -94,18 +93,18 @@ impl Printer<'_> {
                     self.out,
                     "{}{};",
                     scope(function.linkage),
-                    declaration(&symbol.name, &symbol.kind)
+                    declaration(symbol, &symbol.kind)
                 );
             }
             Item::Alias { weak, .. } => {
                 let scope = scope(if *weak { Linkage::Weak } else { Linkage::Visible });
-                line!(self.out, "{scope}{};", declaration(&symbol.name, &symbol.kind));
+                line!(self.out, "{scope}{};", declaration(symbol, &symbol.kind));
             }
             Item::Variable(variable)
                 if early && matches!(variable.kind, SymbolKind::Variable(..)) =>
             {
                 if matches!(variable.linkage, Linkage::Visible | Linkage::Weak) {
-                    line!(self.out, ".extern {};", declaration(&symbol.name, &variable.kind));
+                    line!(self.out, ".extern {};", declaration(symbol, &variable.kind));
                 }
             }
             _ => {}
@@ -124,8 +123,7 @@ impl Printer<'_> {
     }
 
     fn variable(&mut self, variable: &Variable) {
-        let name = &self.program.symbol(variable.symbol).name;
-        let text = declaration(name, &variable.kind);
+        let text = declaration(self.program.symbol(variable.symbol), &variable.kind);
         let scope = match variable.kind {
             SymbolKind::DynamicShared(_) => ".extern ",
             _ => scope(variable.linkage),
@@ -157,7 +155,7 @@ impl Printer<'_> {
 
     fn function(&mut self, function: &Function) {
         let symbol = self.program.symbol(function.symbol);
-        let head = declaration(&symbol.name, &symbol.kind);
+        let head = declaration(symbol, &symbol.kind);
         line!(self.out, "{}{head} {}\n{{", scope(function.linkage), function.directives.join(" "));
         BodyPrinter::new(self.program, self.unit, &mut self.out).function(function, &symbol.kind);
         line!(self.out, "}}");
@@ -188,9 +186,14 @@ fn scope(linkage: Linkage) -> &'static str {
 }
 
 /// A declaration without scope and semicolon.
-fn declaration(name: &str, kind: &SymbolKind) -> String {
+fn declaration(symbol: &Symbol, kind: &SymbolKind) -> String {
+    let name = &symbol.name;
+    let unified = match symbol.unified {
+        Some((first, second)) => format!(" .attribute(.unified({first}, {second}))"),
+        None => String::new(),
+    };
     match kind {
-        SymbolKind::Function(signature) => function_head(name, signature),
+        SymbolKind::Function(signature) => function_head(name, signature, &unified),
         SymbolKind::Entry(params) => {
             let mut list = vec![format!(".param .u64 {name}_out")];
             list.extend(parameters(params, &format!("{name}_")));
@@ -199,7 +202,11 @@ fn declaration(name: &str, kind: &SymbolKind) -> String {
         SymbolKind::Variable(space, Shape { width, count, align }) => {
             let managed = if *space == Space::Managed { " .attribute(.managed)" } else { "" };
             let count = if *count == 0 { String::new() } else { count.to_string() };
-            format!(".{}{managed} .align {align} .u{} {name}[{count}]", space.name(), 8 * width)
+            format!(
+                ".{}{managed}{unified} .align {align} .u{} {name}[{count}]",
+                space.name(),
+                8 * width
+            )
         }
         SymbolKind::DynamicShared(Shape { width, align, .. }) => {
             format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
@@ -210,13 +217,16 @@ fn declaration(name: &str, kind: &SymbolKind) -> String {
     }
 }
 
-fn function_head(name: &str, signature: &Signature) -> String {
+fn function_head(name: &str, signature: &Signature, unified: &str) -> String {
     let result = match signature.result {
         Some(result) => format!("({}) ", parameter(result, "result")),
         None => String::new(),
     };
     let noreturn = if signature.noreturn { " .noreturn" } else { "" };
-    format!(".func {result}{name}({}){noreturn}", parameters(&signature.params, "p").join(", "))
+    format!(
+        ".func{unified} {result}{name}({}){noreturn}",
+        parameters(&signature.params, "p").join(", ")
+    )
 }
 
 /// A `.callprototype` with the label `label`.
