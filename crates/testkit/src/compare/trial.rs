@@ -176,7 +176,8 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
     reversed[forward.len() - program.units.len()..].reverse();
     for arguments in [forward, reversed] {
         trial.links += 1;
-        let verdict = if way == Way::Program && !program.rounds.is_empty() {
+        let unusual = program.index.is_some() || !program.rounds.is_empty();
+        let verdict = if way == Way::Program && unusual {
             let pair = Pair::link(tools, &arguments, dir)?;
             let verdict = pair.verdict(&arguments, dir);
             if let Some(key) = deliberate::key(&pair.expected, &pair.actual, &verdict) {

@@ -294,7 +294,7 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         } else {
             // Half of the loads of unified variables say so, which is another relocation.
             let unified = self.program.symbol(symbol).unified.is_some() && !indexed;
-            let unified = if unified && offset % 8 == 0 { ".unified" } else { "" };
+            let unified = if unified && offset.is_multiple_of(8) { ".unified" } else { "" };
             let narrow = if shape.width == 8 { "cvt.u32.u64 %w, %v;" } else { "mov.b32 %w, %v;" };
             line!(
                 self.out,

@@ -208,10 +208,11 @@ families! {
         lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 1, w_frame: 1, w_doubles: 2,
         w_barrier: 1, w_syscall: 1, w_fetch: 1, w_special: 1, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
     }
+    // No shared variables and no barriers: docs/DIFFERENCES.md, unified-shared and unified-attributes.
     "unified" x 0 {
-        unified_pc: 60, link_options: &["-v", "-w"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (1, 3), constants: (0, 1), shared: (0, 1), tables: (0, 1), pointer_pc: 40,
-        local_pc: 10, weak_function_pc: 5, dead_pc: 25, cross_arch_pc: 0, lines_pc: 8, debug_pc: 4, recursion_pc: 3, w_call: 8, w_call_address: 2, w_call_table: 2, w_address: 4, w_global: 8,
-        w_const: 1, w_shared: 2, w_function_shared: 1, w_frame: 2, w_doubles: 1, w_barrier: 1, w_syscall: 1, w_special: 1, w_slow_path: 1,
+        unified_pc: 60, link_options: &["-v", "-w"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (1, 3), constants: (0, 1), tables: (0, 1), pointer_pc: 40,
+        local_pc: 10, weak_function_pc: 5, dead_pc: 25, cross_arch_pc: 0, lines_pc: 8, debug_pc: 4, w_call: 8, w_call_address: 2, w_call_table: 2, w_address: 4, w_global: 8,
+        w_const: 1, w_frame: 2, w_doubles: 1, w_syscall: 1, w_special: 1, w_slow_path: 1,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],

@@ -4,7 +4,7 @@
 //! an architecture without unified functions stays as it is; no two symbols share an id.
 
 use super::mix::Mix;
-use super::model::{Index, Item, Linkage, Program, Space, SymbolId, SymbolKind};
+use super::model::{Index, Init, Item, Linkage, Program, Space, SymbolId, SymbolKind, Variable};
 use super::rng::Rng;
 use crate::uidx::Order;
 use std::collections::BTreeSet;
@@ -31,12 +31,14 @@ pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     });
 }
 
-/// Functions and variables in global memory that have one definition and no alias.
+/// Functions and variables in global memory that have one definition and no alias; variables without addresses in them,
+/// which nvlink does not move along (docs/DIFFERENCES.md, unified-relocations), and of sizes that leave no gaps between
+/// them, in which it writes anything (unified-gaps).
 fn candidates(program: &Program) -> BTreeSet<SymbolId> {
     let items = || program.units.iter().flat_map(|unit| &unit.items);
     let defined = items().filter_map(|item| match item {
         Item::Function(function) if function.linkage == Linkage::Visible => Some(function.symbol),
-        Item::Variable(variable) if variable.linkage == Linkage::Visible => Some(variable.symbol),
+        Item::Variable(variable) => fits_table(variable).then_some(variable.symbol),
         _ => None,
     });
     let once = defined.filter(|id| items().filter(|item| item.symbol() == *id).count() == 1);
@@ -50,4 +52,12 @@ fn candidates(program: &Program) -> BTreeSet<SymbolId> {
         items().any(|item| matches!(item, Item::Alias { target, .. } if target == id))
     };
     fits.filter(|id| !aliased(id)).collect()
+}
+
+fn fits_table(variable: &Variable) -> bool {
+    let SymbolKind::Variable(Space::Global, shape) = variable.kind else { return false };
+    variable.linkage == Linkage::Visible
+        && variable.init.iter().all(|init| matches!(init, Init::Value(_)))
+        && shape.align <= 8
+        && shape.bytes().is_multiple_of(8)
 }
