@@ -304,6 +304,8 @@ pub(crate) struct RelocSource {
     pub(crate) twin_base: u64,
     /// Only records of places in this range of the patched section.
     pub(crate) within: (u64, u64),
+    /// Of a section without addends: only those records that got one, or only those that did not.
+    pub(crate) moved: bool,
 }
 
 /// The whole of a section.

@@ -15,10 +15,11 @@ mod unified;
 mod unlisted;
 mod variables;
 
-use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
 use culd_cubin::callgraph::Edge;
+use culd_cubin::elf::stt;
+use culd_cubin::{RelocEntry, SectionIndex};
 use hashbrown::{HashMap, HashSet};
 pub(crate) use sections::names_reference;
 
@@ -211,6 +212,20 @@ impl<'d> Merged<'d> {
             Some(&twin_base) if twin_base != u64::MAX => twin_base,
             _ => base,
         }
+    }
+
+    /// True for a record without addend against the symbol of a section of which this file's part is not the
+    /// first: where that starts becomes its addend.
+    pub(crate) fn gets_addend(
+        &self,
+        id: ObjectId,
+        object: &Object<'_>,
+        record: RelocEntry,
+    ) -> bool {
+        let symbol = object.symbol(record.symbol);
+        let section = symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION);
+        let placed = section.map(|section| self.placed(id, section));
+        matches!(placed, Some(Placed::At { base, .. }) if base != 0)
     }
 
     /// The output symbol of a program symbol.

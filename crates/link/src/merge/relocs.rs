@@ -3,7 +3,7 @@
 //! Only the names that they bring and the records about dead functions are dealt with here;
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
-use culd_cubin::elf::{shf, sht, stt};
+use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section, SectionIndex};
 
 use super::{Merge, Placed};
@@ -31,8 +31,15 @@ impl<'d> Merge<'_, 'd> {
             if let Placed::At { section, base } = self.placed(id, target) {
                 let twin_base = self.merged.twin_base(id, target, base);
                 let within = ALL;
-                let source =
-                    RelocSource { object: id, section: index, target, base, twin_base, within };
+                let source = RelocSource {
+                    object: id,
+                    section: index,
+                    target,
+                    base,
+                    twin_base,
+                    within,
+                    moved: false,
+                };
                 self.read(object, input, source, section);
             } else if let Some(&(bank, base)) = self.bank_parts.get(&(id, target)) {
                 let source = |within| RelocSource {
@@ -42,6 +49,7 @@ impl<'d> Merge<'_, 'd> {
                     base,
                     twin_base: base,
                     within,
+                    moved: false,
                 };
                 if !input.relocations().is_empty() {
                     let ranges = literal_ranges(object, target);
@@ -103,9 +111,8 @@ impl<'d> Merge<'_, 'd> {
 
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
     /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record without
-    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions), and the RELA
-    /// section for a REL record that gets an addend (case relocations/rel-75).
-    /// Void records do not count.
+    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions). A REL record that gets
+    /// an addend goes into the RELA section (case relocations/rel-sections-90). Void records do not count.
     fn read(
         &mut self,
         object: &Object<'d>,
@@ -115,16 +122,19 @@ impl<'d> Merge<'_, 'd> {
     ) {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
-        let (mut reloc, mut interned) = (None, false);
+        let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         for record in input.relocations().iter() {
             if self.void.contains(self.symbols, id, object, source.target, record) {
                 continue;
             }
+            let moved = !rela && self.merged.gets_addend(id, object, record);
+            let reloc = if moved { &mut moved_reloc } else { &mut reloc };
             let first = reloc.is_none();
             if first {
-                let prefix: &[u8] = if rela { b".rela" } else { b".rel" };
+                let (prefix, sh_type): (&[u8], u32) =
+                    if rela || moved { (b".rela", sht::RELA) } else { (b".rel", sht::REL) };
                 let name = self.reloc_name(prefix, input, section);
-                reloc = Some(self.reloc_section(name, input.sh_type, section));
+                *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
                 Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
@@ -138,28 +148,17 @@ impl<'d> Merge<'_, 'd> {
                     self.had_relocs.insert(section);
                 }
             }
-            let other: Option<(&[u8], u32)> = if rela {
-                (!first && record.addend == 0).then_some((b".rel", sht::REL))
-            } else {
-                self.starts_behind(object, id, record).then_some((b".rela", sht::RELA))
-            };
-            if let Some((prefix, sh_type)) = other.filter(|_| !interned) {
+            if rela && !first && record.addend == 0 && !interned {
                 interned = true;
-                let name = self.reloc_name(prefix, input, section);
-                self.reloc_section(name, sh_type, section);
+                let name = self.reloc_name(b".rel", input, section);
+                self.reloc_section(name, sht::REL, section);
             }
         }
-        if let Some(reloc) = reloc {
-            self.merged.draft.relocs[reloc].sources.push(source);
+        for (reloc, moved) in [(reloc, false), (moved_reloc, true)] {
+            if let Some(reloc) = reloc {
+                self.merged.draft.relocs[reloc].sources.push(RelocSource { moved, ..source });
+            }
         }
-    }
-
-    /// True when `record` names a section of which this file's part is not the first.
-    fn starts_behind(&self, object: &Object<'d>, id: ObjectId, record: RelocEntry) -> bool {
-        let symbol = object.symbol(record.symbol);
-        let section = symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION);
-        let placed = section.map(|section| self.placed(id, section));
-        matches!(placed, Some(Placed::At { base, .. }) if base != 0)
     }
 
     /// The function that `record` speaks of, if that is dead.

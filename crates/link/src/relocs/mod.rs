@@ -219,6 +219,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 if record.offset < start || record.offset >= end {
                     continue;
                 }
+                let moved = section.sh_type == sht::REL
+                    && self.merged.gets_addend(source.object, object, record);
+                if moved != source.moved {
+                    continue;
+                }
                 let (id, target) = (source.object, source.target);
                 if self.void.contains(self.symbols, id, object, target, record) {
                     continue;
@@ -342,7 +347,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
-        let write = if section.sh_type == sht::REL { Write::Add } else { Write::Set };
+        let in_place = section.sh_type == sht::REL && !source.moved;
+        let write = if in_place { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
         let Some(offset) = self.place(place, source, record.offset) else { return };
         let outcome = self.outcome(&query);

@@ -139,7 +139,6 @@ impl<'d> Resolver<'_, 'd> {
             Meaning::Reference(symbol) => self.reference(query, symbol),
             Meaning::Address { symbol, base } => match observed {
                 Some(Observed::FunctionOnly) => Outcome::Fatal(query.bad(NO_FUNCTION)),
-                _ if base != 0 && query.write == Write::Add => Outcome::Fatal(query.bad(NO_ADDEND)),
                 _ => stays(Some(symbol), base),
             },
             Meaning::Known(_) if query.names_wrong_slot() => {
@@ -397,9 +396,6 @@ fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
                 Anchor::Null => None,
                 Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(DELETED),
             };
-            if base != 0 && query.write == Write::Add {
-                return Outcome::Fatal(query.bad(NO_ADDEND));
-            }
             return Outcome::Kept(Stays { symbol, base, kind: query.kind() });
         }
         Observed::Clears if matches!(symbol, Anchor::Deleted) => {
@@ -414,12 +410,9 @@ fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
         );
     }
     let value = query.value(address, bank.unwrap_or_default());
-    // A record without an addend of its own gets one for where its file's part starts, and what the place held is
-    // lost (case relocations/rel-75).
-    let write = if base != 0 { Write::Set } else { query.write };
     // What changes nothing is not told (docs/LINKING.md, --preserve-relocs).
     let named = if row.observed == Observed::Bits { named } else { Named::Nothing };
-    Outcome::Patched(Patched { row, value, write, named, base })
+    Outcome::Patched(Patched { row, value, write: query.write, named, base })
 }
 
 const DELETED: Message = Message::Internal { what: "reference to deleted symbol" };
@@ -428,9 +421,6 @@ const PC_RELATIVE: Message =
     Message::Internal { what: "PC relative branch address should be in the same section" };
 
 const UNEXPECTED: Message = Message::Internal { what: "unexpected NVRS" };
-
-const NO_ADDEND: &str =
-    "it has no addend to say where this file's part of the section that it names starts";
 
 const NO_FUNCTION: &str = "its type describes a function, but its symbol is none";
 
