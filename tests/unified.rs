@@ -3,13 +3,11 @@
 //! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no report, or the lines
 //! that are wrong (docs/DIFFERENCES.md, unified-places; `testdata/cli/unified.toml` has index files that are wrong).
 
-use culd_cubin::arch::{ARCHS, Flavour};
 use culd_cubin::unified::{Id, Uidx};
-use culd_link::{IndexFile, LinkOptions};
-use culd_testkit::{asm, case};
+use culd_link::IndexFile;
+use culd_testkit::case;
 use culd_tests::elf::{Editor, SH_SIZE};
 use culd_tests::{case_options, lines, link};
-use std::fs;
 
 const CASE: &str = "unified/called-90";
 
@@ -117,18 +115,10 @@ fn what_is_wrong_with_entries_is_told() {
 
 #[test]
 fn targets_with_mercury_code_are_refused() {
-    let case = case::named("empty/nothing-at-all-90").expect("the recorded case");
-    let texts = case.recipe.inputs.iter().map(|stem| {
-        let text = fs::read_to_string(case.dir.join(format!("{stem}.cubin.txt"))).expect("a text");
-        let bytes = asm::assemble(&text.replace(" sm=90 ", " sm=100 ")).expect("it assembles");
-        (stem.clone(), bytes)
-    });
-    let inputs: Vec<_> = texts.collect();
-    let plain = case_options(&case, &case.arguments()).expect("options");
-    let target = ARCHS.iter().find(|arch| arch.flavour == Flavour::Mercury).expect("a target");
-    let index = IndexFile::parse(Uidx::default().bytes()).expect("an index file");
-    let options = LinkOptions { target, index: Some(index), ..plain };
-    let outcome = link(&options, &inputs, 1).expect("threads");
+    let case = case::named("mercury/kept-code-100").expect("the recorded case");
+    let mut options = case_options(&case, &case.arguments()).expect("options");
+    options.index = Some(IndexFile::parse(Uidx::default().bytes()).expect("an index file"));
+    let outcome = link(&options, &case.inputs().expect("inputs"), 1).expect("threads");
     let expected = "fatal   : Unified functions and variables are not supported for 'sm_100'";
     assert_eq!(lines(&outcome), [expected]);
 }

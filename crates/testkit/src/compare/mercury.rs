@@ -8,7 +8,7 @@
 //! | class | which kernels | what may differ |
 //! |---|---|---|
 //! | control | makes no call, has no frame | bits 105 to 121 of the 16-byte words of its code |
-//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with | its code, and what counts it: [`counts`] lists it |
+//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with | its code, and what counts it: `counts` lists it |
 //! | kept | all others, and every function that is no kernel | nothing |
 
 mod classes;

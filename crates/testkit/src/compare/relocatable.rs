@@ -110,9 +110,11 @@ impl Pair<'_, '_> {
 
     /// What nvlink puts into the places that name `symbol`; `None` for symbols that it keeps.
     fn early_value(&self, symbol: &Symbol<'_>) -> Option<Value> {
-        // nvlink takes the bank from the type of the symbol's section, also where there is none.
-        let no_bank = 0u8.wrapping_sub(sht::CUDA_CONSTANT0 as u8);
         let section = symbol.defined_in().and_then(|section| self.ours.section(section));
+        // nvlink takes the bank from the type of the symbol's section, also where that is no bank: parameters
+        // that are references are in code.
+        let section_type = section.map_or(sht::NULL, |section| section.sh_type);
+        let no_bank = (section_type as u8).wrapping_sub(sht::CUDA_CONSTANT0 as u8);
         let (address, bank) = match (symbol.kind(), section) {
             (stt::FUNC, _) => return None,
             (stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE, _) => (0, no_bank),
