@@ -410,8 +410,7 @@ impl<'d> Draft<'d> {
         options: &'d LinkOptions,
         unified_functions: bool,
     ) -> (Self, Fixed) {
-        let waits = options.relocatable && !options.allow_undefined_globals;
-        let undefined_value = if waits { u64::MAX } else { 0 };
+        let undefined_value = if options.allow_undefined_globals { 0 } else { u64::MAX };
         let mut draft = Draft {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
@@ -466,12 +465,13 @@ impl<'d> Draft<'d> {
         (draft, fixed)
     }
 
-    /// `st_info` of an input's variable: in an executable CUDA's own type of variable is a plain
-    /// one, in an object it is the other way round.
+    /// `st_info` of an input's variable: an object has CUDA's own type of variable only, an executable
+    /// swaps it with the plain one, which no compiler writes (`xtask probe --symbol object-init`).
     pub(crate) fn variable_info(&self, symbol: &Symbol<'_>) -> u8 {
         let kind = match symbol.kind() {
             stt::OBJECT | stt::CUDA_OBJECT if self.relocatable => stt::CUDA_OBJECT,
             stt::CUDA_OBJECT => stt::OBJECT,
+            stt::OBJECT => stt::CUDA_OBJECT,
             kind => kind,
         };
         symbol.info & 0xf0 | kind

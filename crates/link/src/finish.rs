@@ -203,17 +203,17 @@ impl Program<'_, '_> {
         }
         match symbol.info & 15 {
             stt::FUNC => !may_stay_undefined(name),
-            stt::OBJECT if is_unified_table(name) || is_reserved_shared(name) => false,
-            stt::OBJECT if is_descriptor_size(name) => false,
-            stt::OBJECT if self.options.allow_undefined_globals && self.is_global(symbol) => false,
-            // The layout keeps no section for shared variables; their definition tells.
-            stt::OBJECT => match symbol.shared {
-                Some(index) => {
+            stt::OBJECT | stt::CUDA_OBJECT => {
+                let system =
+                    is_unified_table(name) || is_reserved_shared(name) || is_descriptor_size(name);
+                let allowed = self.options.allow_undefined_globals && self.is_global(symbol);
+                // The layout keeps no section for shared variables; their definition tells.
+                let defined = symbol.shared.is_some_and(|index| {
                     let variable = &self.merged.shared.groups[index as usize];
-                    !variable.defined && variable.size != 0
-                }
-                None => true,
-            },
+                    variable.defined || variable.size == 0
+                });
+                !system && !allowed && !defined
+            }
             _ => false,
         }
     }

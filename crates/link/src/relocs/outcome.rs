@@ -249,7 +249,9 @@ impl<'d> Resolver<'_, 'd> {
     /// A section symbol: the part that this file's section became. One whose section is not in the
     /// output is 0 (case relocations/section-symbols-90).
     fn section_symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Meaning {
-        let Some(index) = symbol.defined_in() else { return Meaning::Gone };
+        let Some(index) = symbol.defined_in() else {
+            return Meaning::Known(Known { named: Named::Null, ..Known::at(0, Anchor::Null) });
+        };
         let Placed::At { section, base } = self.merged.placed(query.source.object, index) else {
             return match query.object.role(index) {
                 Role::Text | Role::Constant(_) | Role::OwnShared | Role::PoolShared => {
@@ -305,10 +307,15 @@ impl<'d> Resolver<'_, 'd> {
         // Without unified tables these names mean nothing; the place keeps its bytes. One of them,
         // which ptxas uses for all indirect calls, needs unified functions (case unified/plain).
         let slots = || self.merged.unified.function_ids.is_some();
-        let means = |name: &[u8]| self.unified && (name != b"__UFT_OFFSET" || slots());
+        let is_offset = symbol.name == b"__UFT_OFFSET";
         if is_unified_table(symbol.name) {
-            let address = Meaning::Address { symbol: out, base: 0 };
-            return if means(symbol.name) { address } else { Meaning::Gone };
+            return if self.unified && (!is_offset || slots()) {
+                Meaning::Address { symbol: out, base: 0 }
+            } else if query.wants_unified() && !is_offset {
+                Meaning::Fatal(DELETED)
+            } else {
+                Meaning::Gone
+            };
         }
         if symbol.is_reference() {
             return Meaning::Reference(out);
@@ -464,6 +471,12 @@ impl Query<'_, '_> {
         let symbol = self.object.symbol(self.record.symbol);
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
         variable && self.row.is_some_and(RelocDesc::has_slot)
+    }
+
+    /// Types that nvlink wants to keep without a unified table to keep them for (`xtask probe --symbol udt`).
+    fn wants_unified(&self) -> bool {
+        let row = culd_reloc::lookup(self.record.kind);
+        row.is_some_and(|row| matches!(row.observed, Observed::NoEffect | Observed::Rewritten))
     }
 
     /// The type with which the record stays.

@@ -24,9 +24,10 @@ pub struct Entry {
     pub key: String,
     /// Why nvlink is not followed.
     pub reason: String,
-    /// Start of what nvlink does.
+    /// Start of what nvlink does; empty for whatever it does.
+    #[serde(default)]
     nvlink: String,
-    /// Start of what culd does.
+    /// Words of what culd does.
     culd: String,
     /// Types; all when left out.
     types: Option<String>,
@@ -71,7 +72,7 @@ impl Entry {
         let words = batch.to_string();
         let has = |wanted: &String| words.split(' ').any(|word| word == wanted);
         nvlink.starts_with(&self.nvlink)
-            && culd.starts_with(&self.culd)
+            && culd.contains(&self.culd)
             && (self.types.is_none() || self.kinds.contains(&kind))
             && self
                 .symbols
