@@ -328,8 +328,12 @@ impl<'d> Reader<'_, 'd> {
             }
         }
         // A descriptor takes the address of its function wherever it stands, in dead code too (case
-        // relocations/descriptors-90).
-        for &function in &self.object.described {
+        // relocations/descriptors-90), but not in a copy that lost (case indirect/described-by-loser).
+        for &(section, function) in &self.object.described {
+            let code = self.object.code_function(section);
+            if code.is_some_and(|code| self.symbols.fate(self.id, code) == Fate::Lost) {
+                continue;
+            }
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].address_taken = true;
             }

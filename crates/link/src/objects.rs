@@ -93,7 +93,7 @@ pub(crate) struct Object<'d> {
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
     /// Functions that relocations of descriptors name: their address is taken.
-    pub(crate) described: Vec<SymbolIndex>,
+    pub(crate) described: Vec<(SectionIndex, SymbolIndex)>,
     /// By section: true for sections that relocations patch.
     patched: Vec<bool>,
     /// (code, function) of all code sections that are named after a function, sorted by section.

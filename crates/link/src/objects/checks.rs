@@ -58,7 +58,7 @@ impl<'d> Object<'d> {
         target: SectionIndex,
         size: u64,
         known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
-    ) -> Result<Vec<SymbolIndex>, Malformed> {
+    ) -> Result<Vec<(SectionIndex, SymbolIndex)>, Malformed> {
         let mut described = Vec::new();
         let record = if section.sh_type == sht::RELA { 24 } else { 16 };
         for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
@@ -78,7 +78,7 @@ impl<'d> Object<'d> {
                 return Err(Malformed::section(&[front, section.name].concat(), at, what));
             }
             if row.needs_function() {
-                described.push(reloc.symbol);
+                described.push((target, reloc.symbol));
             }
         }
         Ok(described)
