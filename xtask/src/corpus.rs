@@ -4,6 +4,7 @@
 //! cubins and what differs. Guaranteed: exit code 1 when there is a difference.
 
 use crate::args::Args;
+use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
@@ -23,8 +24,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
@@ -152,30 +151,15 @@ struct Cell {
 }
 
 fn execute(plan: &Plan) -> Result<Report> {
-    let next = AtomicU64::new(plan.seeds.start);
     let report = Mutex::new(Report { started: Some(Instant::now()), ..Report::default() });
-    let failure: Mutex<Option<anyhow::Error>> = Mutex::new(None);
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            let late = plan.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if seed >= plan.seeds.end || late || lock(&failure).is_some() {
-                return;
-            }
-            if let Err(error) = one(plan, seed, &report) {
-                *lock(&failure) = Some(error.context(format!("seed {seed}")));
-            }
+    let early = |_: &u64| plan.deadline.is_none_or(|deadline| Instant::now() < deadline);
+    pool::run(plan.jobs, plan.seeds.clone().take_while(early), |queue| {
+        while let Some(seed) = queue.take() {
+            one(plan, seed, &report).with_context(|| format!("seed {seed}"))?;
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(work);
-        }
-    });
-    match lock(&failure).take() {
-        Some(error) => Err(error),
-        None => Ok(std::mem::take(&mut *lock(&report))),
-    }
+        Ok(())
+    })?;
+    Ok(std::mem::take(&mut *lock(&report)))
 }
 
 fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {

@@ -11,6 +11,7 @@ mod e2e;
 mod fatbin;
 mod measure;
 mod oracle;
+mod pool;
 mod probe;
 mod real;
 mod scale;

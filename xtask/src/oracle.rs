@@ -4,8 +4,9 @@
 //! and architectures. Guaranteed: exit code 1 when outputs differ or a link ends otherwise than its case says.
 
 use crate::args::Args;
+use crate::pool;
 use crate::workspace::{self, lock};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use culd_testkit::case::{folders, is_chosen};
 use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, Way};
@@ -19,8 +20,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 const HELP: &str = "\
 usage: cargo xtask oracle [options] [topic | topic/case]...
@@ -139,24 +138,14 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Report> {
-    let next = AtomicUsize::new(0);
     let report = Mutex::new(Report::default());
-    let error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
-    thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                while let Some((name, dir)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(failed) = one(plan, name, dir, &report) {
-                        lock(&error).get_or_insert(failed.context(name.clone()));
-                    }
-                }
-            });
+    pool::run(jobs, cases.iter(), |queue| {
+        while let Some((name, dir)) = queue.take() {
+            one(plan, name, dir, &report).with_context(|| name.clone())?;
         }
-    });
-    match lock(&error).take() {
-        Some(error) => Err(error),
-        None => Ok(std::mem::take(&mut *lock(&report))),
-    }
+        Ok(())
+    })?;
+    Ok(std::mem::take(&mut *lock(&report)))
 }
 
 impl Plan {

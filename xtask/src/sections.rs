@@ -9,9 +9,11 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::compare::cubins;
 use culd_testkit::compare::trial::Tools;
 use culd_testkit::many::{Form, object};
+use culd_testkit::oracle::process;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 const HELP: &str = "\
 usage: cargo xtask sections [--culd PATH]
@@ -38,6 +40,9 @@ const INPUTS: &[(u16, usize, usize)] = &[
 
 /// From so many sections on objects are linked again.
 const TWO_STEPS: usize = 65_300;
+
+/// nvlink needs about a second.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The index that ELF has for common symbols.
 const COMMON: usize = 0xfff2;
@@ -115,9 +120,9 @@ impl Linkers<'_> {
         let out = self.dir.join("out.cubin");
         let mut command = Command::new(&linker);
         command.arg(format!("-arch=sm_{sm}")).args(options).arg(input).arg("-o").arg(&out);
-        let finished = command.output()?;
+        let finished = process::run(&mut command, LIMIT)?;
         if !finished.status.success() {
-            let text = String::from_utf8_lossy(&finished.stderr).into_owned();
+            let text = finished.stderr_text();
             bail!("{} {options:?}: {}: {text}", linker.display(), finished.status);
         }
         Ok(fs::read(out)?)

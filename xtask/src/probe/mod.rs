@@ -9,6 +9,7 @@ mod report;
 mod verify;
 
 use crate::args::Args;
+use crate::pool::{self, Queue};
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare;
@@ -24,8 +25,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 const HELP: &str = "\
 usage: cargo xtask probe [options]
@@ -183,29 +182,20 @@ fn recorded_path(sm: u32) -> PathBuf {
 }
 
 fn execute(plan: &Plan) -> Result<Report> {
-    let next = AtomicUsize::new(0);
     let report = Mutex::new(Report::default());
-    let error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
-    thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(|| {
-                if let Err(failed) = work(plan, &next, &report) {
-                    lock(&error).get_or_insert(failed);
-                }
-            });
-        }
-    });
-    match lock(&error).take() {
-        Some(error) => Err(error),
-        None => Ok(std::mem::take(&mut *lock(&report))),
-    }
+    pool::run(plan.jobs, plan.batches.iter(), |queue| work(plan, queue, &report))?;
+    Ok(std::mem::take(&mut *lock(&report)))
 }
 
 /// One worker, until no batch is left.
-fn work(plan: &Plan, next: &AtomicUsize, report: &Mutex<Report>) -> Result<()> {
+fn work<'p>(
+    plan: &Plan,
+    queue: &Queue<impl Iterator<Item = &'p Batch>>,
+    report: &Mutex<Report>,
+) -> Result<()> {
     let [nvlink, culd] = plan.linkers.start()?;
     let mut guesses = [Guesses::new(), Guesses::new()];
-    while let Some(batch) = plan.batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(batch) = queue.take() {
         let known = plan.recorded.get(&(batch.sm, batch.to_string()));
         let fates = match known.filter(|known| plan.record && known.batch.kinds == batch.kinds) {
             Some(known) => known.fates.clone(),
