@@ -201,10 +201,11 @@ fn run(
 
     phases.begin("relocations");
     let constants = merged.draft.constant_variables();
-    let rebuilt = match options.target.flavour {
-        Flavour::Classic => Rebuilt::default(),
-        Flavour::Mercury => Rebuilt::build(&objects, &symbols, &graph, &merged)
-            .map_err(|message| diags.fatal(message))?,
+    let rebuilt = if has_capsules {
+        Rebuilt::build(&objects, &symbols, &graph, &merged)
+            .map_err(|message| diags.fatal(message))?
+    } else {
+        Rebuilt::default()
     };
     for (section, bytes) in rebuilt.contents() {
         merged.draft.sections[section].size = bytes.len() as u64;
@@ -224,13 +225,12 @@ fn run(
         rebuilt: &rebuilt,
     };
     let relocated = relocs::resolve(session, &resolver(Half::Sass), diags)?;
-    let mercury = match options.target.flavour {
-        Flavour::Classic => None,
-        Flavour::Mercury => {
-            let relocated = relocs::resolve(session, &resolver(Half::Mercury), diags)?;
-            let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions, &slots);
-            Some((relocated, sass))
-        }
+    let mercury = if has_capsules {
+        let relocated = relocs::resolve(session, &resolver(Half::Mercury), diags)?;
+        let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions, &slots);
+        Some((relocated, sass))
+    } else {
+        None
     };
 
     // Order, then contents that name symbols by index, then offsets.

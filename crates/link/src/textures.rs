@@ -13,6 +13,7 @@ use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::capsule::images::{self, Images};
 use crate::diag::Message;
+use crate::draft::Draft;
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::objects::Objects;
@@ -104,6 +105,20 @@ pub(crate) struct TextureSlots {
 }
 
 impl TextureSlots {
+    /// Slots for the references of `order`, from byte `base` of bank 0 on; so far nobody uses them.
+    fn new(draft: &Draft<'_>, order: &[(OutSymbolId, u32)], base: u64) -> Self {
+        let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| Slot {
+            symbol,
+            kind,
+            offset,
+            owner: draft.symbols[symbol].section,
+        };
+        let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
+        let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
+        let in_images = draft.flavour == Flavour::Mercury;
+        TextureSlots { slots, offsets, base, in_images, users: Vec::new() }
+    }
+
     /// The slot of a reference, bytes from the start of bank 0, in Mercury from the first slot.
     pub(crate) fn offset(&self, symbol: OutSymbolId, half: Half) -> u64 {
         let offset = self.offsets.get(&symbol).copied().unwrap_or_default();
@@ -161,16 +176,8 @@ pub(crate) fn lay_out<'d>(
     let size = |bank: SectionId| merged.draft.sections[bank].size;
     let largest = banks.iter().filter_map(|(_, bank)| bank.map(size)).max().unwrap_or(0);
     let base = largest.next_multiple_of(4);
-    let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| Slot {
-        symbol,
-        kind,
-        offset,
-        owner: merged.draft.symbols[symbol].section,
-    };
-    let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
-    let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
-    let end = base + 4 * slots.len() as u64;
-    let mut slots = TextureSlots { slots, offsets, base, in_images: false, users: Vec::new() };
+    let mut slots = TextureSlots::new(&merged.draft, &order, base);
+    let end = base + 4 * order.len() as u64;
     let uses = uses(objects, symbols, graph);
     for (entry, bank) in banks {
         let uses = uses[entry];
@@ -200,15 +207,7 @@ fn in_images<'d>(
     let count = order.len() as u64;
     let (base, made) =
         images::lay_out(objects, symbols, graph, merged, (count, |entry| uses[entry].any()));
-    let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| Slot {
-        symbol,
-        kind,
-        offset,
-        owner: merged.draft.symbols[symbol].section,
-    };
-    let slots: Vec<Slot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
-    let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
-    let mut slots = TextureSlots { slots, offsets, base, in_images: true, users: Vec::new() };
+    let mut slots = TextureSlots::new(&merged.draft, order, base);
     for Images { entry, code, relocs } in made {
         let user = User { entry, uses: uses[entry], code, relocs };
         merged.draft.sections[relocs].dropped = slots.filled_for(&user).next().is_none();

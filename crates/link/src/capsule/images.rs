@@ -6,6 +6,7 @@
 
 use culd_cubin::elf::{shf, sht};
 
+use super::parameters;
 use crate::callgraph::CallGraph;
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NodeId, SectionId};
@@ -37,10 +38,7 @@ pub(crate) fn lay_out<'d>(
         .iter()
         .filter_map(|&entry| {
             let code = merged.code(graph, entry)?;
-            let site = symbols.all[graph.nodes[entry]].definition?;
-            let object = &objects[site.object];
-            let text = object.symbol(site.index).defined_in()?;
-            let bank = object.section(object.parameter_bank(text)?);
+            let bank = parameters::bank(objects, symbols, graph.nodes[entry])?;
             Some((entry, code, bank.data, bank.align))
         })
         .collect();

@@ -3,14 +3,27 @@
 //! In: the merged draft. Out: `.nv.constant0.<kernel>` for each kernel, in the order of their code. Their
 //! names and symbols come behind all others.
 
+use culd_cubin::Section;
 use culd_cubin::elf::shf;
 
 use crate::capsule::rebuilt::first_names;
 use crate::draft::{Draft, Kind, OutSymbol, Part};
-use crate::id::SectionId;
+use crate::id::{SectionId, SymbolId};
 use crate::merge::Merged;
 use crate::objects::Objects;
 use crate::symbols::Symbols;
+
+/// The parameter bank that comes with the definition of a kernel.
+pub(super) fn bank<'a, 'd>(
+    objects: &'a Objects<'d>,
+    symbols: &Symbols,
+    kernel: SymbolId,
+) -> Option<&'a Section<'d>> {
+    let site = symbols.all[kernel].definition?;
+    let object = &objects[site.object];
+    let text = object.symbol(site.index).defined_in()?;
+    Some(object.section(object.parameter_bank(text)?))
+}
 
 /// Creates the parameter banks.
 pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Merged<'d>) {
@@ -23,12 +36,9 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
             continue;
         }
         let symbol = &draft.symbols[function];
-        let definition = symbol.program.and_then(|program| symbols.all[program].definition);
-        let Some(site) = definition.filter(|_| symbol.is_entry()) else { continue };
-        let object = &objects[site.object];
-        let text = object.symbol(site.index).defined_in();
-        let Some(index) = text.and_then(|text| object.parameter_bank(text)) else { continue };
-        let bank = object.section(index);
+        let kernel = symbol.program.filter(|_| symbol.is_entry());
+        let bank = kernel.and_then(|kernel| bank(objects, symbols, kernel));
+        let Some(bank) = bank else { continue };
         // Kernels of one name do not share it (case local/kernels).
         let kernel = draft.names.get(symbol.name).to_vec();
         let name = draft.names.separate(&[b".nv.constant0.", &kernel]);

@@ -17,11 +17,11 @@ use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::capsule::code;
-use crate::capsule::rebuilt::Rebuilt;
+use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
-use crate::merge::{Merged, Placed};
+use crate::merge::Merged;
 use crate::objects::{Object, Objects};
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
@@ -161,19 +161,17 @@ pub(crate) fn resolve(
     for (id, reloc) in draft.relocs.iter() {
         by_target[reloc.target].push(id);
     }
-    let shown = resolver.half == Half::shown(draft.flavour);
-    let clears = if shown {
-        clears(resolver.merged)
-    } else {
-        IdVec::filled(Vec::new(), draft.sections.len())
-    };
-    Ok(Relocated { sections, by_target, clears })
+    Ok(Relocated { sections, by_target, clears: clears(resolver.merged, resolver.half) })
 }
 
-/// The places about dead functions; those that run past their section are left alone.
-fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
+/// The places about dead functions, which the half that is shown has; those that run past their section are left
+/// alone.
+fn clears(merged: &Merged<'_>, half: Half) -> IdVec<SectionId, Vec<Patch>> {
     let draft = &merged.draft;
     let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
+    if half != Half::shown(draft.flavour) {
+        return clears;
+    }
     for clear in &draft.clears {
         let Some(row) = culd_reloc::lookup(clear.kind) else { continue };
         let void = merged.void_dead.get(&clear.function).is_some_and(|&by| clear.object < by);
@@ -181,18 +179,13 @@ fn clears(merged: &Merged<'_>) -> IdVec<SectionId, Vec<Patch>> {
             continue;
         }
         let end = clear.offset.saturating_add(row.span_bytes() as u64);
-        let section = &draft.sections[clear.section];
-        let shown = Half::shown(draft.flavour);
-        if end <= section.size_in(shown) {
+        if end <= draft.sections[clear.section].size_in(half) {
             let (offset, value, write) = (clear.offset, Value::default(), Write::Clear);
             clears[clear.section].push(Patch { offset, row, value, write });
         }
     }
     clears
 }
-
-/// `R_CUDA_64`: what machine code has for the addresses of functions.
-const ADDRESS: u32 = 2;
 
 impl<'a, 'd> Resolver<'a, 'd> {
     fn section(&self, reloc: &RelocSection) -> Resolved {
@@ -205,10 +198,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
             is_line_table: is_line_table(self.name(reloc.target)),
             is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
             is_code: self.merged.draft.sections[reloc.target].kind == Kind::Text,
+            is_frames: self.half == Half::Sass && self.rebuilt.is_frames(reloc.target),
         };
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
-            let Some(section) = self.records(source) else { continue };
+            let Some(section) = self.records(&place, source) else { continue };
             let first_patch = resolved.patches.len();
             if self.preserve {
                 let (object, section, records) = (source.object, source.section, Vec::new());
@@ -275,18 +269,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
             .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })
     }
 
-    /// True for records of `.debug_frame` in machine code, which are made of Mercury's.
-    fn is_frames(&self, source: &RelocSource) -> bool {
-        let placed = self.merged.placed(source.object, source.target);
-        let Placed::At { section, .. } = placed else { return false };
-        self.half == Half::Sass && self.rebuilt.is_frames(section)
-    }
-
     /// The records of this half that `source` stands for.
-    fn records(&self, source: &RelocSource) -> Option<&'a Section<'d>> {
+    fn records(&self, place: &PlaceContext, source: &RelocSource) -> Option<&'a Section<'d>> {
         let object = &self.objects[source.object];
         let shown = self.half == Half::shown(self.merged.draft.flavour);
-        if shown || self.is_frames(source) {
+        if shown || place.is_frames {
             return Some(object.section(source.section));
         }
         object.twins.of(source.section).map(|twin| object.section(twin))
@@ -364,7 +351,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             Outcome::Dropped => {}
             Outcome::Kept(Stays { symbol, base, kind }) => {
                 let addend = record.addend.wrapping_add_unsigned(base);
-                let kind = if self.is_frames(source) { ADDRESS } else { kind };
+                let kind = if place.is_frames { ADDRESS } else { kind };
                 resolved.kept.push(Kept { offset, symbol, kind, addend });
             }
             Outcome::Fatal(problem) => resolved.problem = Some(problem),

@@ -441,6 +441,8 @@ pub(super) struct PlaceContext {
     pub(super) is_constant: bool,
     /// The section is code.
     pub(super) is_code: bool,
+    /// The section is `.debug_frame` of machine code, whose records are made of Mercury's.
+    pub(super) is_frames: bool,
 }
 
 /// One record on its way.

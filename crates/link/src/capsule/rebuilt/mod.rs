@@ -21,6 +21,12 @@ use crate::merge::{Merged, Placed};
 use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Fate, Site, Symbols};
 
+/// `R_CUDA_64`: what machine code has for the addresses of functions.
+pub(crate) const ADDRESS: u32 = 2;
+
+/// `R_MERCURY_ABS_PROG_REL64`: the same in Mercury.
+const MERCURY_ADDRESS: u32 = 0x1003d;
+
 /// What the machine code's half has in place of copies.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
@@ -246,8 +252,8 @@ pub(crate) fn first_names(draft: &Draft<'_>) -> HashMap<SectionId, OutSymbolId> 
 /// (place, function) of the addresses of functions that the records of a half put into section `target`, by place.
 fn functions(object: &Object<'_>, target: SectionIndex, half: Half) -> Vec<(u64, SymbolIndex)> {
     let (role, kind) = match half {
-        Half::Sass => (Role::Twin, "R_CUDA_64"),
-        Half::Mercury => (Role::Reloc, "R_MERCURY_ABS_PROG_REL64"),
+        Half::Sass => (Role::Twin, ADDRESS),
+        Half::Mercury => (Role::Reloc, MERCURY_ADDRESS),
     };
     let sections = object.cubin.section_indices();
     let records = sections.filter(|(index, section)| {
@@ -259,10 +265,8 @@ fn functions(object: &Object<'_>, target: SectionIndex, half: Half) -> Vec<(u64,
         let relocations = section.relocations();
         (0..relocations.len()).filter_map(move |i| relocations.get(i))
     });
-    let address = records.filter(|record| {
-        let wide = culd_reloc::lookup(record.kind).is_some_and(|row| row.name == kind);
-        wide && object.symbol(record.symbol).is_function()
-    });
+    let address =
+        records.filter(|record| record.kind == kind && object.symbol(record.symbol).is_function());
     let mut functions: Vec<_> = address.map(|record| (record.offset, record.symbol)).collect();
     functions.sort_unstable();
     functions
