@@ -61,8 +61,14 @@ const DAMAGES: &[Damage] = &[
     ("variable of huge size", |e| { e.symbol("counter", ST_SIZE, u64::MAX); }, "section '.nv.global.init', offset 0x0: symbol"),
     ("function outside its section", |e| { e.symbol("first", ST_SIZE, 0x1_0000); }, "section '.text.first', offset 0x0: symbol"),
     ("function in data", |e| { let data = e.section_index(".nv.global.init") as u64; e.symbol("first", ST_SHNDX, data); }, "section '.nv.global.init', offset 0x0: symbol"),
-    ("shared variable with a huge alignment", |e| { e.symbol("pool", ST_VALUE, 1 << 40); }, "section '.nv_debug.shared'"),
-    ("shared variable with an odd alignment", |e| { e.symbol("pool", ST_VALUE, 24); }, "section '.nv_debug.shared'"),
+    ("shared variable with a huge alignment", |e| { e.symbol("pool", ST_VALUE, 1 << 40); }, "section '.symtab', offset 0x1b0: symbol 18 ('pool') has alignment"),
+    ("shared variable with an odd alignment", |e| { e.symbol("pool", ST_VALUE, 24); }, "section '.symtab', offset 0x1b0: symbol 18 ('pool') has alignment"),
+    ("absolute variable", |e| { e.symbol("counter", ST_SHNDX, 0xfff1); }, "section '.symtab', offset 0x240: symbol 24 ('counter') is absolute"),
+    ("absolute function", |e| { e.symbol("first", ST_SHNDX, 0xfff1); }, "section '.symtab', offset 0x288: symbol 27 ('first') is absolute"),
+    ("tentative function", |e| { e.symbol("from_b", ST_SHNDX, 0xfff2); }, "section '.symtab', offset 0x2a0: symbol 28 ('from_b') is common, which only variables in global memory can be"),
+    ("tentative section", |e| { e.inside(".symtab", (24 + 6, 2), 0xfff2); }, "section '.symtab', offset 0x18: symbol 1 ('.note.nv.tkinfo') is common, which only variables in global memory can be"),
+    ("tentative variable with an odd alignment", |e| { e.symbol("zeroed", ST_SHNDX, 0xfff2); e.symbol("zeroed", ST_VALUE, 6); }, "section '.symtab', offset 0x258: symbol 25 ('zeroed') has alignment 0x6 and size 0x18, which are not usable"),
+    ("tentative variable of huge size", |e| { e.symbol("zeroed", ST_SHNDX, 0xfff2); e.symbol("zeroed", ST_SIZE, u64::MAX - 7); }, "section '.symtab', offset 0x258: symbol 25 ('zeroed') has alignment 0x1 and size 0xfffffffffffffff8, which are not usable"),
     ("strings do not end", |e| { let end = e.content(".strtab").end; e.bytes[end - 2..end].fill(b'x'); }, "is not a terminated string"),
 
     // Relocations.
@@ -71,6 +77,18 @@ const DAMAGES: &[Damage] = &[
     ("relocation across the end", |e| { e.inside(".rela.text.first", (0, 8), 0x27c); }, "section '.rela.text.first', offset 0x0: R_CUDA_ABS32_HI_32 at 0x27c runs past the end of section '.text.first' (0x280)"),
     ("relocation far past the end", |e| { e.inside(".rela.text.first", (24, 8), u64::MAX); }, "section '.rela.text.first', offset 0x18: relocation at 0xffffffffffffffff is past the end of its section"),
     ("relocation of an unknown type", |e| { e.inside(".rela.text.first", (8, 4), 0xfff); }, "section '.rela.text.first', offset 0x0: relocation type 0xfff is unknown"),
+
+    ("relocation of the symbol behind the last", |e| { let count = e.content(".symtab").len() as u64 / 24; e.inside(".rela.text.first", (12, 4), count); }, "section '.rela.text.first', offset 0x0: relocation names symbol 30, which does not exist"),
+    ("relocation of the first unknown type", |e| { e.inside(".rela.text.first", (8, 4), 117); }, "section '.rela.text.first', offset 0x0: relocation type 0x75 is unknown"),
+    ("relocation of a type of Mercury", |e| { e.inside(".rela.text.first", (24 + 8, 4), 0x10003); }, "section '.rela.text.first', offset 0x18: relocation type 0x10003 is unknown"),
+    ("field that crosses the end by some bits", |e| { e.inside(".rela.text.first", (0, 8), 0x27a); e.inside(".rela.text.first", (8, 4), ABS32_23); }, "section '.rela.text.first', offset 0x0: R_CUDA_ABS32_23 at 0x27a runs past the end of section '.text.first' (0x280)"),
+    ("one bit of a field behind the end", |e| { e.inside(".rela.text.first", (0, 8), 0x27c); e.inside(".rela.text.first", (8, 4), BITS_31_TO_36); }, "section '.rela.text.first', offset 0x0: R_CUDA_6_31 at 0x27c runs past the end of section '.text.first' (0x280)"),
+    ("descriptor of a variable", |e| { e.inside(".rela.text.first", (8, 4), FUNC_DESC_64); }, "section '.rela.text.first', offset 0x130: R_CUDA_FUNC_DESC_64: its type describes a function, but its symbol is none"),
+    ("descriptor of a shared variable", |e| { e.inside(".rela.text.first", (2 * 24 + 8, 4), FUNC_DESC_64); }, "section '.rela.text.first', offset 0xc0: R_CUDA_FUNC_DESC_64: its type describes a function, but its symbol is none"),
+    ("descriptor of a constant", |e| { e.inside(".rela.text.first", (9 * 24 + 8, 4), FUNC_DESC_64); }, "section '.rela.text.first', offset 0x10: R_CUDA_FUNC_DESC_64: its type describes a function, but its symbol is none"),
+    ("descriptor of a section", |e| { e.inside(".rela.debug_frame", (2 * 24 + 8, 4), FUNC_DESC_64); }, "section '.rela.debug_frame', offset 0xa4: R_CUDA_FUNC_DESC_64: its type describes a function, but its symbol is none"),
+    ("bank of a shared variable", |e| { e.inside(".rela.text.first", (2 * 24 + 8, 4), CONST_FIELD19_23); }, "section '.rela.text.first', offset 0xc0: R_CUDA_CONST_FIELD19_23: its type needs a constant bank, but its symbol is in none"),
+    ("slot of a constant", |e| { e.inside(".rela.text.first", (9 * 24 + 8, 4), TEX_SLOT); }, "section '.rela.text.first', offset 0x10: R_CUDA_TEX_SLOT: its type numbers a slot, but its symbol is no texture"),
 
     // Attributes.
     ("attribute cut short", |e| { let at = e.content(".nv.info").len() as u64; e.section(".nv.info", SH_SIZE, at - 4); }, "section '.nv.info', offset 0x3c: attribute 0x11 of 8 bytes runs past the section's end"),
@@ -93,6 +111,32 @@ const DAMAGES: &[Damage] = &[
     ("note is cut short", |e| { e.section(".note.nv.cuinfo", SH_SIZE, 16); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
     ("note of another type", |e| { e.inside(".note.nv.cuinfo", (8, 4), 7); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
     ("note with a huge name", |e| { e.inside(".note.nv.cuinfo", (0, 4), 0xffff_fffc); }, "section '.note.nv.cuinfo', offset 0x0: no driver record (type 1000) in the note"),
+];
+
+/// Types of relocations, by number: records are damaged.
+const ABS64: u64 = 2;
+const ABS32_23: u64 = 12;
+/// Bits 26 to 57.
+const ABS32_26: u64 = 5;
+const TEX_SLOT: u64 = 19;
+const CONST_FIELD19_23: u64 = 25;
+const BITS_31_TO_36: u64 = 27;
+const FUNC_DESC_64: u64 = 35;
+
+/// Its second file has records without addends.
+const REL_CASE: &str = "relocations/rel-75";
+
+/// Damage to records without addends, whose places are read.
+#[rustfmt::skip]
+const REL_DAMAGES: &[Damage] = &[
+    ("half a record", |e| { e.section(".rel.nv.global.init", SH_SIZE, 16 + 8); }, "section '.rel.nv.global.init', offset 0x10: size 0x18 is no multiple of 16"),
+    ("no symbol", |e| { e.inside(".rel.nv.global.init", (16 + 12, 4), 0x7fff); }, "section '.rel.nv.global.init', offset 0x10: relocation names symbol 32767, which does not exist"),
+    ("past the end", |e| { e.inside(".rel.nv.global.init", (0, 8), 0x810); }, "section '.rel.nv.global.init', offset 0x0: relocation at 0x810 is past the end of its section"),
+    ("across the end", |e| { e.inside(".rel.nv.global.init", (0, 8), 0x80d); }, "section '.rel.nv.global.init', offset 0x0: R_CUDA_32 at 0x80d runs past the end of section '.nv.global.init' (0x810)"),
+    ("a field across the end", |e| { e.inside(".rel.nv.global.init", (0, 8), 0x80a); e.inside(".rel.nv.global.init", (8, 4), ABS32_23); }, "section '.rel.nv.global.init', offset 0x0: R_CUDA_ABS32_23 at 0x80a runs past the end of section '.nv.global.init' (0x810)"),
+    ("an unknown type", |e| { e.inside(".rel.nv.global.init", (8, 4), 0x1_0001); }, "section '.rel.nv.global.init', offset 0x0: relocation type 0x10001 is unknown"),
+    ("a descriptor of a constant", |e| { e.inside(".rel.nv.global.init", (8, 4), FUNC_DESC_64); }, "section '.rel.nv.global.init', offset 0x10: R_CUDA_FUNC_DESC_64: its type describes a function, but its symbol is none"),
+    ("records of RELA", |e| { e.section(".rel.nv.global.init", SH_TYPE, 4); }, "section '.rel.nv.global.init', offset 0x360: size 0x370 is no multiple of 24"),
 ];
 
 /// The same for sm_100.
@@ -164,23 +208,49 @@ fn the_undamaged_files_link() {
 
 #[test]
 fn every_damage_is_told_in_one_line_with_its_place() {
-    all_told(DAMAGES, |damage| refused(&damaged(damage)));
+    all_told("a.cubin", DAMAGES, |damage| refused(&damaged(damage)));
 }
 
 #[test]
 fn every_damage_of_a_mercury_half_is_told_in_one_line_with_its_place() {
     let good = inputs_of(MERCURY_CASE);
     assert!(refused_for("sm_100", &good).is_err_and(|what| what == "links, saying []"));
-    all_told(MERCURY_DAMAGES, |damage| {
+    all_told("a.cubin", MERCURY_DAMAGES, |damage| {
         refused_for("sm_100", &damaged_inputs(good.clone(), damage))
     });
 }
 
-fn all_told(damages: &[Damage], refused: impl Fn(fn(&mut Editor)) -> Result<String, String>) {
+#[test]
+fn every_damage_of_records_without_addends_is_told_in_one_line_with_its_place() {
+    let mut good = inputs_of(REL_CASE);
+    good.reverse();
+    assert!(refused_for("sm_75", &good).is_err_and(|what| what == "links, saying []"));
+    all_told("places.cubin", REL_DAMAGES, |damage| {
+        refused_for("sm_75", &damaged_inputs(good.clone(), damage))
+    });
+}
+
+#[test]
+fn fields_may_end_with_their_section() {
+    for (at, kind) in [(0x279, ABS32_23), (0x278, ABS32_26), (0x27c, 1), (0x278, ABS64)] {
+        let mut inputs = good();
+        let mut editor = Editor::new(&inputs[0].1);
+        editor.inside(".rela.text.first", (2 * 24, 8), at);
+        editor.inside(".rela.text.first", (2 * 24 + 8, 4), kind);
+        inputs[0].1 = editor.bytes;
+        assert_eq!(refused(&inputs), Err("links, saying []".to_owned()), "{kind} at {at:#x}");
+    }
+}
+
+fn all_told(
+    file: &str,
+    damages: &[Damage],
+    refused: impl Fn(fn(&mut Editor)) -> Result<String, String>,
+) {
     let mut wrong = Vec::new();
     for (name, damage, place) in damages {
         match refused(*damage) {
-            Ok(line) if !line.contains("'a.cubin'") => {
+            Ok(line) if !line.contains(&format!("'{file}'")) => {
                 wrong.push(format!("{name}: no file: {line}"))
             }
             Ok(line) if !line.contains(place) => {

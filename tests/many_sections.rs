@@ -13,7 +13,7 @@ const SHN_COMMON: u32 = 0xfff2;
 const LARGE: usize = 65_600;
 
 fn form(sections: usize) -> Form<'static> {
-    Form { sections, kernel: "work", live_every: 1, sm: 80 }
+    Form { sections, attributes: false, kernel: "work", live_every: 1, sm: 80 }
 }
 
 /// The output of a link of `input` alone, or its lines.

@@ -165,3 +165,33 @@ fn a_place_without_permission_keeps_the_old_output() {
     }
     set_mode(&folder, 0o755);
 }
+
+#[test]
+fn phases_and_counts_are_told_when_asked_for() {
+    let world = world();
+    let (status, stderr) = run(&mut link(world.path(), "out --stats --trace trace.json"));
+    assert_eq!(status, 0, "{stderr}");
+    let size = fs::metadata(world.path().join("out")).expect("an output").len();
+    let told = |count: String, what: &str| {
+        let wanted = format!("{count:>12}  {what}");
+        assert!(stderr.lines().any(|line| line == wanted), "no '{wanted}' in\n{stderr}");
+    };
+    told(size.to_string(), "output bytes");
+    assert!(stderr.contains(" input bytes in 2 cubins\n"), "{stderr}");
+    let trace = fs::read_to_string(world.path().join("trace.json")).expect("a trace");
+    for phase in ["inputs", "objects", "merge", "relocations", "layout", "write"] {
+        assert!(stderr.lines().any(|line| line.ends_with(&format!("  ms {phase}"))), "{stderr}");
+        assert_eq!(trace.matches(&format!("{{\"name\":\"{phase}\"")).count(), 1, "{trace}");
+    }
+    // The output does not tell that somebody asked.
+    let asked = fs::read(world.path().join("out")).expect("an output");
+    let (status, stderr) = run(&mut link(world.path(), "out"));
+    assert_eq!((status, stderr.as_str()), (0, ""));
+    assert_eq!(fs::read(world.path().join("out")).expect("an output"), asked);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_an_error() {
+    let world = world();
+    refused(&mut link(world.path(), "out --trace no/such/trace"), "no/such/trace", "No such file");
+}

@@ -1,17 +1,29 @@
-//! Relocation records of every type, symbol and place.
+//! Relocation records of every type, symbol and place, compared with what nvlink did (testdata/probe).
 //!
-//! In: a sample of the batches of [`series`]. Out: failing cells by name. Guaranteed: each record is linked or refused with
-//! a message, and none takes its neighbours along.
+//! In: recorded answers. Out: failing cells by name. Guaranteed: whole outputs count, by their digests, and messages; a
+//! batch that is not recorded fails. Cells that are recorded as unequal (`!`) are linked or refused with a message, in a
+//! sample; `cargo xtask probe` holds them against the list of differences.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use culd_link::{Input, LinkOptions, Session};
-use culd_testkit::probe::batch::{Answer, Guesses, Linker};
+use culd_testkit::probe::batch::{Answer, Batch, Guesses, Linker};
 use culd_testkit::probe::fate::Fate;
+use culd_testkit::probe::judge;
+use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::record::{self, Answers};
 use culd_testkit::probe::{object, series};
-use culd_tests::{lines, link_options};
+use culd_tests::{lines, link_options, root};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-/// Of how many batches one is tried.
-const SAMPLE: usize = 20;
+/// Lines of a report.
+const REPORTED: usize = 40;
+
+/// Of how many batches one is tried with the unequal cells.
+const SAMPLE: usize = 40;
 
 /// The library under test, for one architecture.
 struct Library {
@@ -42,6 +54,78 @@ impl Linker for Library {
     }
 }
 
+fn recorded(sm: u32) -> Vec<Answers> {
+    let path = root().join(format!("testdata/probe/sm_{sm}.txt"));
+    let text = fs::read_to_string(&path).expect("recorded answers are readable");
+    record::parse(sm, &text).expect("recorded answers")
+}
+
+/// What is wrong with a batch: outputs that are not nvlink's, cell by cell where a cell shows it, and other messages.
+fn wrong(answers: &Answers, library: &Library) -> Result<Vec<String>> {
+    let batch = &answers.batch;
+    let mut wrong = Vec::new();
+    let refused = |(kind, fate): &(&u32, &String)| {
+        !Fate::is_text_of_linked(fate) && !answers.unequal.contains(*kind)
+    };
+    for (&kind, fate) in answers.fates.iter().filter(refused) {
+        let actual = match library.link(batch.sm, &batch.object(&[kind]).bytes()?)? {
+            Answer::Refused(message) => Fate::Refused(message).to_string(),
+            _ => "linked".to_owned(),
+        };
+        if *fate != actual {
+            wrong.push(format!("type {kind}: nvlink: {fate} | culd: {actual}"));
+        }
+    }
+    let groups = answers.groups();
+    if judge::digest(batch, &groups, library)? == Some(answers.digest) {
+        return Ok(wrong);
+    }
+    let batch = Batch { kinds: groups.concat(), ..batch.clone() };
+    let mut expected = answers.fates.clone();
+    expected.retain(|kind, _| batch.kinds.contains(kind));
+    let unequal = judge::unequal(&batch, &expected, library, &mut Guesses::new())?;
+    if unequal.is_empty() {
+        wrong.push("outputs differ elsewhere: see cargo xtask probe".to_owned());
+    }
+    wrong.extend(
+        unequal.iter().map(|cell| {
+            format!("type {}: nvlink: {} | culd: {}", cell.kind, cell.nvlink, cell.culd)
+        }),
+    );
+    Ok(wrong)
+}
+
+#[test]
+fn what_was_equal_is_equal() -> Result<()> {
+    let all: Vec<Answers> = series::RECORDED.into_iter().flat_map(recorded).collect();
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<String>> = Mutex::default();
+    let work = || -> Result<()> {
+        let libraries = series::RECORDED.into_iter().map(|sm| Ok((sm, Library::new(sm)?)));
+        let libraries: BTreeMap<u32, Library> = libraries.collect::<Result<_>>()?;
+        while let Some(answers) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let batch = &answers.batch;
+            let library = libraries.get(&batch.sm).context("the architecture")?;
+            let wrong =
+                wrong(answers, library).with_context(|| format!("sm_{} {batch}", batch.sm))?;
+            let lines = wrong.into_iter().map(|what| format!("sm_{} {batch}: {what}", batch.sm));
+            found.lock().expect("no panic").extend(lines);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
+    })?;
+    let mut found = found.into_inner()?;
+    found.sort();
+    let count = found.len();
+    found.truncate(REPORTED);
+    assert!(count == 0, "{count} wrong:\n{}", found.join("\n"));
+    Ok(())
+}
+
 #[test]
 fn every_cell_is_linked_or_refused() -> Result<()> {
     for sm in series::RECORDED {
@@ -60,6 +144,32 @@ fn every_cell_is_linked_or_refused() -> Result<()> {
             }
         }
         assert!(linked > refused && refused > 0, "sm_{sm}: {linked} linked, {refused} refused");
+    }
+    Ok(())
+}
+
+/// The record has all batches with all types, and nothing else.
+#[test]
+fn everything_is_recorded() {
+    for sm in series::RECORDED {
+        let batches = |batch: Batch| (batch.to_string(), batch.kinds);
+        let recorded: BTreeMap<_, _> =
+            recorded(sm).into_iter().map(|answers| batches(answers.batch)).collect();
+        let wanted: BTreeMap<_, _> = series::batches(sm).into_iter().map(batches).collect();
+        let odd = wanted.iter().find(|(batch, kinds)| recorded.get(*batch) != Some(kinds));
+        assert!(odd.is_none(), "sm_{sm}: not recorded: {odd:?}; cargo xtask probe --record");
+        assert_eq!(recorded.len(), wanted.len(), "sm_{sm}: recorded, but not in the series");
+    }
+}
+
+/// Each entry of the list of differences says where it is told of.
+#[test]
+fn differences_are_documented() -> Result<()> {
+    let list = fs::read_to_string(root().join("testdata/probe/differences.toml"))?;
+    let page = fs::read_to_string(root().join("docs/DIFFERENCES.md"))?;
+    for entry in Differences::parse(&list)?.entries() {
+        let title = format!("### {}", entry.key);
+        assert!(page.lines().any(|line| line == title), "docs/DIFFERENCES.md has no '{title}'");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Unified functions and variables with entries that no compiler makes, and targets that cannot have any.
+//! Unified functions and variables with entries, and jump slots, that no compiler makes.
 //!
 //! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no report, or the lines
 //! that are wrong (docs/DIFFERENCES.md, unified-places; `testdata/cli/unified.toml` has index files that are wrong).
@@ -113,12 +113,35 @@ fn what_is_wrong_with_entries_is_told() {
     }
 }
 
+const MERCURY_CASE: &str = "unified/called-100";
+
+/// What is changed in the first file of [`MERCURY_CASE`], and what the one line says then.
+type Told = (fn(&mut Editor), &'static str);
+
+#[rustfmt::skip]
+const MERCURY_DAMAGES: &[Told] = &[
+    (|e| { e.inside(".nv.capmerc.nv.uft.rel.uf", (8, 8), 0x0e_0000_0005).inside(".nv.capmerc.nv.uft.rel.uf", (21, 1), 2); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x0: Mercury code of a jump slot that is not six instructions and padding"),
+    (|e| { e.inside(".nv.capmerc.nv.uft.rel.uf", (20, 1), 0x51); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x"),
+    (|e| { e.inside(".nv.merc.rela.nv.uft.rel.uf", (0, 8), 0x28); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x18: a jump slot without its one relocation, at 0x18"),
+    (|e| { e.inside(".rela.nv.uft.rel.uf", (0, 8), 0x10); }, "section '.nv.uft.rel.uf', offset 0x0: a jump slot without its one relocation, at 0x0"),
+    (|e| { e.inside(".rela.nv.uft.rel.uf", (12, 4), 1); }, "section '.nv.uft.rel.uf', offset 0x0: a jump slot without its one relocation, at 0x0"),
+    (|e| { e.section(".nv.merc.nv.udt", SH_SIZE, 8); }, "section '.nv.merc.nv.udt', offset 0x0: the section is not as long as its twin in the machine code's half"),
+];
+
 #[test]
-fn targets_with_mercury_code_are_refused() {
-    let case = case::named("mercury/kept-code-100").expect("the recorded case");
-    let mut options = case_options(&case, &case.arguments()).expect("options");
-    options.index = Some(IndexFile::parse(Uidx::default().bytes()).expect("an index file"));
-    let outcome = link(&options, &case.inputs().expect("inputs"), 1).expect("threads");
-    let expected = "fatal   : Unified functions and variables are not supported for 'sm_100'";
-    assert_eq!(lines(&outcome), [expected]);
+fn slots_that_the_table_is_not_made_for_are_told() {
+    let case = case::named(MERCURY_CASE).expect("the recorded case");
+    let (_, index) = case.index_files().expect("index files").remove(0);
+    for (damage, expected) in MERCURY_DAMAGES {
+        let mut inputs = case.inputs().expect("inputs");
+        let mut editor = Editor::new(&inputs[0].1);
+        damage(&mut editor);
+        inputs[0].1 = editor.bytes;
+        let mut options = case_options(&case, &case.arguments()).expect("options");
+        options.index = Some(IndexFile::parse(index.clone()).expect("an index file"));
+        let outcome = link(&options, &inputs, 1).expect("threads");
+        let lines = lines(&outcome);
+        assert!(outcome.image.is_none() && lines.len() == 1, "{expected}: {lines:?}");
+        assert!(lines[0].contains(expected), "{expected}: {lines:?}");
+    }
 }

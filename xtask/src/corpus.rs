@@ -61,19 +61,21 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         println!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     }
-    let wish = wish(&mut args)?;
+    let mut wish = wish(&mut args)?;
     if let Some(seed) = args.option("--show")? {
         show(&generate(seed, wish));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
+    let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
+    wish.plain = way == Way::Steps || with.is_some();
     let plan = Plan {
         seeds: seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?,
         wish,
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         jobs: args.option("--jobs")?.unwrap_or(2),
-        with: args.option("--with")?,
-        way: workspace::way(&mut args),
+        with,
+        way,
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
         reduce: args.flag("--reduce"),
         find: args.option("--find")?,

@@ -41,6 +41,7 @@ const TASKS: &[Task] = &[
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
     ("uidx", uidx::run, "write an index file for the unified functions of objects: see 'uidx --help'"),
+    ("floor", bench::floor::run, "(used by bench) read files and write as much as a link would"),
     ("measure", measure::run, "(used by bench) run a command, print wall ns, CPU us, peak KiB"),
 ];
 

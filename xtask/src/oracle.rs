@@ -63,6 +63,8 @@ struct Case {
     /// How the links end.
     #[serde(default)]
     expect: Expect,
+    /// How those for sm_100 and later end, if otherwise.
+    expect_mercury: Option<Expect>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -154,8 +156,11 @@ impl Plan {
         let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
         let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
         let mixed = case.link_arch.is_some() || !case.file_arch.is_empty();
-        if archs.iter().any(|arch| arch == "sm_90") && !mixed {
-            archs.extend(Arch::MERCURY.map(|arch| arch.0.to_owned()));
+        if !mixed {
+            let later = Arch::MERCURY.map(|arch| arch.0.to_owned());
+            let wanted: Vec<String> =
+                later.into_iter().filter(|arch| shows_later(&archs, arch)).collect();
+            archs.extend(wanted);
         }
         let usual = |arch: &str| Arch::ALL.iter().any(|usual| usual.0 == arch);
         archs.retain(|arch| match &self.archs {
@@ -167,7 +172,21 @@ impl Plan {
     }
 }
 
+/// Whether what shows on `archs` is expected on `arch`, sm_100 or later: what shows on sm_90 is, but not on accelerated ones
+/// what shows on all but sm_90a.
+fn shows_later(archs: &[String], arch: &str) -> bool {
+    let has = |name: &str| archs.iter().any(|arch| arch == name);
+    let spares_accelerated = Arch::ALL.iter().all(|arch| has(arch.0) != (arch.0 == "sm_90a"));
+    has("sm_90") && !(arch.ends_with('a') && spares_accelerated)
+}
+
 impl Case {
+    /// How links for `arch` end.
+    fn expected(&self, arch: &str) -> Expect {
+        let mercury = Arch::MERCURY.iter().any(|mercury| mercury.0 == arch);
+        self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
+    }
+
     /// True for a target that stands in the case's file.
     fn names(&self, arch: &str) -> bool {
         [&self.link_arch, &self.archs].into_iter().flatten().flatten().any(|named| named == arch)
@@ -211,7 +230,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
                 let verdict = plan.way.compare(&plan.tools, &arguments, work.path())?;
                 let plain = plan.with.is_none() && plan.way == Way::Program;
-                let expect = plain.then_some(case.expect);
+                let expect = plain.then_some(case.expected(arch));
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
                     let number = lock(report).failures;
@@ -390,16 +409,31 @@ mod tests {
             orders = [["a", "b"]]
             link_flags = ["-g"]
             expect = "error"
+            expect_mercury = "ok"
             [file_arch]
             a = "sm_80"
             [file_flags]
             b = ["-lineinfo"]
         "#;
         let case: Case = toml::from_str(text).expect("parses");
-        assert_eq!(case.expect, Expect::Error);
+        assert_eq!(case.expected("sm_90a"), Expect::Error);
+        assert_eq!(case.expected("sm_100a"), Expect::Ok);
         assert!(matches!(case.orders, Orders::Listed(list) if list == [["a", "b"]]));
         assert!(toml::from_str::<Case>("what = 'x'\nordres = 'all'").is_err());
         assert!(toml::from_str::<Case>("what = 'x'\norders = 'some'").is_err());
+    }
+
+    #[test]
+    fn what_is_expected_to_show_later() {
+        let names = |list: &str| list.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let all = Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
+        let shows = |archs: &[String]| ["sm_100", "sm_100a"].map(|arch| shows_later(archs, arch));
+        assert_eq!(shows(&all), [true, true]);
+        assert_eq!(shows(&names("sm_75 sm_90")), [true, true]);
+        assert_eq!(shows(&names("sm_75 sm_89")), [false, false]);
+        assert_eq!(shows(&names("sm_90a")), [false, false]);
+        let plain: Vec<String> = all.into_iter().filter(|arch| arch != "sm_90a").collect();
+        assert_eq!(shows(&plain), [true, false]);
     }
 
     #[test]

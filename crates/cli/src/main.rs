@@ -4,7 +4,7 @@
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Id, Outcome, Request, command, parse, subcommand};
+use culd_driver::{Outcome, command, parse, subcommand};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
@@ -33,13 +33,7 @@ fn program_name(started_by: &str) -> &str {
 }
 
 fn link(args: &[String]) -> (String, Outcome) {
-    let parsed = parse(args);
-    if let Ok(Request::Link(options)) = &parsed.request
-        && options.flag(Id::Trace)
-    {
-        trace();
-    }
-    command(parsed)
+    command(parse(args))
 }
 
 fn print(program: &str, outcome: &Outcome) {
@@ -51,15 +45,4 @@ fn print(program: &str, outcome: &Outcome) {
             }
         }
     }
-}
-
-/// Prints spans with their times as they close.
-fn trace() {
-    use tracing_subscriber::fmt::format::FmtSpan;
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_env_filter("debug")
-        .with_span_events(FmtSpan::CLOSE)
-        .init();
 }

@@ -293,6 +293,20 @@ impl Iterator for Walk<'_> {
     }
 }
 
+/// A section with these entries, elided ones being `None`; the index of its machine code is 0.
+pub fn encode(entries: &[Option<&[u8]>]) -> Vec<u8> {
+    let mut bits = vec![0u32; entries.len().div_ceil(32)];
+    for (word, entries) in bits.iter_mut().zip(entries.chunks(32)) {
+        let bit = |(bit, entry): (u32, &Option<_>)| u32::from(entry.is_none()) << bit;
+        *word = (0..).zip(entries).map(bit).sum();
+    }
+    let mut out = Vec::new();
+    let words = [0, MAGIC, entries.len() as u32].into_iter().chain(bits);
+    words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    entries.iter().flatten().for_each(|record| out.extend_from_slice(record));
+    out
+}
+
 /// The twins of Mercury relocations in the machine code: the k-th against a symbol with an addend is the k-th of
 /// the machine code against that symbol with that addend, both in ascending order of their places.
 ///

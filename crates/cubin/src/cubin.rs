@@ -102,9 +102,10 @@ impl<'d> Section<'d> {
     /// included; none for other sections.
     pub fn relocations(&self) -> Relocations<'d> {
         match self.sh_type {
-            sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => {
-                Relocations::Rela(all_of(self.data))
-            }
+            sht::RELA
+            | sht::CUDA_RESOLVED_RELA
+            | sht::MERCURY_RELA
+            | sht::MERCURY_RESOLVED_RELA => Relocations::Rela(all_of(self.data)),
             sht::REL => Relocations::Rel(all_of(self.data)),
             _ => Relocations::Rel(&[]),
         }
@@ -476,7 +477,10 @@ fn section<'d>(
 fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
     for section in sections {
         let record = match section.sh_type {
-            sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => 24,
+            sht::RELA
+            | sht::CUDA_RESOLVED_RELA
+            | sht::MERCURY_RELA
+            | sht::MERCURY_RESOLVED_RELA => 24,
             sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
             sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified::ENTRY_SIZE as u64,
             sht::REL => 16,
@@ -555,7 +559,8 @@ fn check_symbol_links(
 ) -> Result<(), Malformed> {
     for section in sections {
         let record = if section.sh_type == sht::REL { 16 } else { 24 };
-        let count = if section.sh_type == sht::MERCURY_RELA { mercury_count } else { count };
+        let mercury = matches!(section.sh_type, sht::MERCURY_RELA | sht::MERCURY_RESOLVED_RELA);
+        let count = if mercury { mercury_count } else { count };
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);

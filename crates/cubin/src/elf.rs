@@ -79,6 +79,8 @@ pub mod sht {
     pub const MERCURY_SYMTAB: u32 = 0x7000_0085;
     /// `.nv.compat`.
     pub const CUDA_COMPAT: u32 = 0x7000_0086;
+    /// `.nv.merc.nv.resolvedrela.*`: what was applied to a Mercury section.
+    pub const MERCURY_RESOLVED_RELA: u32 = 0x7000_0088;
     /// `.nv.merc.nv.callgraph`, CUDA 13.4 and later.
     pub const MERCURY_CALLGRAPH: u32 = 0x7000_008a;
     /// `.nv.merc.nv.prototype`, CUDA 13.4 and later.

@@ -6,11 +6,15 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::ops::Deref;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files below this many bytes are read: mapping costs more than it saves.
-const MAP_FROM: u64 = 1 << 20;
+use culd_link::Output;
+use tempfile::NamedTempFile;
+
+/// Files below this many bytes are read: a map takes whole pages and a place among the process's maps. Above it, a map
+/// costs half of what reading into fresh memory does (docs/PERFORMANCE.md, inputs).
+const MAP_FROM: u64 = 16 << 10;
 
 /// The most bytes that are read from what has no size of its own.
 const MAX_PIPE: u64 = 1 << 30;
@@ -55,9 +59,13 @@ pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
     let meta = file.metadata()?;
     let identity = identity_of(&meta);
     if meta.is_file() && meta.len() >= MAP_FROM {
-        return Ok((Bytes::Mapped(map(&file)?), identity));
+        // There are only so many maps for a process.
+        if let Ok(map) = map(&file) {
+            return Ok((Bytes::Mapped(map), identity));
+        }
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    // One byte more than there should be, so that one call tells the end.
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
     // A pipe or device may have no end.
     (&mut file).take(MAX_PIPE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_PIPE {
@@ -86,33 +94,74 @@ fn end_of_links(path: &Path) -> PathBuf {
 
 /// Replaces the file at `path` by `bytes`, whole or not at all.
 pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
-    let target = Path::new(path);
-    // Through a link, the file it names is replaced.
-    let real = std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target));
-    // A rename would replace what nobody may write to; opening it does not change it.
-    let mode = match File::options().write(true).open(&real) {
-        Ok(mut old) => {
-            let meta = old.metadata()?;
-            if !meta.is_file() {
-                // A device or pipe cannot be replaced.
-                return old.write_all(bytes);
+    let replacement = Replacement::begin(path)?;
+    replacement.write_at(0, bytes)?;
+    replacement.commit()
+}
+
+/// A new file that takes the place of an old one, or something that cannot be replaced.
+pub(crate) enum Replacement {
+    File {
+        temporary: NamedTempFile<File>,
+        path: PathBuf,
+    },
+    /// A device or pipe: it takes bytes in their order only.
+    Stream(File),
+}
+
+impl Replacement {
+    /// Begins to replace what is at `path`.
+    pub(crate) fn begin(path: &str) -> io::Result<Self> {
+        let target = Path::new(path);
+        // Through a link, the file it names is replaced.
+        let real = match std::fs::symlink_metadata(target) {
+            Ok(meta) if !meta.is_symlink() => target.to_owned(),
+            _ => std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target)),
+        };
+        // A rename would replace what nobody may write to; opening it does not change it.
+        let mode = match File::options().write(true).open(&real) {
+            Ok(old) => {
+                let meta = old.metadata()?;
+                if !meta.is_file() {
+                    return Ok(Replacement::Stream(old));
+                }
+                meta.permissions().mode() & 0o7777
             }
-            meta.permissions().mode() & 0o7777
+            Err(error) if error.kind() == io::ErrorKind::NotFound => NEW_FILE_MODE,
+            Err(error) => return Err(error),
+        };
+        let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        folder.metadata()?;
+        // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(mode);
+        let temporary =
+            tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| options.open(path))?;
+        Ok(Replacement::File { temporary, path: real })
+    }
+
+    /// True for what takes bytes in their order only.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Replacement::Stream(_))
+    }
+
+    /// Puts the new file in its place.
+    pub(crate) fn commit(self) -> io::Result<()> {
+        if let Replacement::File { temporary, path } = self {
+            temporary.persist(&path).map_err(|error| error.error)?;
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => NEW_FILE_MODE,
-        Err(error) => return Err(error),
-    };
-    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    folder.metadata()?;
-    // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
-    let mut options = File::options();
-    options.write(true).create_new(true).mode(mode);
-    let mut temporary =
-        tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| options.open(path))?;
-    temporary.write_all(bytes)?;
-    temporary.persist(&real).map_err(|error| error.error)?;
-    Ok(())
+        Ok(())
+    }
+}
+
+impl Output for Replacement {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Replacement::File { temporary, .. } => temporary.as_file().write_all_at(bytes, offset),
+            Replacement::Stream(file) => (&*file).write_all(bytes),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ mod index;
 mod input;
 mod lines;
 mod options;
+mod progress;
 mod register;
 mod run;
 mod shadow;
 mod subcommand;
 mod timing;
+mod watch;
 
 pub use crate::lines::{Kind, Line, NOTE, Outcome};
 pub use crate::options::{

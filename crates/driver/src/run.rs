@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    CallGraphNames, Diagnostic, HostReferences, Input, LinkOptions, Message, Selection, Session,
-    Severity,
+    CallGraphNames, Counts, Diagnostic, HostReferences, Image, Input, LinkOptions, Message,
+    Output as _, Selection, Session, Severity,
 };
 use thiserror::Error;
 
+use crate::files::Replacement;
 use crate::input::{self, Gathered, Module, References, Store};
 use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
+use crate::progress::{self, Progress};
 use crate::timing::Timing;
+use crate::watch::Watch;
 use crate::{files, hints, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
@@ -33,6 +36,8 @@ pub(crate) enum FileError {
     PreserveRelocs(String),
     #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
     Redefined(&'static str),
+    #[error("ignore -use-host-info because -kernels-used or -variables-used is specified")]
+    HostInfoIgnored,
 }
 
 impl FileError {
@@ -53,8 +58,13 @@ impl FileError {
 /// What a whole command line comes to: text for standard output, and how it ended.
 pub fn command(parsed: Parsed) -> (String, Outcome) {
     let redefined = parsed.redefined.into_iter();
-    let redefined: Vec<Line> =
+    let mut first: Vec<Line> =
         redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
+    if parsed.ignores_host_info {
+        let mut told = Lines::of(parsed.told_target.as_deref());
+        told.push(Line::new(Severity::Info, FileError::HostInfoIgnored));
+        first.append(&mut told.end().lines);
+    }
     let (text, mut outcome) = match parsed.request {
         Ok(Request::Print(text)) => (text, Outcome::success()),
         Ok(Request::HostScript(options)) => host_script::make(&options),
@@ -65,7 +75,7 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
             (String::new(), lines.end())
         }
     };
-    outcome.lines.splice(0..0, redefined);
+    outcome.lines.splice(0..0, first);
     (text, outcome)
 }
 
@@ -85,7 +95,11 @@ pub fn run(options: &Options) -> (String, Outcome) {
             }
         }
     }
-    Run { options, target, timing: timing.as_mut() }.run(&mut lines);
+    let watch = Watch::start();
+    let progress = Progress::start();
+    let phase = progress.phase();
+    Run { options, target, timing: timing.as_mut(), watch, phase }.run(&mut lines);
+    drop(progress);
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
     (table.unwrap_or_default(), lines.end())
@@ -103,6 +117,9 @@ struct Run<'o> {
     options: &'o Options,
     target: Target,
     timing: Option<&'o mut Timing>,
+    watch: Watch,
+    /// Tells the line on the terminal.
+    phase: progress::Phase,
 }
 
 impl Run<'_> {
@@ -113,11 +130,15 @@ impl Run<'_> {
             Err(line) => return lines.push(line),
         };
         let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
-        let session = Session::with_threads(threads.unwrap_or(0));
-        let store = Store::new();
+        let phase = self.phase.clone();
+        let session =
+            Session::with_threads(threads.unwrap_or(0)).watched(move |name| phase.begin(name));
+        // All inputs stay until the process ends, which gives them back at once.
+        let store: &Store = Box::leak(Box::new(Store::new()));
         let start = Instant::now();
+        self.phase.begin("inputs");
         let (gathered, said, gathering) =
-            input::gather(options, self.target, &store, &session, lines.failed());
+            input::gather(options, self.target, store, &session, lines.failed());
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&gathered.times);
@@ -148,9 +169,11 @@ impl Run<'_> {
         if let Target::Virtual(_) = self.target {
             return self.write_register_file(&gathered, false, lines);
         }
-        let outcome = culd_link::link(&session, &inputs, &link_options);
+        let mut start = Instant::now();
+        let outcome = culd_link::prepare(&session, &inputs, &link_options);
         for phase in &outcome.phases {
-            self.phase(phase.name, phase.time);
+            self.phase(phase.name, start, phase.time);
+            start += phase.time;
         }
         let used = |(place, input): (usize, &Input<'_>)| {
             input.system && outcome.unused.binary_search(&place).is_err()
@@ -166,11 +189,21 @@ impl Run<'_> {
         if let (Some(image), Some(path), false) = (outcome.image, options.output(), lines.failed())
         {
             let start = Instant::now();
-            if let Err(error) = files::write(path, &image) {
+            self.phase.begin("write");
+            let counts = image.counts();
+            let written = write(&session, &image, path);
+            // So does what the image was made of.
+            std::mem::forget(image);
+            if let Err(error) = written {
                 lines.push(FileError::output(path, &error));
                 return;
             }
             self.time("write", start);
+            let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
+            if let Err(line) = self.tell(input_bytes, &counts, lines) {
+                lines.push(line);
+                return;
+            }
         }
         self.write_register_file(&gathered, system, lines);
     }
@@ -196,14 +229,28 @@ impl Run<'_> {
 
     /// A phase that began at `start` has ended.
     fn time(&mut self, name: &str, start: Instant) {
-        self.phase(name, start.elapsed());
+        self.phase(name, start, start.elapsed());
     }
 
-    fn phase(&mut self, name: &str, time: Duration) {
+    fn phase(&mut self, name: &str, start: Instant, time: Duration) {
+        self.watch.add(name, start, time);
         let output = self.options.output().unwrap_or_default();
         if let Some(timing) = &mut self.timing {
             timing.phase(name, output, time);
         }
+    }
+
+    /// What `--stats` and `--trace` ask for.
+    fn tell(&self, input_bytes: u64, counts: &Counts, lines: &mut Lines) -> Result<(), Line> {
+        if self.options.flag(Id::Stats) {
+            let stats = self.watch.stats(input_bytes, counts);
+            lines.extend(stats.into_iter().map(|text| Line::plain(Kind::Dump, text)));
+        }
+        if let Some(path) = self.options.text(Id::Trace) {
+            let written = files::write(path, self.watch.trace().as_bytes());
+            written.map_err(|error| FileError::output(path, &error))?;
+        }
+        Ok(())
     }
 
     /// `system`: the system library is linked.
@@ -215,6 +262,17 @@ impl Run<'_> {
             lines.push(FileError::output(path, &error));
         }
     }
+}
+
+/// Writes the linked cubin to the file at `path`.
+fn write(session: &Session, image: &Image<'_, '_>, path: &str) -> io::Result<()> {
+    let replacement = Replacement::begin(path)?;
+    if replacement.is_stream() {
+        replacement.write_at(0, &image.to_vec(session))?;
+    } else {
+        image.write(session, &replacement)?;
+    }
+    replacement.commit()
 }
 
 /// Diagnostics of the linker as lines, with what the inputs tell about undefined names.

@@ -25,7 +25,7 @@ pub fn flags_kind(sm: u32) -> u32 {
 pub fn entsize(sh_type: u32) -> u64 {
     match sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
-        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA => 24,
+        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RESOLVED_RELA => 24,
         sht::REL => 16,
         sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
         sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
@@ -40,7 +40,9 @@ pub fn link(sh_type: u32, flags: u64) -> Option<&'static [u8]> {
         sht::SYMTAB | sht::MERCURY_SYMTAB => Some(b".strtab"),
         sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA => Some(b".symtab"),
         sht::CUDA_INFO | sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => Some(b".symtab"),
-        sht::MERCURY_CODE | sht::MERCURY_RELA | sht::MERCURY_INFO => Some(b".nv.merc.symtab"),
+        sht::MERCURY_CODE | sht::MERCURY_RELA | sht::MERCURY_INFO | sht::MERCURY_RESOLVED_RELA => {
+            Some(b".nv.merc.symtab")
+        }
         sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => Some(b".nv.merc.symtab"),
         _ if flags & shf::EXECINSTR != 0 => Some(b".symtab"),
         _ => None,

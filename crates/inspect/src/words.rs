@@ -43,6 +43,7 @@ pub const SECTION_TYPES: Words<u32> = &[
     (sht::MERCURY_CODE, "merc_code"),
     (sht::MERCURY_RELA, "merc_rela"),
     (sht::MERCURY_INFO, "merc_info"),
+    (sht::MERCURY_RESOLVED_RELA, "merc_resolvedrela"),
     (sht::MERCURY_SYMTAB, "merc_symtab"),
     (sht::MERCURY_CALLGRAPH, "merc_callgraph"),
     (sht::MERCURY_PROTOTYPE, "merc_prototype"),

@@ -39,12 +39,12 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
         if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
             value = Some(offset + lost_at);
         }
-        let mut patched = Vec::new();
+        let (mut patched, records) = (Vec::new(), bank.records());
         for &entry in entries.iter().rev() {
             let section = merged
                 .entry_bank(graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
-            if !bank.sources.is_empty() {
+            if !records.is_empty() {
                 patched.push(section);
             }
             let section = &mut merged.draft.sections[section];
@@ -55,7 +55,7 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
             section.size = (offset + bank.size).next_multiple_of(align);
         }
         for section in patched {
-            add_records(&mut merged.draft, &mut tables, section, offset, &bank.sources);
+            add_records(&mut merged.draft, &mut tables, section, offset, &records);
         }
     }
     // Constants that nvlink looks up come first (case selection/lost-literals).
@@ -104,7 +104,23 @@ pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
             kept.insert(section.name);
         }
     }
+    drop_relocations(draft);
     drop_symbols(draft);
+}
+
+/// So do the relocation sections of banks that lose their names.
+fn drop_relocations(draft: &mut Draft<'_>) {
+    if draft.relocatable {
+        return;
+    }
+    for reloc in draft.relocs.values() {
+        let target = &draft.sections[reloc.target];
+        if target.dropped && target.emptied {
+            let name = draft.sections[reloc.section].name;
+            draft.section_strings.remove(name);
+            draft.local_strings.remove(name);
+        }
+    }
 }
 
 /// Symbols of literals go with their section, name and all (case weak/entry-literals with

@@ -19,6 +19,7 @@ use crate::names::Names;
 use crate::objects::{Object, Objects};
 use crate::selection::Selection;
 use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
+use crate::void::is_forgotten;
 
 /// What the program knows of a function's signature.
 #[derive(Debug, Clone, Copy, Default)]
@@ -298,7 +299,7 @@ impl<'d> Reader<'_, 'd> {
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
     ) {
-        for edge in &self.object.edges {
+        for edge in &self.object.records.edges {
             match *edge {
                 Edge::Call { caller, callee } => {
                     if let (Some(from), Some(to)) = (self.counted(caller), self.id(callee)) {
@@ -328,17 +329,18 @@ impl<'d> Reader<'_, 'd> {
             }
         }
         // A descriptor takes the address of its function wherever it stands, in dead code too (case
-        // relocations/descriptors-90), but not in a copy that lost (case indirect/described-by-loser).
+        // relocations/descriptors-90), but not in a copy that lost (case indirect/described-by-loser), nor in a void record.
         for &(section, function) in &self.object.described {
             let code = self.object.code_function(section);
-            if code.is_some_and(|code| self.symbols.fate(self.id, code) == Fate::Lost) {
+            let lost = code.is_some_and(|code| self.symbols.fate(self.id, code) == Fate::Lost);
+            if lost || is_forgotten(self.symbols, self.id, self.object, section, function) {
                 continue;
             }
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].address_taken = true;
             }
         }
-        for &(function, prototype) in &self.object.prototypes {
+        for &(function, prototype) in &self.object.records.prototypes {
             let prototype = names.intern(self.object.prototype(prototype));
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].prototype = Some(prototype);

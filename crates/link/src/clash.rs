@@ -14,8 +14,9 @@ use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::explain;
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
-use crate::objects::{Object, Objects, Role, is_system_call};
+use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Site, Symbols, defined_role, space};
+use crate::system_names::is_system_call;
 
 /// How firmly a name is defined so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,8 +237,10 @@ impl<'d> Check<'_, 'd> {
             && known.space == sto::SPACE_SHARED
             && known.size == 0
             && space(symbol) != known.space;
+        let managed_differs =
+            !symbol.is_function() && (symbol.other & sto::MANAGED != 0) != known.managed;
         if !symbol.is_function() {
-            if (symbol.other & sto::MANAGED != 0) != known.managed {
+            if managed_differs {
                 let (symbol, file, first) = place();
                 self.lines.push((Message::ManagedMismatch { symbol, file, first }, both()));
             }
@@ -250,7 +253,10 @@ impl<'d> Check<'_, 'd> {
             let sizes_differ = if unsized_shared {
                 standing == Standing::Common
             } else {
-                symbol.size != 0 && known.size != 0 && symbol.size != known.size
+                // A declaration may leave the size open.
+                let open = |standing, size| standing == Standing::Undefined && size == 0;
+                let open = open(standing, symbol.size) || open(known.standing, known.size);
+                symbol.size != known.size && !open
             };
             if !own_rule && sizes_differ {
                 let (symbol, file, first) = place();
@@ -261,16 +267,23 @@ impl<'d> Check<'_, 'd> {
             let (symbol, file) = (name(), file());
             self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
         }
-        if known.standing == Standing::Common && initialised && known.size > symbol.size {
+        let too_small = initialised && known.size > symbol.size;
+        if known.standing == Standing::Common && too_small && !managed_differs {
             let (symbol, file) = (name(), first());
             self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
         }
         let second = match standing {
             Standing::Strong => true,
-            Standing::Common => !known.initialised,
+            Standing::Common => !known.initialised && symbol.binding() != stb::WEAK,
             _ => false,
         };
-        if second && (known.standing == Standing::Strong || unsized_shared) {
+        let first_defined = match known.standing {
+            Standing::Strong => true,
+            // Only a function cannot take the place of a tentative definition.
+            Standing::Common => symbol.is_function(),
+            _ => unsized_shared,
+        };
+        if second && first_defined {
             let (symbol, file, first) = place();
             let mut notes = both();
             notes.extend(explain::same_bytes(objects, site, known.site));
@@ -309,7 +322,9 @@ impl<'d> Check<'_, 'd> {
                 (known.size, known.file) = (symbol.size, file);
             }
             (Standing::Common, Standing::Strong) => {}
-            (Standing::Weak, Standing::Common) if !known.initialised => {
+            (Standing::Weak, Standing::Common)
+                if !known.initialised && symbol.binding() != stb::WEAK =>
+            {
                 (known.size, known.file) = (symbol.size, file);
             }
             (Standing::Weak, Standing::Strong) => {}
@@ -366,7 +381,7 @@ impl<'d> Check<'_, 'd> {
     /// A prototype record must agree with what is remembered; an address-taken record overwrites.
     fn prototypes(&mut self) {
         let id = self.id;
-        for edge in &self.object.edges {
+        for edge in &self.object.records.edges {
             if let Edge::AddressTaken { function, prototype } = *edge {
                 let prototype = self.names.intern(self.object.prototype(prototype));
                 if let Some(known) = self.known_function(function) {
@@ -374,7 +389,7 @@ impl<'d> Check<'_, 'd> {
                 }
             }
         }
-        for &(function, prototype) in &self.object.prototypes {
+        for &(function, prototype) in &self.object.records.prototypes {
             let prototype = self.names.intern(self.object.prototype(prototype));
             let Some(known) = self.known_function(function) else { continue };
             let (before, by) = *known.prototype.get_or_insert((prototype, id));
@@ -413,7 +428,7 @@ impl<'d> Check<'_, 'd> {
 /// True for a file whose `.nv.compat` does not say which instruction set it needs.
 fn lacks_isa_class(object: &Object<'_>) -> bool {
     let class = |records: &Vec<_>| records.iter().any(|r: &Record<'_>| r.code == ISA_CLASS);
-    object.compat.as_ref().is_some_and(|records| !class(records))
+    object.records.compat.as_ref().is_some_and(|records| !class(records))
 }
 
 /// Type and binding of a texture, sampler or surface reference.

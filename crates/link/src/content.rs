@@ -3,6 +3,7 @@
 //! In: attributes, call graph, resolved relocations, the order of symbols. Out: the bytes of
 //! every section that is not copied from inputs.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::code;
 use culd_cubin::callgraph::LISTS;
 use culd_cubin::elf::sht;
@@ -13,15 +14,71 @@ use crate::attributes::{Attribute, Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::draft::Draft;
-use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
+use crate::id::{IdVec, NodeId, OutSymbolId, RelocId, SectionId};
 use crate::layout::Order;
 use crate::merge::Merged;
-use crate::relocs::Relocated;
+use crate::relocs::{Kept, Relocated};
 use crate::textures::TextureSlots;
 use crate::unified::TableEntry;
 
 /// Made content by section; sections without are copied from inputs.
-pub(crate) type Contents = IdVec<SectionId, Option<Vec<u8>>>;
+pub(crate) type Contents = IdVec<SectionId, Option<Content>>;
+
+/// Content that the linker makes.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    Bytes(Vec<u8>),
+    /// The records that stay of a relocation section: they are many, and get their form when they are written.
+    Records {
+        reloc: RelocId,
+        size: u64,
+    },
+}
+
+impl Content {
+    /// Bytes.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Records { size, .. } => *size,
+        }
+    }
+
+    /// Writes it into its bytes; `symbol` gives the output index of a symbol.
+    pub(crate) fn write(
+        &self,
+        relocated: &Relocated,
+        symbol: impl Fn(OutSymbolId) -> u32,
+        bytes: &mut [u8],
+    ) {
+        match self {
+            Content::Bytes(content) => bytes.copy_from_slice(content),
+            Content::Records { reloc, size } => {
+                let kept = &relocated.sections[*reloc].kept;
+                let rela = *size == (RELA_SIZE * kept.len()) as u64;
+                bytes.copy_from_slice(&records(kept, rela, symbol));
+            }
+        }
+    }
+}
+
+/// Relocation records, with addends if `rela`; `symbol` gives the output index of a symbol.
+fn records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(kept.len() * if rela { RELA_SIZE } else { REL_SIZE });
+    for &Kept { offset, symbol: named, kind, addend } in kept {
+        let symbol = named.map_or(0, &symbol);
+        if rela {
+            encode::write_rela(&mut out, offset, symbol, kind, addend);
+        } else {
+            encode::write_rel(&mut out, offset, symbol, kind);
+        }
+    }
+    out
+}
+
+/// Bytes of a record with and without addend.
+const RELA_SIZE: usize = 24;
+const REL_SIZE: usize = 16;
 
 /// The 16 bytes of `.nv.rel.action`, the same in every file nvlink was seen to make.
 pub(crate) const REL_ACTION: [u8; 16] =
@@ -37,6 +94,8 @@ pub(crate) struct Maker<'a, 'd> {
     pub(crate) relocated: &'a Relocated,
     /// The half that is made.
     pub(crate) half: Half,
+    /// Attributes of jump slots in that half.
+    pub(crate) jump_slots: &'a [Attribute<'d>],
     pub(crate) slots: &'a TextureSlots,
     pub(crate) order: &'a Order,
 }
@@ -58,13 +117,20 @@ impl Maker<'_, '_> {
         if self.merged.draft.relocatable {
             return out;
         }
-        let mut stacks: Vec<(u32, FileAttribute<'_>)> = self
-            .graph
-            .entries()
-            .iter()
-            .zip(&self.attributes.entries)
+        let facts = || self.graph.entries().iter().zip(&self.attributes.entries);
+        // nvlink's finalizer takes all jump slots for the function at the start of the table (case
+        // unified/attributes-order on sm_100).
+        let finalized = self.half == Half::Sass && self.merged.draft.flavour == Flavour::Mercury;
+        let is_slot = |entry| self.merged.is_jump_slot(self.merged.function(self.graph, entry));
+        let starts_table = |entry| {
+            let function = self.merged.function(self.graph, entry);
+            is_slot(entry) && self.merged.draft.symbols[function].value == 0
+        };
+        let first_slot = facts().find(|fact| finalized && starts_table(*fact.0));
+        let mut stacks: Vec<(u32, FileAttribute<'_>)> = facts()
             .map(|(&entry, facts)| {
                 let function = self.merged.function(self.graph, entry);
+                let facts = first_slot.filter(|_| is_slot(entry)).map_or(facts, |slot| slot.1);
                 let number = facts.stack.unwrap_or(u32::MAX);
                 let code = code::MIN_STACK_SIZE;
                 (self.symbol(function), FileAttribute::About { code, function, number })
@@ -79,7 +145,7 @@ impl Maker<'_, '_> {
     pub(crate) fn function_infos(&self, contents: &mut Contents) {
         for &node in &self.merged.info_order {
             if let Some(source) = self.merged.function_infos[node] {
-                contents[source.section] = Some(self.function_info(node));
+                contents[source.section] = Some(Content::Bytes(self.function_info(node)));
             }
         }
     }
@@ -93,17 +159,27 @@ impl Maker<'_, '_> {
         out
     }
 
-    /// `.nv.info..nv.uft`: the attributes of all jump slots.
-    pub(crate) fn slots_info(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for attribute in &self.attributes.slots {
-            attribute.write(&mut out, &|symbol| self.symbol(symbol));
+    /// The tables of unified functions and variables, and the attributes of jump slots.
+    pub(crate) fn unified(&self, contents: &mut Contents) {
+        let tables = &self.merged.unified;
+        if let Some(section) = tables.slots_info {
+            let mut out = Vec::new();
+            for attribute in self.jump_slots {
+                attribute.write(&mut out, &|symbol| self.symbol(symbol));
+            }
+            contents[section] = Some(Content::Bytes(out));
         }
-        out
+        let lists =
+            [(tables.function_ids, &tables.functions), (tables.variable_ids, &tables.variables)];
+        for (section, entries) in lists {
+            if let Some(section) = section {
+                contents[section] = Some(Content::Bytes(self.unified_entries(entries)));
+            }
+        }
     }
 
     /// `.nv.uft.entry` or `.nv.udt.entry`.
-    pub(crate) fn unified_entries(&self, entries: &[TableEntry]) -> Vec<u8> {
+    fn unified_entries(&self, entries: &[TableEntry]) -> Vec<u8> {
         let mut out = Vec::with_capacity(ENTRY_SIZE * entries.len());
         for entry in entries {
             entry.record(|symbol| self.symbol(symbol)).write(&mut out);
@@ -157,25 +233,14 @@ impl Maker<'_, '_> {
     pub(crate) fn relocations(&self, draft: &Draft<'_>, contents: &mut Contents) {
         for (id, reloc) in draft.relocs.iter() {
             let rela = draft.sections[reloc.section].sh_type == sht::RELA;
-            let kept = &self.relocated.sections[id].kept;
-            let mut out = Vec::with_capacity(kept.len() * 24);
-            for record in kept {
-                let symbol = record.symbol.map_or(0, |symbol| self.symbol(symbol));
-                if rela {
-                    encode::write_rela(&mut out, record.offset, symbol, record.kind, record.addend);
-                } else {
-                    encode::write_rel(&mut out, record.offset, symbol, record.kind);
-                }
-            }
-            contents[reloc.section] = Some(out);
+            let count = self.relocated.sections[id].kept.len();
+            let size = (count * if rela { RELA_SIZE } else { REL_SIZE }) as u64;
+            contents[reloc.section] = Some(Content::Records { reloc: id, size });
         }
         for resolved in &draft.resolved {
-            let mut out = Vec::new();
-            for record in self.relocated.applied(&resolved.targets) {
-                let symbol = record.symbol.map_or(0, |symbol| self.symbol(symbol));
-                encode::write_rela(&mut out, record.offset, symbol, record.kind, record.addend);
-            }
-            contents[resolved.section] = Some(out);
+            let applied = self.relocated.applied(&resolved.targets);
+            let bytes = records(&applied, true, |symbol| self.symbol(symbol));
+            contents[resolved.section] = Some(Content::Bytes(bytes));
         }
         for user in &self.slots.users {
             let mut out = Vec::new();
@@ -187,7 +252,7 @@ impl Maker<'_, '_> {
                     _ => encode::write_rel(&mut out, offset, symbol, kind),
                 }
             }
-            contents[user.relocs] = Some(out);
+            contents[user.relocs] = Some(Content::Bytes(out));
         }
     }
 }

@@ -16,6 +16,9 @@ pub use self::demangle::demangle;
 pub use self::note::{Likeness, Note, Step};
 use crate::LinkOptions;
 
+/// An internal error of nvlink's own: something that is needed names what is not in the output.
+pub(crate) const DELETED: &str = "reference to deleted symbol";
+
 /// How bad it is, and what the exit status becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -66,6 +69,7 @@ impl Message {
             Message::ParametersTooLarge { entry, .. }
             | Message::LiteralsTooLarge { entry }
             | Message::SharedTooLarge { entry, .. }
+            | Message::StackTooLarge { entry, .. }
             | Message::StackSizeUnknown { entry } => vec![entry],
             Message::TooManyRegisters { entry, function, .. } => vec![entry, function],
             Message::Malformed { .. }
@@ -73,9 +77,9 @@ impl Message {
             | Message::ArchMismatch { .. }
             | Message::ForOneArch { .. }
             | Message::NewerToolkit { .. }
+            | Message::DebugMixture { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
-            | Message::UnifiedTarget { .. }
             | Message::MergeFailed
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
@@ -137,8 +141,6 @@ pub enum Message {
     NoIndexFile,
     #[error("Unified id ({id}) of '{symbol}' in '{file}': {what}")]
     BadUnified { id: String, symbol: String, file: String, what: String },
-    #[error("Unified functions and variables are not supported for '{target}'")]
-    UnifiedTarget { target: String },
     #[error("Unified variable '{symbol}' has no id")]
     NoUnifiedId { symbol: String },
     #[error("merge_elf failed")]
@@ -165,6 +167,8 @@ pub enum Message {
          regcount of {registers}"
     )]
     TooManyRegisters { entry: String, limit: u32, function: String, registers: u32 },
+    #[error("Function '{entry}' uses {needed} bytes stack but limited to {limit}")]
+    StackTooLarge { entry: String, needed: i32, limit: i32 },
     #[error("Stack size for entry function '{entry}' cannot be statically determined")]
     StackSizeUnknown { entry: String },
     #[error("Internal error: {what}")]
@@ -185,11 +189,27 @@ pub enum Message {
         low: u8,
         high: u8,
     },
+    #[error(
+        "Input file '{file}'{} compiled {} -g, the program is {}; machine code is kept as compiled",
+        and_others(*.others),
+        if *.debug { "with" } else { "without" },
+        if *.debug { "linked without" } else { "linked with it" }
+    )]
+    DebugMixture { file: String, debug: bool, others: usize },
     /// A line of `-dump-callgraph`, printed as it is.
     #[error("{line}")]
     Dump { line: String },
     #[error("Output too large: {what}")]
     TooLarge { what: String },
+}
+
+/// What follows the name of one of several files.
+fn and_others(others: usize) -> String {
+    match others {
+        0 => " was".to_owned(),
+        1 => " and one other were".to_owned(),
+        _ => format!(" and {others} others were"),
+    }
 }
 
 /// The lines of one link in order.
@@ -241,6 +261,11 @@ impl Diagnostics {
     pub(crate) fn check(&self) -> Result<(), Failed> {
         let failed = self.lines.iter().any(|line| line.severity >= Severity::Error);
         if failed { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Records something to know.
+    pub(crate) fn info(&mut self, message: Message) {
+        self.lines.push(message.at(Severity::Info, Vec::new()));
     }
 
     /// Records a line that somebody asked for.

@@ -4,7 +4,7 @@
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::elf::{shf, sht, stb, stt};
+use culd_cubin::elf::{shf, sht, stb, sto, stt};
 use culd_cubin::unified::{ENTRY_SIZE, SLOT};
 use culd_cubin::{Section, SectionIndex, Symbol};
 
@@ -14,7 +14,7 @@ use crate::LinkOptions;
 use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
-use crate::objects::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
 /// What an output section is. The order of the variants is the order in the file, except that
 /// the three kinds without bytes keep their order of creation among themselves.
@@ -195,6 +195,13 @@ pub(crate) struct OutSection<'d> {
 }
 
 impl<'d> OutSection<'d> {
+    /// Copies its parts to where they are in `bytes`, those of the section.
+    pub(crate) fn copy_parts(&self, bytes: &mut [u8]) {
+        for part in &self.parts {
+            bytes[part.offset as usize..][..part.bytes.len()].copy_from_slice(part.bytes);
+        }
+    }
+
     /// Appends `content` at the next multiple of its alignment; returns where.
     pub(crate) fn append_content(&mut self, content: &Content<'d>) -> u64 {
         let offset = self.size.next_multiple_of(content.align);
@@ -228,7 +235,11 @@ impl<'d> OutSection<'d> {
     pub(crate) fn size_in(&self, half: Half) -> u64 {
         match self.kind {
             // Slots of textures are all that Mercury has of bank 0.
-            Kind::Debug | Kind::Text | Kind::Constant(0) | Kind::ReservedShared
+            Kind::Debug
+            | Kind::Text
+            | Kind::JumpSlots
+            | Kind::Constant(0)
+            | Kind::ReservedShared
                 if half == Half::Mercury =>
             {
                 self.twin_size
@@ -340,7 +351,10 @@ pub(crate) struct ResolvedSection {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clear {
     pub(crate) section: SectionId,
+    /// In the half that is shown.
     pub(crate) offset: u64,
+    /// In machine code's half.
+    pub(crate) twin_offset: u64,
     pub(crate) kind: u32,
     /// The file and the function of the record.
     pub(crate) object: ObjectId,
@@ -454,7 +468,7 @@ impl<'d> Draft<'d> {
             let name = draft.names.intern(b".nv.uidx");
             let section = draft.add_section(name, Kind::Index, 0, 1);
             let bytes = &index.bytes;
-            draft.sections[section].append(bytes, bytes.len() as u64, 1);
+            draft.sections[section].append_halves((bytes, bytes), bytes.len() as u64, 1);
         }
         draft.fixed_sections = draft.sections.len();
         if let Some(compat) = fixed.compat {
@@ -465,13 +479,14 @@ impl<'d> Draft<'d> {
         (draft, fixed)
     }
 
-    /// `st_info` of an input's variable: an object has CUDA's own type of variable only, an executable
-    /// swaps it with the plain one, which no compiler writes (`xtask probe --symbol object-init`).
+    /// `st_info` of an input's variable, whichever of the two types it has: an object has CUDA's own type only, an
+    /// executable the plain one, but for variables without memory space, which no compiler writes (`xtask probe
+    /// --symbol object-init`).
     pub(crate) fn variable_info(&self, symbol: &Symbol<'_>) -> u8 {
+        let plain = !self.relocatable && symbol.other & sto::SPACE != 0;
         let kind = match symbol.kind() {
-            stt::OBJECT | stt::CUDA_OBJECT if self.relocatable => stt::CUDA_OBJECT,
-            stt::CUDA_OBJECT => stt::OBJECT,
-            stt::OBJECT => stt::CUDA_OBJECT,
+            stt::OBJECT | stt::CUDA_OBJECT if plain => stt::OBJECT,
+            stt::OBJECT | stt::CUDA_OBJECT => stt::CUDA_OBJECT,
             kind => kind,
         };
         symbol.info & 0xf0 | kind
@@ -502,6 +517,12 @@ impl<'d> Draft<'d> {
     pub(crate) fn intern_section_name(&mut self, name: NameId) {
         self.section_strings.add(name);
         self.local_strings.add(name);
+    }
+
+    /// Lists a section name once more in both string tables: its place there if the first one is removed.
+    pub(crate) fn intern_section_name_again(&mut self, name: NameId) {
+        self.section_strings.add_again(name);
+        self.local_strings.add_again(name);
     }
 
     /// The bank of constant variables, `.nv.constant3`.

@@ -7,8 +7,8 @@
 
 use crate::callgraph;
 use crate::diag::demangle;
-use crate::finish::Program;
 use crate::id::{IdVec, NodeId};
+use crate::program::Program;
 
 /// Whose names the lines tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ const LEGEND: [&str; 4] = [
 pub(crate) fn lines(program: &Program<'_, '_>, names: CallGraphNames) -> Vec<String> {
     let mut lines = vec![format!("callgraph for sm_{}:", program.options.target.sm)];
     lines.extend(LEGEND.map(str::to_owned));
-    let functions: Vec<Option<NodeId>> = callgraph::functions(program.objects, program.symbols)
+    let functions: Vec<Option<NodeId>> = callgraph::functions(&program.objects, &program.symbols)
         .into_iter()
         .map(|function| program.graph.node(function))
         .collect();
@@ -67,7 +67,7 @@ fn function(program: &Program<'_, '_>, node: NodeId, names: CallGraphNames) -> S
     let name = name(&program.function_name(node), names);
     // An alias has code, and no count of its own.
     let registers = program.attributes.registers[node];
-    match program.merged.code(program.graph, node).filter(|_| registers != 0) {
+    match program.merged.code(&program.graph, node).filter(|_| registers != 0) {
         Some(_) => format!("{entry}{taken}{name} [{registers}]"),
         None => format!("{entry}{taken}{name}"),
     }
@@ -98,7 +98,7 @@ fn spaced(name: &str) -> String {
 
 /// Whom `node` can call, in the order of the lines.
 fn callees(program: &Program<'_, '_>, node: NodeId, candidates: &[NodeId]) -> Vec<NodeId> {
-    let graph = program.graph;
+    let graph = &program.graph;
     let of_prototype = |prototype| {
         let of = candidates.iter().rev().copied();
         of.filter(move |&candidate| graph.prototype(candidate) == Some(prototype))

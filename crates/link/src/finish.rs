@@ -7,20 +7,17 @@
 use culd_cubin::attr::code;
 use culd_cubin::elf::{stb, sto, stt};
 
-use crate::LinkOptions;
-use crate::attributes::Attributes;
-use crate::callgraph::CallGraph;
-use crate::diag::{Diagnostics, Failed, Message, Note};
+use crate::capsule::debugger;
+use crate::diag::{DELETED, Diagnostics, Failed, Message, Note};
 use crate::draft::{Kind, OutSection, OutSymbol};
 use crate::dump;
 use crate::explain::{self, Paths};
 use crate::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
-use crate::merge::Merged;
-use crate::objects::{
-    Objects, is_descriptor_size, is_reserved_shared, is_unified_table, may_stay_undefined,
+use crate::program::Program;
+use crate::symbols::space;
+use crate::system_names::{
+    is_descriptor_size, is_reserved_shared, is_unified_table, may_stay_undefined,
 };
-use crate::shared::SharedLayout;
-use crate::symbols::{Symbols, space};
 
 /// The most bytes of a constant bank.
 pub(crate) const BANK_LIMIT: u64 = 0x10000;
@@ -30,19 +27,6 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 
 /// Lines about registers that have notes: each of these costs a walk over the program.
 const EXPLAINED: usize = 50;
-
-/// The finished program, to be checked.
-pub(crate) struct Program<'a, 'd> {
-    pub(crate) objects: &'a Objects<'d>,
-    pub(crate) symbols: &'a Symbols,
-    pub(crate) graph: &'a CallGraph,
-    pub(crate) merged: &'a Merged<'d>,
-    pub(crate) shared: &'a SharedLayout,
-    pub(crate) attributes: &'a Attributes<'d>,
-    /// What is wrong with unified functions and variables.
-    pub(crate) unified: Option<Message>,
-    pub(crate) options: &'a LinkOptions,
-}
 
 impl Program<'_, '_> {
     /// Tells everything that is wrong; `Err` when the link ends at once.
@@ -64,8 +48,27 @@ impl Program<'_, '_> {
         if let Some(names) = self.options.dump_callgraph {
             dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
         }
+        self.stack_limits(diags);
         self.register_limits(diags);
-        Ok(())
+        debugger::tell(&self.objects, self.options, diags);
+        self.aliases(diags)
+    }
+
+    /// Code belongs to the function that it is named after. An alias that is alive while that one is dead, because
+    /// nothing but its address keeps it, has no code (case errors/address-of-alias-90).
+    fn aliases(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let is_lost = |&function: &SymbolId| {
+            let Some(site) = self.symbols.all[function].definition else { return false };
+            let object = &self.objects[site.object];
+            let text = object.symbol(site.index).defined_in();
+            let main = text.and_then(|text| object.code_function(text));
+            let main = main.and_then(|main| self.symbols.of(site.object, main));
+            main.is_some_and(|main| self.graph.node(main).is_none())
+        };
+        match self.graph.nodes.values().any(is_lost) {
+            true => Err(diags.fatal(Message::Internal { what: DELETED })),
+            false => Ok(()),
+        }
     }
 
     fn name(&self, symbol: OutSymbolId) -> String {
@@ -73,7 +76,7 @@ impl Program<'_, '_> {
     }
 
     pub(crate) fn function_name(&self, node: NodeId) -> String {
-        self.name(self.merged.function(self.graph, node))
+        self.name(self.merged.function(&self.graph, node))
     }
 
     /// One line for every entry that can reach recursion. nvlink repeats it for every call that does
@@ -94,10 +97,10 @@ impl Program<'_, '_> {
 
     fn paths(&self) -> Paths<'_, impl Fn(NodeId) -> String> {
         let name = |node| {
-            let symbol = &self.merged.draft.symbols[self.merged.function(self.graph, node)];
+            let symbol = &self.merged.draft.symbols[self.merged.function(&self.graph, node)];
             explain::shown(self.merged.draft.names.get(symbol.name))
         };
-        Paths { graph: self.graph, name }
+        Paths { graph: &self.graph, name }
     }
 
     fn limits(&self, diags: &mut Diagnostics) {
@@ -136,11 +139,11 @@ impl Program<'_, '_> {
     /// What fills the shared memory of the entry whose code is `code`.
     fn shared_variables(&self, code: Option<SectionId>) -> Vec<Note> {
         let entries = self.graph.kernels().iter();
-        let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(self.graph, entry) == code;
+        let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(&self.graph, entry) == code;
         let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
         let groups = &self.merged.shared.groups;
         let size =
-            |group: u32| self.shared.uses(number, group).then(|| groups[group as usize].size);
+            |group: u32| self.data.shared.uses(number, group).then(|| groups[group as usize].size);
         explain::shared(&self.merged.draft, size)
     }
 
@@ -179,7 +182,7 @@ impl Program<'_, '_> {
             return;
         }
         let notes =
-            explain::undefined(self.objects, self.symbols, self.graph, &draft.names, &missing);
+            explain::undefined(&self.objects, &self.symbols, &self.graph, &draft.names, &missing);
         for (id, notes) in missing.into_iter().zip(notes) {
             let info = &self.symbols.all[id];
             let symbol = draft.names.text(info.name);
@@ -218,6 +221,19 @@ impl Program<'_, '_> {
         }
     }
 
+    /// An entry that says how much stack it may need, MAX_STACK_SIZE. What recursion needs is more than any limit, and
+    /// told as nvlink tells numbers, with a sign (docs/rules/diagnostics.md, 3).
+    fn stack_limits(&self, diags: &mut Diagnostics) {
+        for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
+            let needed = facts.stack.unwrap_or(u32::MAX);
+            if facts.stack_limit != 0 && needed > facts.stack_limit {
+                let (needed, limit) = (needed as i32, facts.stack_limit as i32);
+                let entry = self.function_name(entry);
+                diags.error(Message::StackTooLarge { entry, needed, limit }, Vec::new());
+            }
+        }
+    }
+
     /// An entry with a register limit must not call a function that needs more. A line is told
     /// for every callee that raises the count, in the order in which its code was created.
     fn register_limits(&self, diags: &mut Diagnostics) {
@@ -235,7 +251,7 @@ impl Program<'_, '_> {
         let dump = self.options.dump_callgraph;
         // Jump slots need what they need without being told.
         let is_slot = |place: usize| {
-            self.merged.is_jump_slot(self.merged.function(self.graph, entries[place]))
+            self.merged.is_jump_slot(self.merged.function(&self.graph, entries[place]))
         };
         let watched =
             |&place: &usize| exceeded[place].is_some() || dump.is_some() && !is_slot(place);
@@ -250,7 +266,7 @@ impl Program<'_, '_> {
             entries.iter().map(|&entry| self.attributes.registers[entry]).collect();
         let mut functions: Vec<NodeId> =
             self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
-        functions.sort_by_key(|&node| self.merged.code(self.graph, node));
+        functions.sort_by_key(|&node| self.merged.code(&self.graph, node));
         let mut told = 0;
         for function in functions {
             let registers = self.attributes.registers[function];

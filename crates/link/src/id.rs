@@ -1,8 +1,10 @@
 //! Dense identifiers and the vectors they index.
 //!
-//! An id is an index into one kind of table and cannot be used on another.
+//! An id is an index into one kind of table and cannot be used on another. It is kept plus one, so that an id that may
+//! be missing takes four bytes too.
 
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 /// A dense index.
@@ -15,15 +17,16 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub(crate) struct $name(u32);
+        pub(crate) struct $name(NonZeroU32);
 
         impl Id for $name {
             fn from_index(index: usize) -> Self {
-                $name(u32::try_from(index).expect("fewer than 2^32 of everything"))
+                let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+                $name(number.expect("fewer than 2^32 of everything"))
             }
 
             fn index(self) -> usize {
-                self.0 as usize
+                self.0.get() as usize - 1
             }
         }
     )*};
@@ -100,6 +103,11 @@ impl<I: Id, T> IdVec<I, T> {
 
     pub(crate) fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
+    }
+
+    /// Makes room for `more` items.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.items.reserve(more);
     }
 
     pub(crate) fn resize(&mut self, len: usize, value: T)

@@ -1,22 +1,28 @@
 //! Phase 12: the file's bytes.
 //!
-//! In: layout, contents, patches. Out: the image. Guaranteed: cannot fail; the bytes do not
-//! depend on the number of threads, because every section is written by itself.
+//! In: layout, contents, patches. Out: the bytes, chunk by chunk, so that no more than a chunk for each thread is
+//! ever in memory beside the inputs. Guaranteed: only the receiver can fail; the bytes do not depend on the number
+//! of threads, because every section is written by itself.
+
+use std::fmt;
+use std::io;
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::elf::{shn, sht};
+use culd_cubin::elf::shn;
 use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
 
 use crate::LinkOptions;
 use crate::Session;
 use crate::capsule::image::Mercury;
 use crate::capsule::sections::Capsules;
-use crate::capsule::{Half, SYSTEM_SHARED};
+use crate::capsule::slots;
+use crate::capsule::{Half, Halves, SYSTEM_SHARED};
 use crate::content::Contents;
 use crate::draft::{Kind, OutSymbol};
 use crate::id::SectionId;
 use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
+use crate::program::Program;
 use crate::relocs::Relocated;
 
 /// ET_REL.
@@ -28,15 +34,163 @@ const CLASSIC_FLAGS: u32 = 4;
 /// The same of later targets.
 const MERCURY_FLAGS: u32 = 2;
 
+/// Sections are put together in chunks of about this many bytes: few enough to stay in a core's cache until they
+/// are written, enough for few system calls.
+const CHUNK: u64 = 1 << 20;
+
+/// Takes the bytes of a linked cubin: chunks in any order, from any thread, each byte once.
+pub trait Output: Sync {
+    /// Takes `bytes`, which start at byte `offset` of the file.
+    ///
+    /// # Errors
+    /// When they cannot be stored; the rest is not written then.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A linked cubin that is yet to be written: everything is decided, nothing is copied.
+pub struct Image<'o, 'd> {
+    pub(crate) program: Program<'o, 'd>,
+    pub(crate) layout: Layout,
+    pub(crate) contents: Halves<Contents>,
+    pub(crate) relocated: Halves<Relocated>,
+}
+
+/// How many of what a link had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Inputs that were linked.
+    pub objects: usize,
+    /// Bytes of the output.
+    pub bytes: u64,
+    /// Sections of the output.
+    pub sections: usize,
+    /// Symbols of the output.
+    pub symbols: usize,
+    /// Functions that are alive.
+    pub functions: usize,
+    /// Relocations that were applied, in both halves.
+    pub applied: usize,
+    /// Relocations that stay, in both halves.
+    pub kept: usize,
+}
+
+impl fmt::Debug for Image<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+impl Image<'_, '_> {
+    /// Size of the file, bytes.
+    pub fn size(&self) -> u64 {
+        self.layout.size
+    }
+
+    /// What there is of everything.
+    pub fn counts(&self) -> Counts {
+        let halves = || std::iter::once(&self.relocated.own).chain(&self.relocated.mercury);
+        let counts = halves().map(Relocated::counts);
+        let (applied, kept) = counts.fold((0, 0), |all, half| (all.0 + half.0, all.1 + half.1));
+        Counts {
+            objects: self.program.objects.all.len(),
+            bytes: self.size(),
+            sections: self.layout.section_count(),
+            symbols: self.layout.symbol_count(),
+            functions: self.program.graph.nodes.len(),
+            applied,
+            kept,
+        }
+    }
+
+    /// Writes the file to `output`.
+    ///
+    /// # Errors
+    /// What `output` says of the first chunk in file order that it does not take.
+    pub fn write(&self, session: &Session, output: &dyn Output) -> io::Result<()> {
+        let writer = Writer::new(self);
+        let pieces = writer.pieces();
+        let chunks: Vec<Chunk<'_>> = chunks(&pieces, self.size()).collect();
+        let size = self.size() as usize;
+        let written = session.map_with(chunks.len(), size, Vec::new, |buffer, place| {
+            let chunk = &chunks[place];
+            buffer.clear();
+            buffer.resize((chunk.end - chunk.start) as usize, 0);
+            writer.chunk(chunk, buffer);
+            output.write_at(chunk.start, buffer)
+        });
+        written.into_iter().collect()
+    }
+
+    /// The file in memory.
+    pub fn to_vec(&self, session: &Session) -> Vec<u8> {
+        let writer = Writer::new(self);
+        let pieces = writer.pieces();
+        let mut image = vec![0; self.size() as usize];
+        let mut rest = &mut image[..];
+        let mut slices = Vec::new();
+        for chunk in chunks(&pieces, self.size()) {
+            let (bytes, tail) = rest.split_at_mut((chunk.end - chunk.start) as usize);
+            slices.push((chunk, bytes));
+            rest = tail;
+        }
+        let size = self.size() as usize;
+        session.each(slices, size, |(chunk, bytes)| writer.chunk(&chunk, bytes));
+        image
+    }
+}
+
+/// What a range of the file holds.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    FileHeader,
+    SectionStrings,
+    Strings,
+    Symbols,
+    HighIndices,
+    Section(Half, SectionId),
+    MercurySymbols,
+    SectionHeaders,
+    ProgramHeaders,
+}
+
+/// A range of the file.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    what: What,
+    start: u64,
+    end: u64,
+}
+
+/// Pieces that are written at once, and zeros between and behind them.
+struct Chunk<'p> {
+    pieces: &'p [Piece],
+    start: u64,
+    end: u64,
+}
+
+/// A file of `size` bytes as chunks that leave nothing out.
+fn chunks(mut pieces: &[Piece], size: u64) -> impl Iterator<Item = Chunk<'_>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        pieces.first()?;
+        let count = pieces.iter().take_while(|piece| piece.end - start <= CHUNK).count().max(1);
+        let (taken, rest) = pieces.split_at(count);
+        let end = rest.first().map_or(size, |next| next.start);
+        let chunk = Chunk { pieces: taken, start, end };
+        (pieces, start) = (rest, end);
+        Some(chunk)
+    })
+}
+
 /// Everything the file is written from.
-pub(crate) struct Writer<'a, 'd> {
-    pub(crate) merged: &'a Merged<'d>,
-    pub(crate) layout: &'a Layout,
-    pub(crate) contents: &'a Contents,
-    pub(crate) relocated: &'a Relocated,
-    pub(crate) options: &'a LinkOptions,
+struct Writer<'a, 'd> {
+    merged: &'a Merged<'d>,
+    layout: &'a Layout,
+    contents: &'a Contents,
+    relocated: &'a Relocated,
+    options: &'a LinkOptions,
     /// The Mercury half.
-    pub(crate) mercury: Option<Mercury<'a, 'd>>,
+    mercury: Option<Mercury<'a, 'd>>,
 }
 
 /// A section's index as far as it fits. Like nvlink, that of COMMON stays as it is, though not for
@@ -49,102 +203,121 @@ fn st_shndx(symbol: &OutSymbol, index: u32) -> u16 {
     }
 }
 
-impl Writer<'_, '_> {
-    /// Writes the file.
-    pub(crate) fn write(&self, session: &Session) -> Vec<u8> {
-        let layout = self.layout;
-        let mut image = vec![0u8; layout.size as usize];
-        let put = |image: &mut [u8], at: u64, bytes: &[u8]| {
-            image[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        };
-        put(&mut image, 0, &self.file_header());
-        put(&mut image, layout.tables.section_strings, &layout.section_strings.bytes);
-        put(&mut image, layout.tables.strings, &layout.strings.bytes);
-        let (symbols, high) = self.symbols();
-        put(&mut image, layout.tables.symbols, &symbols);
-        if let Some(at) = layout.tables.high_indices {
-            put(&mut image, at, &high);
+impl<'a, 'd> Writer<'a, 'd> {
+    fn new(image: &'a Image<'_, 'd>) -> Self {
+        let Image { program, layout, contents, relocated } = image;
+        let Program { objects, symbols, merged, options, .. } = program;
+        let mercury = contents.mercury.as_ref().zip(relocated.mercury.as_ref());
+        Writer {
+            merged,
+            layout,
+            contents: &contents.own,
+            relocated: &relocated.own,
+            options,
+            mercury: mercury.map(|(contents, relocated)| Mercury {
+                objects,
+                symbols,
+                relocated,
+                contents,
+            }),
         }
-        put(&mut image, layout.section_headers_at, &self.section_headers());
-        let mut headers = Vec::new();
-        layout.program_headers.iter().for_each(|header| header.write(&mut headers));
-        put(&mut image, layout.program_headers_at, &headers);
-        let mercury = self.mercury.as_ref().zip(layout.capsules.as_ref());
-        if let Some((mercury, capsules)) = mercury {
-            let table = mercury.symbol_table(&self.merged.draft, layout, capsules);
-            put(&mut image, capsules.symbols_at, &table);
-            for &id in &capsules.order {
-                if self.merged.draft.sections[id].kind == Kind::ReservedShared {
-                    let (at, size) = capsules.range(id);
-                    put(&mut image, at, &self.reserved_twin(capsules, size));
-                }
-            }
-        }
-        let sections = self.slices(&mut image);
-        session.each(sections, layout.size as usize, |(half, id, bytes)| {
-            match (half, &self.mercury) {
-                (Half::Mercury, Some(mercury)) => {
-                    mercury.section(&self.merged.draft, layout, id, bytes);
-                }
-                _ => self.section(id, bytes),
-            }
-        });
-        image
     }
 
-    /// What Mercury's `.nv.shared.reserved.0` holds, which has no bytes and for which nvlink takes room all the same:
-    /// the first section headers, before parameters and Mercury had names (case mercury/two-files, sm_110).
-    fn reserved_twin(&self, capsules: &Capsules, size: u64) -> Vec<u8> {
-        let (draft, strings) = (&self.merged.draft, &self.layout.section_strings);
-        let parameters = self.layout.order.iter().map(|&id| &draft.sections[id]);
-        let parameters = parameters.filter(|section| section.kind == Kind::Parameters);
-        let first = parameters.map(|section| strings.offset(section.name)).min();
-        let names = SectionHeader {
-            name: 1,
-            sh_type: sht::STRTAB,
-            offset: self.layout.tables.section_strings,
-            size: u64::from(first.unwrap_or(capsules.first_name())),
-            align: 1,
-            ..SectionHeader::default()
-        };
-        let mut bytes = Vec::new();
-        SectionHeader::default().write(&mut bytes);
-        names.write(&mut bytes);
-        bytes.resize(size as usize, 0);
-        bytes
+    /// Writes a chunk into its bytes, which are zero.
+    fn chunk(&self, chunk: &Chunk<'_>, bytes: &mut [u8]) {
+        for piece in chunk.pieces {
+            let (start, end) = (piece.start - chunk.start, piece.end - chunk.start);
+            self.piece(piece.what, &mut bytes[start as usize..end as usize]);
+        }
     }
 
-    /// The bytes of every section that has some, in file order.
-    fn slices<'i>(&self, image: &'i mut [u8]) -> Vec<(Half, SectionId, &'i mut [u8])> {
-        let sections = &self.merged.draft.sections;
-        let own = self.layout.order.iter().map(|&id| {
+    /// The file as pieces in file order.
+    fn pieces(&self) -> Vec<Piece> {
+        let (layout, sections) = (self.layout, &self.merged.draft.sections);
+        let (tables, symbols) = (&layout.tables, layout.symbol_count() as u64);
+        let mut pieces = Vec::with_capacity(layout.section_count() + 8);
+        let mut add = |what, start: u64, size: u64| {
+            if size != 0 {
+                pieces.push(Piece { what, start, end: start + size });
+            }
+        };
+        add(What::FileHeader, 0, 64);
+        let names = layout.section_strings.bytes.len() as u64;
+        add(What::SectionStrings, tables.section_strings, names);
+        add(What::Strings, tables.strings, layout.strings.bytes.len() as u64);
+        add(What::Symbols, tables.symbols, 24 * symbols);
+        if let Some(start) = tables.high_indices {
+            add(What::HighIndices, start, 4 * symbols);
+        }
+        for &id in &layout.order {
             let size = if sections[id].kind.is_nobits() { 0 } else { sections[id].size };
-            (Half::Sass, id, (self.layout.offsets[id], size))
-        });
-        let capsules = self.layout.capsules.iter().flat_map(|capsules| {
-            let twins = capsules.order.iter().filter(|&&id| !sections[id].shares_bytes());
-            twins.map(|&id| (Half::Mercury, id, capsules.range(id)))
-        });
-        let mut slices = Vec::with_capacity(self.layout.section_count());
-        let (mut rest, mut at) = (image, 0u64);
-        for (half, id, (start, size)) in own.chain(capsules).filter(|&(.., (_, size))| size != 0) {
-            let (_, tail) = rest.split_at_mut((start - at) as usize);
-            let (bytes, tail) = tail.split_at_mut(size as usize);
-            (rest, at) = (tail, start + size);
-            slices.push((half, id, bytes));
+            add(What::Section(Half::Sass, id), layout.offsets[id], size);
         }
-        slices
+        if let Some(capsules) = &layout.capsules {
+            for &id in capsules.order.iter().filter(|&&id| !sections[id].shares_bytes()) {
+                let (start, size) = capsules.range(id);
+                add(What::Section(Half::Mercury, id), start, size);
+            }
+            add(What::MercurySymbols, capsules.symbols_at, capsules.symbols_size(layout));
+        }
+        let headers = layout.section_headers_at;
+        add(What::SectionHeaders, headers, 64 * layout.section_count() as u64);
+        let segments = layout.program_headers.len() as u64;
+        add(What::ProgramHeaders, layout.program_headers_at, 56 * segments);
+        pieces
+    }
+
+    /// Writes one piece into its bytes, which are zero.
+    fn piece(&self, what: What, bytes: &mut [u8]) {
+        let table = match what {
+            What::FileHeader => self.file_header(),
+            What::SectionStrings => {
+                return bytes.copy_from_slice(&self.layout.section_strings.bytes);
+            }
+            What::Strings => return bytes.copy_from_slice(&self.layout.strings.bytes),
+            What::Symbols => self.symbols(),
+            What::HighIndices => self.high_indices(),
+            What::Section(Half::Sass, id) => return self.section(id, bytes),
+            What::Section(Half::Mercury, id) => return self.mercury_section(id, bytes),
+            What::MercurySymbols => self.mercury_symbols(),
+            What::SectionHeaders => self.section_headers(),
+            What::ProgramHeaders => {
+                let mut headers = Vec::with_capacity(bytes.len());
+                self.layout.program_headers.iter().for_each(|header| header.write(&mut headers));
+                headers
+            }
+        };
+        bytes.copy_from_slice(&table);
+    }
+
+    /// The Mercury half and its layout.
+    fn second_half(&self) -> Option<(&Mercury<'a, 'd>, &Capsules)> {
+        self.mercury.as_ref().zip(self.layout.capsules.as_ref())
+    }
+
+    fn mercury_section(&self, id: SectionId, bytes: &mut [u8]) {
+        let Some((mercury, capsules)) = self.second_half() else { return };
+        if self.merged.draft.sections[id].kind == Kind::ReservedShared {
+            let size = bytes.len() as u64;
+            let twin = mercury.reserved_twin(&self.merged.draft, self.layout, capsules, size);
+            bytes.copy_from_slice(&twin);
+        }
+        mercury.section(&self.merged.draft, self.layout, id, bytes);
+    }
+
+    fn mercury_symbols(&self) -> Vec<u8> {
+        self.second_half().map_or_else(Vec::new, |(mercury, capsules)| {
+            mercury.symbol_table(&self.merged.draft, self.layout, capsules)
+        })
     }
 
     /// Copies or writes one section, then patches it.
     fn section(&self, id: SectionId, bytes: &mut [u8]) {
         match &self.contents[id] {
-            Some(content) => bytes.copy_from_slice(content),
-            None => {
-                for part in &self.merged.draft.sections[id].parts {
-                    bytes[part.offset as usize..][..part.bytes.len()].copy_from_slice(part.bytes);
-                }
+            Some(content) => {
+                content.write(self.relocated, |symbol| self.layout.symbol_index(symbol), bytes);
             }
+            None => self.merged.draft.sections[id].copy_parts(bytes),
         }
         self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
     }
@@ -173,37 +346,59 @@ impl Writer<'_, '_> {
         header.bytes()
     }
 
-    /// The symbol table, and the table of section indices that do not fit it.
-    fn symbols(&self) -> (Vec<u8>, Vec<u8>) {
+    /// Symbols in table order, without symbol 0, with the index of their section.
+    fn listed(&self) -> impl Iterator<Item = (&OutSymbol, u32)> {
+        let ids = self.layout.symbols.iter().chain(&self.layout.trailing);
+        ids.map(|&id| {
+            let symbol = &self.merged.draft.symbols[id];
+            (symbol, symbol.section.map_or(0, |section| self.layout.index(section)))
+        })
+    }
+
+    /// The symbol table.
+    fn symbols(&self) -> Vec<u8> {
         let draft = &self.merged.draft;
-        let count = self.layout.symbol_count();
-        let (mut out, mut high) = (Vec::with_capacity(24 * count), Vec::new());
-        let wide = self.layout.tables.high_indices.is_some();
+        let mut out = Vec::with_capacity(24 * self.layout.symbol_count());
         let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
         null.write(&mut out);
-        if wide {
-            high.extend_from_slice(&[0; 4]);
-        }
-        for &id in self.layout.symbols.iter().chain(&self.layout.trailing) {
-            let symbol = &draft.symbols[id];
-            let index = symbol.section.map_or(0, |section| self.layout.index(section));
-            let section = st_shndx(symbol, index);
-            if wide {
-                // Where the index is in the symbol, nvlink leaves that of the section's creation.
-                let stale = symbol.section.map_or(0, |section| creation_index(draft, section));
-                let entry = if section == shn::XINDEX { index } else { stale };
-                high.extend_from_slice(&entry.to_le_bytes());
-            }
+        for (symbol, index) in self.listed() {
             let own = match symbol.program {
                 None => draft.renamed.get(&symbol.name).copied().unwrap_or(symbol.name),
                 Some(_) => symbol.name,
             };
             let name = self.layout.strings.offset(own);
             let (info, other) = (symbol.info, symbol.other);
-            let (value, size) = (self.value(symbol), symbol.size);
+            let (section, (value, size)) = (st_shndx(symbol, index), self.value_and_size(symbol));
             SymbolEntry { name, info, other, section, value, size }.write(&mut out);
         }
-        (out, high)
+        out
+    }
+
+    /// The table of section indices that do not fit the symbol table.
+    fn high_indices(&self) -> Vec<u8> {
+        let draft = &self.merged.draft;
+        let mut out = Vec::with_capacity(4 * self.layout.symbol_count());
+        out.extend_from_slice(&[0; 4]);
+        for (symbol, index) in self.listed() {
+            // Where the index is in the symbol, nvlink leaves that of the section's creation.
+            let stale = || symbol.section.map_or(0, |section| creation_index(draft, section));
+            let fits = st_shndx(symbol, index) != shn::XINDEX;
+            let entry = if fits { stale() } else { index };
+            out.extend_from_slice(&entry.to_le_bytes());
+        }
+        out
+    }
+
+    /// `st_value` and `st_size`.
+    fn value_and_size(&self, symbol: &OutSymbol) -> (u64, u64) {
+        let table = symbol.section.map(|section| &self.merged.draft.sections[section]);
+        let table = table.filter(|table| table.kind == Kind::JumpSlots && symbol.program.is_some());
+        match (table, self.options.target.flavour) {
+            (Some(table), Flavour::Mercury) if !self.options.relocatable => {
+                slots::machine_symbol(symbol.value, table.size)
+            }
+            _ => (self.value(symbol), symbol.size),
+        }
     }
 
     /// `st_value`. Shared variables of machine code are behind the system's part, which Mercury does not count.

@@ -28,17 +28,19 @@ pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
 /// A string table: the bytes, and where each name starts.
 pub(crate) struct Strings {
     pub(crate) bytes: Vec<u8>,
-    offsets: IdVec<NameId, Option<u32>>,
+    /// 0, where the NUL is, for names that are not in the table.
+    offsets: IdVec<NameId, u32>,
 }
 
 impl Strings {
     /// Lists one after the other, each name once; the table starts with a NUL.
     fn new(draft: &Draft<'_>, lists: &[&NameList]) -> Self {
-        let mut strings =
-            Strings { bytes: vec![0], offsets: IdVec::filled(None, draft.names.len()) };
-        for name in lists.iter().flat_map(|list| list.iter()) {
-            if strings.offsets[name].is_none() {
-                strings.offsets[name] = Some(strings.bytes.len() as u32);
+        let mut strings = Strings { bytes: vec![0], offsets: IdVec::filled(0, draft.names.len()) };
+        let names = || lists.iter().flat_map(|list| list.iter());
+        strings.bytes.reserve_exact(names().map(|name| draft.names.get(name).len() + 1).sum());
+        for name in names() {
+            if strings.offsets[name] == 0 {
+                strings.offsets[name] = strings.bytes.len() as u32;
                 strings.bytes.extend_from_slice(draft.names.get(name));
                 strings.bytes.push(0);
             }
@@ -48,7 +50,7 @@ impl Strings {
 
     /// Where `name` starts, bytes; 0 for names that are not in the table.
     pub(crate) fn offset(&self, name: NameId) -> u32 {
-        self.offsets[name].unwrap_or(0)
+        self.offsets[name]
     }
 }
 
@@ -144,7 +146,7 @@ impl Order {
         let layout = &mut self.layout;
         let next = layout.section_count() as u32;
         let Strings { bytes, offsets } = &mut layout.section_strings;
-        names::overwrite(draft, &layout.order, bytes, |name| offsets[name].unwrap_or(0));
+        names::overwrite(draft, &layout.order, bytes, |name| offsets[name]);
         layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
     }
 
@@ -275,6 +277,11 @@ impl Layout {
         (symbols >= 1 << 24).then(|| format!("{symbols} symbols"))
     }
 
+    /// True if a section's name is not in the table of names, which would make a file that cannot be read.
+    pub(crate) fn is_nameless(&self, draft: &Draft<'_>) -> bool {
+        self.order.iter().any(|&id| self.section_strings.offset(draft.sections[id].name) == 0)
+    }
+
     /// Section header index of the first content section.
     pub(crate) fn first_index(&self) -> u32 {
         if self.tables.high_indices.is_some() { 5 } else { 4 }
@@ -358,7 +365,7 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
         Some(ProgramHeader { p_type: PT_LOAD, flags, offset, file_size: size, memory_size: size })
     };
     let is_constant: fn(&Kind) -> bool = |kind| matches!(kind, Kind::Constant(_));
-    let is_code: fn(&Kind) -> bool = |kind| *kind == Kind::Text;
+    let is_code: fn(&Kind) -> bool = |kind| kind.category() == Kind::Text.category();
     match draft.flavour {
         Flavour::Classic => {
             loads.extend(span(|kind| matches!(kind.category(), 9 | 10), READ_EXECUTE));

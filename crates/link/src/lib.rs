@@ -9,6 +9,7 @@
 //! own that says what comes in and what goes out.
 #![forbid(unsafe_code)]
 
+mod assembly;
 mod attributes;
 mod banks;
 mod callgraph;
@@ -16,6 +17,7 @@ mod capsule;
 mod clash;
 mod constants;
 mod content;
+mod data;
 mod diag;
 mod draft;
 mod dump;
@@ -32,6 +34,7 @@ mod notes;
 mod objects;
 mod options;
 mod phases;
+mod program;
 mod relocs;
 mod report;
 mod selection;
@@ -41,12 +44,14 @@ mod sort;
 mod symbols;
 mod synth;
 mod system;
+mod system_names;
 mod textures;
 mod unified;
 mod void;
 
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
 pub use crate::dump::CallGraphNames;
+pub use crate::image::{Counts, Image, Output};
 pub use crate::options::{CUDA_13_0, Dialect, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};
@@ -54,26 +59,16 @@ pub use crate::selection::{HostReferences, Selection};
 pub use crate::session::Session;
 pub use crate::unified::IndexFile;
 
-use culd_cubin::arch::Flavour;
-
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
-use crate::capsule::image::Mercury;
 use crate::capsule::rebuilt::Rebuilt;
-use crate::capsule::{Half, parameters};
-use crate::content::Maker;
+use crate::data::Data;
 use crate::diag::{Diagnostics, Failed};
-use crate::draft::Kind;
-use crate::finish::Program;
-use crate::image::Writer;
-use crate::layout::Order;
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::phases::Phases;
-use crate::relocs::Resolver;
-use crate::shared::SharedLayout;
+use crate::program::Program;
 use crate::symbols::Symbols;
-use crate::textures::TextureSlots;
 use crate::void::VoidRecords;
 
 /// One input: a relocatable cubin and the name that messages give it.
@@ -89,9 +84,9 @@ pub struct Input<'d> {
 
 /// What came of a link.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Outcome<I = Vec<u8>> {
     /// The linked cubin; `None` when there was an error.
-    pub image: Option<Vec<u8>>,
+    pub image: Option<I>,
     /// All lines in order.
     pub diagnostics: Vec<Diagnostic>,
     /// Sizes for `-v`; `None` when the inputs could not be merged.
@@ -104,9 +99,24 @@ pub struct Outcome {
 
 /// Links `inputs` in the order given.
 pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Outcome {
+    let Outcome { image, diagnostics, report, unused, phases } = prepare(session, inputs, options);
+    let image = image.map(|image| image.to_vec(session));
+    Outcome { image, diagnostics, report, unused, phases }
+}
+
+/// Does the same up to the last phase: the [`Image`] writes the bytes to where they are wanted, so that they need not
+/// be in memory.
+pub fn prepare<'o, 'd>(
+    session: &Session,
+    inputs: &[Input<'d>],
+    options: &'o LinkOptions,
+) -> Outcome<Image<'o, 'd>>
+where
+    'o: 'd,
+{
     let mut diags = Diagnostics::new(options);
     let mut report = None;
-    let mut phases = Phases::default();
+    let mut phases = Phases::new(session);
     let mut unused = Vec::new();
     let made = Made { report: &mut report, unused: &mut unused, phases: &mut phases };
     let image = run(session, inputs, options, &mut diags, made).ok();
@@ -122,19 +132,22 @@ pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> 
 }
 
 /// What a link tells besides its lines, filled as it goes.
-struct Made<'a> {
+struct Made<'a, 's> {
     report: &'a mut Option<Report>,
     unused: &'a mut Vec<usize>,
-    phases: &'a mut Phases,
+    phases: &'a mut Phases<'s>,
 }
 
-fn run(
+fn run<'o, 'd>(
     session: &Session,
-    inputs: &[Input<'_>],
-    options: &LinkOptions,
+    inputs: &[Input<'d>],
+    options: &'o LinkOptions,
     diags: &mut Diagnostics,
-    Made { report, unused, phases }: Made<'_>,
-) -> Result<Vec<u8>, Failed> {
+    Made { report, unused, phases }: Made<'_, '_>,
+) -> Result<Image<'o, 'd>, Failed>
+where
+    'o: 'd,
+{
     let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
 
     // Every file is checked before the first is merged: nvlink tells the first bad one only.
@@ -160,141 +173,36 @@ fn run(
 
     // Data that belongs to no one file. Below this line every variable has its place.
     phases.begin("data");
-    let (shared, made, slots) = if options.relocatable {
-        shared::keep(&mut merged);
-        let made = synth::add_last_sections(&mut merged, &graph, calls);
-        (SharedLayout::default(), made, TextureSlots::default())
-    } else {
-        // Some shared sections come before those that banks need.
-        let shared = shared::lay_out(&objects, &symbols, &graph, &mut merged, options);
-        let made = synth::add_last_sections(&mut merged, &graph, calls);
-        let slots = textures::lay_out(&objects, &symbols, &graph, &mut merged);
-        (shared, made, slots.map_err(|problem| diags.fatal(problem))?)
-    };
-    let has_capsules = options.target.flavour == Flavour::Mercury;
-    if has_capsules {
-        capsule::sections::add_high_indices(&mut merged.draft);
-        parameters::add(&objects, &symbols, &mut merged);
-        parameters::name_code(&mut merged.draft);
-    }
+    let data = Data::lay_out(&objects, &symbols, &graph, &mut merged, calls, options)
+        .map_err(|problem| diags.fatal(problem))?;
 
     phases.begin("attributes");
     let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
-    if let Some(what) = attributes.problem() {
-        return Err(diags.fatal(Message::TooLarge { what }));
-    }
 
     // Everything that is wrong with the program as a whole, told at once.
-    let program = Program {
-        objects: &objects,
-        symbols: &symbols,
-        graph: &graph,
-        merged: &merged,
-        shared: &shared,
-        attributes: &attributes,
-        unified,
-        options,
-    };
+    let mut program =
+        Program { objects, symbols, graph, void, merged, data, attributes, unified, options };
     program.check(diags)?;
-    *report = Some(Report::build(&program, &slots));
+    *report = Some(Report::build(&program));
     diags.check()?;
 
+    // Values into bits, or records for the driver. Below this line nothing can be wrong but sizes.
     phases.begin("relocations");
-    let constants = merged.draft.constant_variables();
-    let rebuilt = if has_capsules {
-        Rebuilt::build(&objects, &symbols, &graph, &merged)
-            .map_err(|message| diags.fatal(message))?
-    } else {
-        Rebuilt::default()
-    };
-    for (section, bytes) in rebuilt.contents() {
-        merged.draft.sections[section].size = bytes.len() as u64;
-    }
-    let resolver = |half| Resolver {
-        objects: &objects,
-        symbols: &symbols,
-        graph: &graph,
-        merged: &merged,
-        shared: &shared,
-        slots: &slots,
-        void: &void,
-        unified: options.keeps_unified(),
-        constants_size: constants.map(|bank| merged.draft.sections[bank].size),
-        preserve: options.preserve_relocs,
-        half,
-        rebuilt: &rebuilt,
-    };
-    let relocated = relocs::resolve(session, &resolver(Half::Sass), diags)?;
-    let mercury = if has_capsules {
-        let relocated = relocs::resolve(session, &resolver(Half::Mercury), diags)?;
-        let sass = capsule::attributes::sass(&objects, &merged, &attributes.functions, &slots);
-        Some((relocated, sass))
-    } else {
-        None
-    };
+    let rebuilt = Rebuilt::build(&program).map_err(|message| diags.fatal(message))?;
+    rebuilt.set_sizes(&mut program.merged.draft);
+    let relocated = relocs::resolve(session, &program, &rebuilt, diags)?;
 
-    // Order, then contents that name symbols by index, then offsets.
+    // Order, then contents that name symbols by index, then offsets. Below this line no section
+    // changes size.
     phases.begin("layout");
-    let shown = mercury.as_ref().map_or(&relocated, |mercury| &mercury.0);
-    synth::drop_empty(&mut merged, &graph, &made, &attributes, shown);
-    let mut high_indices = None;
-    if has_capsules {
-        high_indices = capsule::sections::keep_high_indices(&mut merged.draft);
-        capsule::names::rename(&mut merged.draft);
-    }
-    let order = Order::new(&merged.draft);
-    let maker = |half, functions, relocated| Maker {
-        graph: &graph,
-        merged: &merged,
-        attributes: &attributes,
-        functions,
-        relocated,
-        half,
-        slots: &slots,
-        order: &order,
-    };
-    let own = mercury.as_ref().map_or(&attributes.functions, |mercury| &mercury.1);
-    let mut contents = synth::contents(&maker(Half::Sass, own, &relocated), &made);
-    let mut mercury = mercury.as_ref().map(|(relocated, _)| {
-        let contents =
-            synth::mercury_contents(&maker(Half::Mercury, &attributes.functions, relocated));
-        (relocated, contents)
-    });
-    for (section, bytes) in rebuilt.contents() {
-        contents[section] = Some(bytes.to_vec());
-    }
-    if let (Some(section), Some((_, mercury))) = (high_indices, &mut mercury) {
-        let (own, twin) = capsule::sections::high_indices(&merged.draft, order.layout());
-        contents[section] = Some(own);
-        mercury[section] = Some(twin);
-    }
-    contents[merged.fixed.tkinfo] = Some(notes::tkinfo(&objects, options));
-    contents[merged.fixed.cuinfo] = Some(notes::cuinfo(&objects, options));
-    if let Some(section) = merged.fixed.compat {
-        let has_code = merged.draft.sections.values().any(|section| section.kind == Kind::Text);
-        contents[section] = Some(notes::compat(&objects, options, has_code));
-    }
-    synth::set_sizes(&mut merged.draft, &contents);
-    // Below this line no section changes size.
-    let layout = order.place(&merged.draft, mercury.as_ref().map(|mercury| &mercury.1));
+    let (contents, layout) = assembly::assemble(&mut program, &rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
     }
+    if layout.is_nameless(&program.merged.draft) {
+        return Err(diags.fatal(Message::Internal { what: "section without name" }));
+    }
 
-    phases.begin("image");
-    let writer = Writer {
-        merged: &merged,
-        layout: &layout,
-        contents: &contents,
-        relocated: &relocated,
-        options,
-        mercury: mercury.as_ref().map(|(relocated, contents)| Mercury {
-            objects: &objects,
-            symbols: &symbols,
-            relocated,
-            contents,
-        }),
-    };
-    Ok(writer.write(session))
+    Ok(Image { program, layout, contents, relocated })
 }

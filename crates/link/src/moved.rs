@@ -62,8 +62,10 @@ fn copy<'d>(section: &OutSection<'d>, entry: &Move, out: &mut Vec<Part<'d>>) {
         let start = from.max(part.offset);
         let stop = end.min(part.offset + part.bytes.len() as u64);
         if start < stop {
-            let bytes = &part.bytes[(start - part.offset) as usize..(stop - part.offset) as usize];
-            out.push(Part { offset: entry.to + (start - from), bytes, twin: &[] });
+            let range = (start - part.offset) as usize..(stop - part.offset) as usize;
+            // Twins of data are as long as the data; jump slots are taken from the inputs.
+            let twin = part.twin.get(range.clone()).unwrap_or_default();
+            out.push(Part { offset: entry.to + (start - from), bytes: &part.bytes[range], twin });
         } else if part.offset >= end {
             break;
         }

@@ -25,6 +25,13 @@ impl<'d> Names<'d> {
         }
     }
 
+    /// Makes room for `more` names.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let (hasher, strings) = (&self.hasher, &self.strings);
+        self.table.reserve(more, |&id| hasher.hash_one(strings[id].as_ref()));
+        self.strings.reserve(more);
+    }
+
     /// The id of `name`.
     pub(crate) fn intern(&mut self, name: &'d [u8]) -> NameId {
         let hash = self.hasher.hash_one(name);

@@ -6,9 +6,11 @@ use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::attr::{Record, format};
 use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
+use hashbrown::HashSet;
 
 use crate::LinkOptions;
-use crate::objects::Objects;
+use crate::id::ObjectId;
+use crate::objects::{Object, Objects};
 
 /// `.note.nv.tkinfo`: this linker's record, as long as nvlink's would be, then the inputs'.
 pub(crate) fn tkinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
@@ -97,12 +99,16 @@ struct Merged {
     value: u16,
 }
 
-/// `.nv.compat`, merged over all files that have one. `has_code`: the program has some.
-pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions, has_code: bool) -> Vec<u8> {
+/// `.nv.compat`, merged over all files that have one. `live`: the files whose code is in the program.
+pub(crate) fn compat(
+    objects: &Objects<'_>,
+    options: &LinkOptions,
+    live: &HashSet<ObjectId>,
+) -> Vec<u8> {
     let mut merged: Vec<Merged> = Vec::new();
     let mut first = true;
     for (_, object) in objects.iter() {
-        let Some(records) = &object.compat else { continue };
+        let Some(records) = &object.records.compat else { continue };
         if first {
             start(&mut merged, records);
         } else {
@@ -120,22 +126,33 @@ pub(crate) fn compat(objects: &Objects<'_>, options: &LinkOptions, has_code: boo
         write(attribute.rule.code, attribute.rule.format, attribute.value);
     }
     if options.target.flavour == Flavour::Mercury {
-        finalizer(objects, options, has_code, &mut out);
+        finalizer(objects, options, live, &mut out);
     }
     out
 }
 
+/// Bytes of the attribute that tells what the finalizer finds, on targets with Mercury.
+pub(crate) const FINALIZER_SIZE: u64 = 12;
+
 /// Targets whose code a finalizer may take over for other ones.
 const FAST_TARGETS: [u32; 2] = [100, 120];
 
-/// Which other targets machine code is good for as it is: what all files with code agree on.
-fn finalizer(objects: &Objects<'_>, options: &LinkOptions, has_code: bool, out: &mut Vec<u8>) {
-    let with_code = || objects.iter().filter(|(_, object)| object.has_code());
-    let words = with_code().filter_map(|(_, object)| object.fast_targets());
-    let first = || objects.iter().find_map(|(_, object)| object.fast_targets());
-    let Some(all) = words.reduce(|a, b| a & b).or_else(first) else { return };
-    let tells = has_code && FAST_TARGETS.contains(&options.target.sm);
-    let all = if tells { all } else { 0 };
+/// Which other targets machine code is good for as it is: what all files agree on whose code is in the program (cases
+/// generated/kept-functions, weak/entry-literals). nvlink looks at the functions themselves (docs/DIFFERENCES.md,
+/// family-of-dead-code).
+fn finalizer(
+    objects: &Objects<'_>,
+    options: &LinkOptions,
+    live: &HashSet<ObjectId>,
+    out: &mut Vec<u8>,
+) {
+    let targets = |(_, object): (ObjectId, &Object<'_>)| object.fast_targets();
+    if objects.iter().find_map(targets).is_none() {
+        return;
+    }
+    let words = objects.iter().filter(|(id, _)| live.contains(id)).filter_map(targets);
+    let tells = FAST_TARGETS.contains(&options.target.sm);
+    let all = words.reduce(|a, b| a & b).filter(|_| tells).unwrap_or(0);
     let payload = &all.to_le_bytes();
     Record { format: format::SIZED, code: code::FINALIZER, value: 8, payload }.write(out);
 }

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use tracing::span::EnteredSpan;
 
+use crate::Session;
+
 /// One phase of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
@@ -14,16 +16,22 @@ pub struct Phase {
 }
 
 /// The phases so far, and the one that runs.
-#[derive(Debug, Default)]
-pub(crate) struct Phases {
+#[derive(Debug)]
+pub(crate) struct Phases<'s> {
+    session: &'s Session,
     ended: Vec<Phase>,
     running: Option<(&'static str, Instant, EnteredSpan)>,
 }
 
-impl Phases {
+impl<'s> Phases<'s> {
+    pub(crate) fn new(session: &'s Session) -> Self {
+        Phases { session, ended: Vec::new(), running: None }
+    }
+
     /// Ends the phase that runs and begins the next.
     pub(crate) fn begin(&mut self, name: &'static str) {
         self.end();
+        self.session.begin(name);
         let span = tracing::debug_span!("phase", name).entered();
         self.running = Some((name, Instant::now(), span));
     }

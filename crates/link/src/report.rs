@@ -7,9 +7,10 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::code;
 
 use crate::draft::Kind;
-use crate::finish::Program;
+
 use crate::id::{NameId, NodeId};
 use crate::layout::RESERVED_SHARED;
+use crate::program::Program;
 use crate::textures::TextureSlots;
 
 /// Resources of one entry. Sizes are bytes.
@@ -87,7 +88,7 @@ impl Report {
         lines
     }
 
-    pub(crate) fn build(program: &Program<'_, '_>, slots: &TextureSlots) -> Self {
+    pub(crate) fn build(program: &Program<'_, '_>) -> Self {
         let sections = || program.merged.draft.sections.values();
         let size_of = |wanted: fn(Kind) -> bool| -> u64 {
             sections().filter(|section| wanted(section.kind)).map(|section| section.size).sum()
@@ -102,15 +103,15 @@ impl Report {
         // By their code: a kernel may be named by a file before the one that defines it.
         let mut kernels = program.graph.kernels().to_vec();
         kernels.retain(|&kernel| {
-            !program.merged.is_jump_slot(program.merged.function(program.graph, kernel))
+            !program.merged.is_jump_slot(program.merged.function(&program.graph, kernel))
         });
-        kernels.sort_by_key(|&kernel| Reverse(program.merged.code(program.graph, kernel)));
+        kernels.sort_by_key(|&kernel| Reverse(program.merged.code(&program.graph, kernel)));
         let entries = kernels.into_iter().map(|entry| {
-            let facts = program.attributes.kernel_facts(program.graph, entry);
-            let function = program.merged.function(program.graph, entry);
+            let facts = program.attributes.kernel_facts(&program.graph, entry);
+            let function = program.merged.function(&program.graph, entry);
             let symbol = &draft.symbols[function];
             let bank = |number: u8| {
-                let section = program.merged.entry_bank(program.graph, entry, number)?;
+                let section = program.merged.entry_bank(&program.graph, entry, number)?;
                 let section = &draft.sections[section];
                 (classic && !section.dropped).then_some(section.size)
             };
@@ -120,7 +121,7 @@ impl Report {
                 false => program.attributes.frames[entry],
             };
             let [textures, surfaces, samplers] =
-                if classic { slots_of(slots, entry) } else { [0; 3] };
+                if classic { slots_of(&program.data.slots, entry) } else { [0; 3] };
             let shared = shared_name(program, symbol.name).and_then(|name| shared.get(&name));
             EntryReport {
                 name: program.merged.draft.names.text(symbol.name),

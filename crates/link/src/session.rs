@@ -1,5 +1,6 @@
 //! Where work runs: on the caller's thread, or on a pool of the session's own.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -8,12 +9,21 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// Work below this many bytes is not worth waking threads for.
 const PARALLEL_BYTES: usize = 4 << 20;
 
-/// The threads of one or more links. Holds no other state.
-#[derive(Debug)]
+/// Called with the name of each phase that begins.
+type Watcher = Box<dyn Fn(&'static str) + Send + Sync>;
+
+/// The threads of one or more links, and who watches them.
 pub struct Session {
     threads: usize,
+    watcher: Option<Watcher>,
     /// Made by the first work that is worth it: a tiny link does not pay for threads.
     pool: OnceLock<Option<ThreadPool>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("threads", &self.threads).finish_non_exhaustive()
+    }
 }
 
 impl Session {
@@ -26,7 +36,20 @@ impl Session {
     /// library does not touch what belongs to the process. Where the system has no threads to
     /// give, work stays on the caller's.
     pub fn with_threads(threads: usize) -> Self {
-        Session { threads, pool: OnceLock::new() }
+        Session { threads, watcher: None, pool: OnceLock::new() }
+    }
+
+    /// The same with `watcher`, which is called with the name of each phase that begins.
+    #[must_use]
+    pub fn watched(self, watcher: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+        Session { watcher: Some(Box::new(watcher)), ..self }
+    }
+
+    /// A phase begins.
+    pub(crate) fn begin(&self, phase: &'static str) {
+        if let Some(watcher) = &self.watcher {
+            watcher(phase);
+        }
     }
 
     fn pool(&self, bytes: usize) -> Option<&ThreadPool> {
@@ -48,6 +71,26 @@ impl Session {
         match self.pool(bytes) {
             Some(pool) => pool.install(|| (0..count).into_par_iter().map(work).collect()),
             None => (0..count).map(work).collect(),
+        }
+    }
+
+    /// The same, with something of its own for each thread that `make` makes, to be used again and again.
+    pub(crate) fn map_with<S: Send, T: Send>(
+        &self,
+        count: usize,
+        bytes: usize,
+        make: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, usize) -> T + Sync + Send,
+    ) -> Vec<T> {
+        match self.pool(bytes) {
+            Some(pool) => {
+                let each = || (0..count).into_par_iter().map_init(make, work).collect();
+                pool.install(each)
+            }
+            None => {
+                let mut own = make();
+                (0..count).map(|place| work(&mut own, place)).collect()
+            }
         }
     }
 

@@ -166,6 +166,10 @@ pub(crate) fn keep(merged: &mut Merged<'_>) {
         let members = match section.kind {
             Kind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
             Kind::PoolShared => members.get(&None),
+            Kind::ReservedShared => {
+                section.twin_size = section.size;
+                continue;
+            }
             _ => continue,
         };
         let members = members.map_or(&[][..], Vec::as_slice);

@@ -8,6 +8,7 @@
 //! lost; an accepted one may be replaced later (strong after weak; a weak function after a weak
 //! one that needs more registers: cases weak/*).
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, sto};
 use culd_cubin::{Symbol, SymbolIndex, SymbolSection};
 
@@ -18,7 +19,7 @@ use crate::clash::Clashes;
 use crate::diag::{Diagnostics, Failed};
 use crate::id::{Id, IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
-use crate::objects::{Object, Objects, Role, takes_part};
+use crate::objects::{Object, Objects, Role, is_internal, takes_part};
 
 /// One symbol of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,7 +68,8 @@ pub(crate) struct SymbolInfo {
     pub(crate) definition: Option<Site>,
     /// The file of the first definition.
     first_definition: Option<ObjectId>,
-    /// A definition was accepted and then replaced.
+    /// A definition was accepted and then replaced; a weak reference came first, which nvlink takes for one
+    /// (case constant/weak-reference-80).
     pub(crate) replaced: bool,
 }
 
@@ -117,6 +119,8 @@ impl Symbols {
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
         let mut resolver = Resolver::new(objects, options);
+        // Every other symbol has a name that no other has.
+        names.reserve(resolver.symbols.ids.capacity() / 2);
         let mut clashes = Clashes::default();
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);
@@ -158,13 +162,20 @@ impl<'o, 'd> Resolver<'o, 'd> {
 
     fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
         self.symbols.starts.push(self.symbols.ids.len());
+        let mut literals = 0;
         for (index, symbol) in object.cubin.symbol_indices() {
             let takes_part = index.0 != 0 && takes_part(symbol);
             let (entry, fate) = if !takes_part {
                 (None, Fate::Reference)
             } else {
                 let site = Site { object: id, index };
-                let symbol_id = self.intern(site, symbol, names);
+                let literal = self.literal(object, symbol);
+                literals += u32::from(literal.is_some());
+                let name = match literal {
+                    Some(section) => names.join(&[section, b".", literals.to_string().as_bytes()]),
+                    None => names.intern(symbol.name),
+                };
+                let symbol_id = self.intern(site, symbol, name);
                 (Some(symbol_id), self.define(symbol_id, site, symbol))
             };
             self.symbols.ids.push(entry);
@@ -172,8 +183,16 @@ impl<'o, 'd> Resolver<'o, 'd> {
         }
     }
 
-    fn intern(&mut self, site: Site, symbol: &Symbol<'d>, names: &mut Names<'d>) -> SymbolId {
-        let name = names.intern(symbol.name);
+    /// Beside Mercury, the section of a literal, which nvlink names anew after that and its number in the file (case
+    /// literals/jump-tables with -r).
+    fn literal(&self, object: &Object<'d>, symbol: &Symbol<'d>) -> Option<&'d [u8]> {
+        let mercury = self.options.target.flavour == Flavour::Mercury;
+        let section = symbol.defined_in().filter(|_| mercury && is_internal(symbol))?;
+        let literal = matches!(object.role(section), Role::Constant(_));
+        literal.then(|| object.section(section).name)
+    }
+
+    fn intern(&mut self, site: Site, symbol: &Symbol<'d>, name: NameId) -> SymbolId {
         // Parameters of kernels that are references meet by name, too (textures/parameters-of-one-name).
         let local = symbol.binding() == stb::LOCAL && !symbol.is_reference();
         let new = SymbolInfo {
@@ -187,7 +206,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
             return self.symbols.all.push(new);
         }
         if self.global.len() <= name.index() {
-            self.global.resize(names.len(), None);
+            self.global.resize(name.index() + 1, None);
         }
         *self.global[name].get_or_insert_with(|| self.symbols.all.push(new))
     }
@@ -200,7 +219,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
         match symbol.section {
             SymbolSection::Undefined | SymbolSection::Absolute => return Fate::Reference,
             SymbolSection::Common => {
-                self.tentative_definition(id);
+                self.tentative_definition(id, symbol);
                 return Fate::Common;
             }
             SymbolSection::In(section) if self.tentative.contains(&id) => {
@@ -229,14 +248,18 @@ impl<'o, 'd> Resolver<'o, 'd> {
             self.symbols.replace(current);
             self.symbols.all[id].replaced = true;
         }
+        let first = self.symbols.all[id].first;
+        let weak_first = self.objects[first.object].symbol(first.index).binding() == stb::WEAK;
         let info = &mut self.symbols.all[id];
+        info.replaced |= weak_first && first.object != site.object && info.definition.is_none();
         info.definition = Some(site);
         info.first_definition.get_or_insert(site.object);
         Fate::Chosen
     }
 
-    /// A tentative definition takes the place of nothing but a weak definition without bytes.
-    fn tentative_definition(&mut self, id: SymbolId) {
+    /// A tentative definition takes the place of nothing but a weak definition without bytes; a weak one not even of
+    /// that.
+    fn tentative_definition(&mut self, id: SymbolId, common: &Symbol<'_>) {
         let Some(current) = self.symbols.all[id].definition else {
             self.tentative.insert(id);
             return;
@@ -244,7 +267,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
         let object = &self.objects[current.object];
         let symbol = object.symbol(current.index);
         let no_bytes = defined_role(object, symbol) == Some(Role::Global);
-        if symbol.binding() == stb::WEAK && no_bytes {
+        if symbol.binding() == stb::WEAK && no_bytes && common.binding() != stb::WEAK {
             self.symbols.replace(current);
             self.symbols.all[id].definition = None;
             self.tentative.insert(id);

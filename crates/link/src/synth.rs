@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
 use crate::constants;
-use crate::content::{Contents, Maker, REL_ACTION};
+use crate::content::{Content, Contents, Maker, REL_ACTION};
 use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, NodeId, SectionId};
 use crate::merge::{InfoSource, Merged};
@@ -140,23 +140,13 @@ fn drop_empty_attributes(
 pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
     let draft = &maker.merged.draft;
     let mut contents: Contents = IdVec::filled(None, draft.sections.len());
-    contents[maker.merged.fixed.file_info] = Some(maker.file_info());
+    contents[maker.merged.fixed.file_info] = Some(Content::Bytes(maker.file_info()));
     maker.function_infos(&mut contents);
-    let tables = &maker.merged.unified;
-    if let Some(section) = tables.slots_info {
-        contents[section] = Some(maker.slots_info());
-    }
-    let lists =
-        [(tables.function_ids, &tables.functions), (tables.variable_ids, &tables.variables)];
-    for (section, entries) in lists {
-        if let Some(section) = section {
-            contents[section] = Some(maker.unified_entries(entries));
-        }
-    }
-    contents[made.calls.call_graph] = Some(maker.call_graph());
-    contents[made.calls.prototype] = Some(maker.prototypes());
+    maker.unified(&mut contents);
+    contents[made.calls.call_graph] = Some(Content::Bytes(maker.call_graph()));
+    contents[made.calls.prototype] = Some(Content::Bytes(maker.prototypes()));
     if let Some(section) = made.rel_action {
-        contents[section] = Some(REL_ACTION.to_vec());
+        contents[section] = Some(Content::Bytes(REL_ACTION.to_vec()));
     }
     maker.relocations(draft, &mut contents);
     contents
@@ -166,8 +156,9 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
 pub(crate) fn mercury_contents(maker: &Maker<'_, '_>) -> Contents {
     let draft = &maker.merged.draft;
     let mut contents: Contents = IdVec::filled(None, draft.sections.len());
-    contents[maker.merged.fixed.file_info] = Some(maker.file_info());
+    contents[maker.merged.fixed.file_info] = Some(Content::Bytes(maker.file_info()));
     maker.function_infos(&mut contents);
+    maker.unified(&mut contents);
     maker.relocations(draft, &mut contents);
     contents
 }
@@ -176,7 +167,7 @@ pub(crate) fn mercury_contents(maker: &Maker<'_, '_>) -> Contents {
 pub(crate) fn set_sizes(draft: &mut Draft<'_>, contents: &Contents) {
     for (id, content) in contents.iter() {
         if let Some(content) = content {
-            draft.sections[id].size = content.len() as u64;
+            draft.sections[id].size = content.size();
         }
     }
 }

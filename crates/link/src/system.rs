@@ -7,7 +7,8 @@ use culd_cubin::elf::stb;
 use culd_cubin::{Symbol, SymbolSection};
 use hashbrown::HashMap;
 
-use crate::objects::{Object, Objects, may_stay_undefined};
+use crate::objects::{Object, Objects};
+use crate::system_names::may_stay_undefined;
 use crate::{Input, LinkOptions};
 
 /// Removes unused system files from `objects`; returns the places of their inputs.

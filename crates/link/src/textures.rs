@@ -18,7 +18,7 @@ use crate::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::merge::Merged;
 use crate::objects::Objects;
 use crate::sort::list_sort;
-use crate::symbols::Symbols;
+use crate::symbols::{Fate, Symbols};
 
 /// Symbol type and relocation type of the kinds of reference, in the order in which they go into
 /// the sort.
@@ -225,15 +225,16 @@ fn mercury_kind(kind: u32) -> u32 {
     }
 }
 
-/// Whether a kernel that is not in the program has a reference as parameter: nvlink ends there (case
-/// errors-finish/deleted-parameter).
+/// Whether a kernel that is not in the program has a reference as parameter, and had that name first: nvlink ends there
+/// (cases errors-finish/deleted-parameter, errors-finish/deleted-first-parameter, textures/deleted-later-parameter).
 fn any_deleted(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> bool {
-    objects.iter().any(|(id, object)| {
-        object.cubin.symbols.iter().filter(|symbol| symbol.is_reference()).any(|symbol| {
-            let function = symbol.defined_in().and_then(|code| object.code_function(code));
-            let program = function.and_then(|function| symbols.of(id, function));
-            program.is_some_and(|program| graph.node(program).is_none())
-        })
+    symbols.all.values().any(|name| {
+        let object = &objects[name.first.object];
+        let symbol = object.symbol(name.first.index);
+        let code = symbol.defined_in().filter(|_| symbol.is_reference());
+        let function = code.and_then(|code| object.code_function(code));
+        let program = function.and_then(|function| symbols.of(name.first.object, function));
+        program.is_some_and(|program| graph.node(program).is_none())
     })
 }
 
@@ -256,6 +257,10 @@ fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<No
     let mut all = Uses::default();
     for (id, object) in objects.iter() {
         for (function, section) in object.code_relocations() {
+            // Neither what lost nor what was replaced counts (case textures/copies).
+            if symbols.fate(id, function) != Fate::Chosen {
+                continue;
+            }
             let program = symbols.of(id, function);
             let node = program.and_then(|program| graph.node(program));
             for record in section.relocations().iter() {

@@ -11,10 +11,10 @@ use std::collections::{HashMap, HashSet};
 
 use culd_cubin::MAX_ALIGN;
 use culd_cubin::SymbolIndex;
-use culd_cubin::arch::Flavour;
 use culd_cubin::unified::{BadUidx, Entry, Id, Place, SLOT, Uidx, Window, flag};
 
 use crate::LinkOptions;
+use crate::capsule;
 use crate::diag::Message;
 use crate::draft::{Draft, Kind};
 use crate::id::{ObjectId, OutSymbolId, SectionId};
@@ -50,7 +50,8 @@ impl IndexFile {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JumpSlot {
     pub(crate) object: ObjectId,
-    /// The function that it is.
+    /// The function that it is, in the file and in the output.
+    pub(crate) function: SymbolIndex,
     pub(crate) stub: OutSymbolId,
     /// Where it was appended to the section of all slots, bytes.
     pub(crate) base: u64,
@@ -83,6 +84,8 @@ pub(crate) struct Tables {
     pub(crate) slots: Vec<JumpSlot>,
     pub(crate) functions: Vec<TableEntry>,
     pub(crate) variables: Vec<TableEntry>,
+    /// `.nv.uft`.
+    pub(crate) slots_table: Option<SectionId>,
     /// `.nv.uft.entry`.
     pub(crate) function_ids: Option<SectionId>,
     /// `.nv.udt.entry`.
@@ -104,11 +107,6 @@ pub(crate) fn place<'d>(
     merged: &mut Merged<'d>,
     options: &LinkOptions,
 ) -> Result<(), Message> {
-    let named = options.index.is_some() || !merged.unified.is_empty();
-    if named && options.target.flavour == Flavour::Mercury {
-        let target = options.target.name.to_owned();
-        return Err(Message::UnifiedTarget { target });
-    }
     if options.relocatable || merged.unified.is_empty() {
         return Ok(());
     }
@@ -201,6 +199,8 @@ impl Placing<'_, '_> {
             return Err(self.bad(entry, what));
         }
         self.rearrange(section, moves, window.size);
+        let output = &mut self.merged.draft.sections[section];
+        output.size += capsule::slots::tail(self.merged.draft.flavour);
         Ok(())
     }
 

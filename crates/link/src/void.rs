@@ -4,8 +4,9 @@
 //! as good as absent: it brings no name and no section (docs/LINKING.md, weak definitions).
 
 use culd_cubin::elf::stt;
-use culd_cubin::{RelocEntry, SectionIndex};
+use culd_cubin::{RelocEntry, SectionIndex, SymbolIndex};
 
+use crate::capsule::twins::OPTIMIZER;
 use crate::id::{Id, ObjectId};
 use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Fate, Symbols};
@@ -37,22 +38,28 @@ impl VoidRecords {
         if is_inside(&self.lost[id.index()], target, record.offset) {
             return true;
         }
-        if symbols.fate(id, record.symbol) != Fate::Lost {
-            return false;
-        }
-        // Tables of addresses forget copies of functions that lost; other debug sections and
-        // variables in global memory keep the record, for the definition that counts. That
-        // constants forget it too is a defect of nvlink, kept for identity (docs/DIFFERENCES.md,
-        // constant-tables-forget).
-        match object.role(target) {
-            Role::Debug => {
-                let function = object.symbol(record.symbol).is_function();
-                function && is_line_table(object.section(target).name)
-            }
-            Role::Constant(_) => true,
+        is_forgotten(symbols, id, object, target, record.symbol)
+    }
+}
+
+/// True when records in section `target` of `object` about its `symbol` are void: tables of addresses forget what lost (cases
+/// debug/weak-losers, debug/lost-variables-80); other debug sections and variables in global memory keep the record, for the
+/// definition that counts. That constants forget it too is a defect of nvlink, kept for identity (docs/DIFFERENCES.md,
+/// constant-tables-forget).
+pub(crate) fn is_forgotten(
+    symbols: &Symbols,
+    id: ObjectId,
+    object: &Object<'_>,
+    target: SectionIndex,
+    symbol: SymbolIndex,
+) -> bool {
+    symbols.fate(id, symbol) == Fate::Lost
+        && match object.role(target) {
+            Role::Debug => is_line_table(object.section(target).name),
+            // Jump tables of Mercury stay (case literals/jump-tables-of-copies).
+            Role::Constant(_) => !object.section(target).name.starts_with(OPTIMIZER),
             _ => false,
         }
-    }
 }
 
 /// Debug sections that are tables of code addresses.

@@ -272,9 +272,8 @@ const fn columns_agree(row: &RelocDesc) -> bool {
         Observed::Bits => matches!(row.resolver, Linker | Either),
         Observed::Kept => matches!(row.resolver, Driver | Finalizer),
         Observed::FunctionOnly | Observed::Rewritten => matches!(row.resolver, Driver),
-        Observed::Ignored | Observed::Clears | Observed::SameSection => {
-            matches!(row.resolver, Linker)
-        }
+        Observed::Ignored => matches!(row.resolver, Linker | Nobody),
+        Observed::Clears | Observed::SameSection => matches!(row.resolver, Linker),
     };
     // What is only ever refused, and what is never seen to do anything, proves nothing about its fields.
     let observable = !matches!(row.observed, Observed::Ignored | Observed::SameSection);

@@ -82,5 +82,5 @@ pub static MERCURY: [RelocDesc; 65] = [
     row(0x1003d,     "R_MERCURY_ABS_PROG_REL64",    Driver,    &[pc_rel(0..64, 0)],      Kept,         PROBE),
     unified(0x1003e, "R_MERCURY_UNIFIED32_LO",      0x10005,   &[unified_address(0..32, 0)],           PROBE),
     unified(0x1003f, "R_MERCURY_UNIFIED32_HI",      0x10006,   &[unified_address(32..64, 0)],          PROBE),
-    row(0x10040,     "R_MERCURY_NONE_LAST",         Nobody,    &[],                      NoEffect,     NONE),
+    row(0x10040,     "R_MERCURY_NONE_LAST",         Nobody,    &[],                      Ignored,      NONE),
 ];

@@ -111,6 +111,15 @@ impl RelocDesc {
         address_fits && bank_fits
     }
 
+    /// The bits of the first field at `offset`, wherever they belong in a value; 0 for a type without one.
+    pub fn first_field(&self, section: &[u8], offset: usize) -> Result<u64, PatchError> {
+        let place = self.place(section.len(), offset)?;
+        let first = self.actions.iter().find(|action| action.is_number());
+        Ok(first.map_or(0, |action| {
+            read(&section[place + action.first_byte()..][..action.byte_count()], action)
+        }))
+    }
+
     /// Whether the fields can hold what [`RelocDesc::add`] makes of them. Of what they hold it is not known whether
     /// it is a negative number: one of the two sums has to fit.
     pub fn fits_added(

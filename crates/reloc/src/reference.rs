@@ -20,7 +20,7 @@ pub enum Reference {
 }
 
 impl RelocDesc {
-    /// What the type means against a texture, sampler or surface reference. Rewrite unified types before asking.
+    /// What the type means against a texture, sampler or surface reference. A unified type, which is rewritten, stays.
     pub const fn against_reference(&self) -> Reference {
         match self.code.0 {
             5 | 12 | 17 | 18 | 22..=25 | 29 | 30 | 38 | 39 | 42 | 46 | 50 | 51 | 54 | 55 | 59 => {

@@ -229,11 +229,15 @@ pub fn text(bytes: &[u8]) -> Result<String> {
 /// What a line begins with that explains the one above it; only culd has them.
 pub const NOTE: &str = "  >>> ";
 
-/// Lines on standard error without the name of the program that each starts with, and without
-/// notes.
+/// What a line of culd's own contains: nvlink does not tell when it writes code anew (docs/DIFFERENCES.md, kept-code).
+const KEPT_CODE: &str = "; machine code is kept as compiled";
+
+/// Lines on standard error without the name of the program that each starts with, without
+/// notes and without what only culd tells.
 pub fn plain_lines(stderr: &str, program: &str) -> Vec<String> {
     let prefix = format!("{program} ");
-    let lines = stderr.lines().filter(|line| !line.starts_with(NOTE));
+    let told = |line: &&str| !line.starts_with(NOTE) && !line.contains(KEPT_CODE);
+    let lines = stderr.lines().filter(told);
     lines.map(|line| line.strip_prefix(&prefix).unwrap_or(line).to_owned()).collect()
 }
 

@@ -13,7 +13,7 @@ pub mod trial;
 
 use crate::case::{plain_lines, told_once};
 use crate::oracle::process::Run;
-use mercury::{Classes, Debug};
+use mercury::{Classes, Inputs};
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, elf};
@@ -32,22 +32,23 @@ pub fn outputs(
     actual: &[u8],
 ) -> Result<Classes, String> {
     if is_relocatable(arguments) {
-        return relocatable::objects(expected, actual).map_or(Ok(Classes::default()), Err);
+        let inputs = || Inputs::of(arguments, &objects());
+        return relocatable::objects(expected, actual, inputs).map_or(Ok(Classes::default()), Err);
     }
-    linked(expected, actual, || Debug::of(arguments, &objects()))
+    linked(expected, actual, || Inputs::of(arguments, &objects()))
 }
 
-/// Compares a program that nvlink linked with culd's; `debug` is asked for sm_100 and later only.
+/// Compares a program that nvlink linked with culd's; `inputs` are asked for sm_100 and later only.
 ///
 /// # Errors
 /// Where they differ though they should not.
 pub fn linked(
     expected: &[u8],
     actual: &[u8],
-    debug: impl FnOnce() -> Debug,
+    inputs: impl FnOnce() -> Inputs,
 ) -> Result<Classes, String> {
     if mercury::applies(expected) {
-        return mercury::compare(expected, actual, &debug());
+        return mercury::compare(expected, actual, &inputs());
     }
     cubins(expected, actual).map_or(Ok(Classes::default()), Err)
 }

@@ -14,6 +14,7 @@ pub mod mix;
 pub mod model;
 pub mod ptx;
 pub mod rng;
+mod textures;
 mod unified;
 
 use crate::edit::{Edit, Kind};
@@ -30,6 +31,8 @@ pub struct Wish {
     pub arch: Option<Arch>,
     /// Rounds of one edit, all of this kind.
     pub edit: Option<Kind>,
+    /// Only programs for links with any option: nothing edited, and no index file.
+    pub plain: bool,
 }
 
 /// The family of that name.
@@ -40,7 +43,14 @@ pub fn family(name: &str) -> Option<&'static Family> {
 /// The program of a seed.
 pub fn generate(seed: u64, wish: Wish) -> Program {
     let mut rng = Rng::new(seed);
-    let weights: Vec<u32> = FAMILIES.iter().map(|family| family.weight).collect();
+    let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
+    // An edit changes one half of a file with Mercury code, which is damage then (tests/bad_input).
+    let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
+    let weight = |family: &Family| {
+        let barred = wish.plain && special(family.mix) || two_halves && family.mix.rounds > 0;
+        if barred { 0 } else { family.weight }
+    };
+    let weights: Vec<u32> = FAMILIES.iter().map(weight).collect();
     // Drawn even when not needed, so that a wish does not change the rest of the program.
     let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
     let arch = rng.pick(&Arch::ALL);
@@ -79,7 +89,7 @@ mod tests {
     #[test]
     fn every_family_prints() {
         for family in FAMILIES {
-            let program = generate(3, Wish { family: Some(family), arch: None, edit: None });
+            let program = generate(3, Wish { family: Some(family), ..Wish::default() });
             assert!(program.units.len() >= 2, "{}", family.name);
             for unit in &program.units {
                 assert!(ptx::print(&program, unit).contains(".address_size 64"));

@@ -14,8 +14,10 @@ use culd_cubin::note::CuInfo;
 /// What an object is made of.
 #[derive(Clone, Debug)]
 pub struct Form<'n> {
-    /// Number of sections, tables included.
+    /// Number of sections, tables included; one less where that would be half a function.
     pub sections: usize,
+    /// Each function has a section of attributes, as from ptxas. On sm_90 nvlink crashes on others beside other files.
+    pub attributes: bool,
     /// Name of the kernel; functions and the variable are called after it.
     pub kernel: &'n str,
     /// The kernel calls every function whose number is a multiple of this.
@@ -46,18 +48,21 @@ struct Part {
 /// When there are too few sections for what every object has.
 pub fn object(form: &Form<'_>) -> Vec<u8> {
     let tables = if form.sections > RESERVED_INDEX { 5 } else { 4 };
-    let functions = form.sections.checked_sub(tables + FIXED).expect("more sections");
+    let free = form.sections.checked_sub(tables + FIXED).expect("more sections");
+    let functions = if form.attributes { free / 2 } else { free };
+    let infos = if form.attributes { functions } else { 0 };
+    let sections = tables + FIXED + infos + functions;
     let kernel = form.kernel;
-    let [cuinfo, info, own_info, graph, rela, parameters, text] =
-        std::array::from_fn(|index| tables + index);
-    let data = form.sections - 1;
+    let [cuinfo, info, own_info] = std::array::from_fn(|index| tables + index);
+    let [graph, rela, parameters, text] = std::array::from_fn(|index| own_info + 1 + infos + index);
+    let data = sections - 1;
 
     let name = |number: usize| format!("{kernel}_{number:05}");
     let mut symbols = vec![(kernel.to_owned(), FUNCTION, sto::ENTRY, text, CODE.len())];
     symbols.extend((0..functions).map(|n| (name(n), FUNCTION, 0, text + 1 + n, CODE.len())));
     symbols.push((format!("{kernel}_address"), VARIABLE, sto::SPACE_GLOBAL, data, 8));
 
-    let mut parts = Vec::with_capacity(form.sections - tables);
+    let mut parts = Vec::with_capacity(sections - tables);
     let mut add = |index: usize, name: String, header: SectionHeader, bytes: Vec<u8>| {
         assert_eq!(index, tables + parts.len(), "sections come in order");
         parts.push(Part { name, header, bytes });
@@ -72,12 +77,14 @@ pub fn object(form: &Form<'_>) -> Vec<u8> {
     add(info, ".nv.info".to_owned(), header, attributes(functions));
     let header =
         SectionHeader { info: text as u32, ..SectionHeader { flags: shf::INFO_LINK, ..header } };
-    add(
-        own_info,
-        format!(".nv.info.{kernel}"),
-        header,
-        vec![format::HALF, code::MAXREG_COUNT, 0xff, 0],
-    );
+    let limit = vec![format::HALF, code::MAXREG_COUNT, 0xff, 0];
+    add(own_info, format!(".nv.info.{kernel}"), header, limit);
+    for number in 0..infos {
+        let mut version = vec![format::SIZED, code::CUDA_API_VERSION, 4, 0];
+        version.extend(130u32.to_le_bytes());
+        let header = SectionHeader { info: (text + 1 + number) as u32, ..header };
+        add(own_info + 1 + number, format!(".nv.info.{}", name(number)), header, version);
+    }
     let header = SectionHeader { sh_type: sht::CUDA_CALLGRAPH, link: 3, entsize: 8, ..plain };
     let live = (0..functions).step_by(form.live_every.max(1));
     add(graph, ".nv.callgraph".to_owned(), header, call_graph(live));
@@ -119,7 +126,7 @@ pub fn object(form: &Form<'_>) -> Vec<u8> {
         ..plain
     };
     add(data, ".nv.global.init".to_owned(), header, vec![0; 8]);
-    file(form, cuinfo, &symbols, parts)
+    file((form.sm, sections), cuinfo, &symbols, parts)
 }
 
 /// Registers and stack of the kernel and all functions.
@@ -146,7 +153,12 @@ fn call_graph(live: impl Iterator<Item = usize>) -> Vec<u8> {
 type Symbol = (String, u8, u8, usize, usize);
 
 /// Tables, sections and headers, one behind the other.
-fn file(form: &Form<'_>, cuinfo: usize, symbols: &[Symbol], parts: Vec<Part>) -> Vec<u8> {
+fn file(
+    (sm, sections): (u16, usize),
+    cuinfo: usize,
+    symbols: &[Symbol],
+    parts: Vec<Part>,
+) -> Vec<u8> {
     let mut strings = vec![0];
     let (mut table, mut high) = (Vec::new(), vec![0; 4]);
     SymbolEntry::default().write(&mut table);
@@ -176,7 +188,7 @@ fn file(form: &Form<'_>, cuinfo: usize, symbols: &[Symbol], parts: Vec<Part>) ->
         table_part(".strtab", sht::STRTAB, none, strings),
         table_part(".symtab", sht::SYMTAB, records, table),
     ];
-    if form.sections > RESERVED_INDEX {
+    if sections > RESERVED_INDEX {
         let words = SectionHeader { link: 3, align: 4, entsize: 4, ..none };
         all.push(table_part(".symtab_shndx", sht::SYMTAB_SHNDX, words, high));
     }
@@ -192,8 +204,8 @@ fn file(form: &Form<'_>, cuinfo: usize, symbols: &[Symbol], parts: Vec<Part>) ->
     }
 
     let mut image = vec![0; 64];
-    let mut headers = Vec::with_capacity(64 * form.sections);
-    null_section(form.sections).write(&mut headers);
+    let mut headers = Vec::with_capacity(64 * sections);
+    null_section(sections).write(&mut headers);
     for Part { header, bytes, .. } in &all {
         image.resize(image.len().next_multiple_of(header.align as usize), 0);
         let (offset, size) = (image.len() as u64, bytes.len() as u64);
@@ -203,12 +215,12 @@ fn file(form: &Form<'_>, cuinfo: usize, symbols: &[Symbol], parts: Vec<Part>) ->
     image.resize(image.len().next_multiple_of(8), 0);
     let header = FileHeader {
         e_type: 1,
-        flags: 4 | u32::from(form.sm) << 8 | (cuinfo as u32) << 24,
+        flags: 4 | u32::from(sm) << 8 | (cuinfo as u32) << 24,
         program_headers: 0,
         program_header_count: 0,
         program_header_size: 56,
         section_headers: image.len() as u64,
-        section_count: form.sections,
+        section_count: sections,
         section_names: 1,
     };
     image.splice(..64, header.bytes());

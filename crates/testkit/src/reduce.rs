@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn keeps_only_what_the_test_needs() {
         for seed in 0..40 {
-            let program = generate(seed, Wish { family: family("mixed"), arch: None, edit: None });
+            let program = generate(seed, Wish { family: family("mixed"), ..Wish::default() });
             let test = |program: &Program| {
                 let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(
                     |item| match item {

@@ -1,15 +1,17 @@
 //! Large link inputs for benchmarks, made in a second.
 //!
-//! In: a [`Case`] and the reference compiler. Out: a folder of cubins. Guaranteed: every cubin is byte for byte what
+//! In: a [`Case`] and the reference compiler. Out: a folder of cubins, or of host objects with them. Guaranteed: every cubin is byte for byte what
 //! ptxas would make of its own source, because it is a clone of a compiled template in which only symbol names of the
 //! same length were exchanged: no offset in the file moves.
 
 mod template;
 
 use crate::oracle::Oracle;
+use crate::pack::{self, HostParts};
 use anyhow::{Context, Result};
+use culd_fatbin::writer::{Compression, Image, Target};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use template::{Role, Template};
 
 /// Numbers that describe one set of inputs.
@@ -49,6 +51,14 @@ pub struct Case {
     pub local: bool,
     /// Debug information.
     pub debug: Debug,
+    /// What the cubins are in.
+    pub container: Container,
+    /// The architecture, where it is not what is asked for.
+    pub arch: Option<&'static str>,
+    /// Linked with the runtime library, as nvcc does.
+    pub runtime: bool,
+    /// Takes nvlink so long that it is measured only when it is asked for by name.
+    pub long: bool,
 }
 
 /// Which file calls which.
@@ -77,6 +87,17 @@ pub enum Debug {
     Full,
 }
 
+/// What the cubins of a case are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// Files of their own.
+    Files,
+    /// Host objects; all but the first are members of one archive.
+    Archive,
+    /// Host objects with compressed fat binaries.
+    Compressed,
+}
+
 const USUAL: Case = Case {
     name: "",
     what: "",
@@ -95,6 +116,10 @@ const USUAL: Case = Case {
     table: 2,
     local: true,
     debug: Debug::Off,
+    container: Container::Files,
+    arch: None,
+    runtime: false,
+    long: false,
 };
 
 /// Many files that call each other like a tree.
@@ -119,8 +144,23 @@ const ROWS: Case =
 /// The benchmark suite.
 pub const CASES: &[Case] = &[
     Case { name: "tiny", what: "one file: start-up", ..USUAL },
+    Case {
+        name: "tiny-cudadevrt",
+        what: "one file and -lcudadevrt, as nvcc has it",
+        runtime: true,
+        ..USUAL
+    },
+    Case { name: "many100", what: "100 files", modules: 100, ..TREE },
     Case { name: "many1000", what: "1000 files", modules: 1000, ..TREE },
     Case { name: "many3000", what: "3000 files", modules: 3000, ..TREE },
+    Case { name: "many10000", what: "10,000 files", modules: 10_000, long: true, ..TREE },
+    Case {
+        name: "many1000-sm_100",
+        what: "1000 files with Mercury",
+        modules: 1000,
+        arch: Some("sm_100"),
+        ..TREE
+    },
     Case {
         name: "deepchain",
         what: "call depth 1000, a kernel at every level",
@@ -175,6 +215,20 @@ pub const CASES: &[Case] = &[
         table: 0,
         shared: 0,
         ..USUAL
+    },
+    Case {
+        name: "archive",
+        what: "1000 host objects, all but one in an archive",
+        modules: 1000,
+        container: Container::Archive,
+        ..TREE
+    },
+    Case {
+        name: "zfat",
+        what: "1000 host objects with compressed fat binaries",
+        modules: 1000,
+        container: Container::Compressed,
+        ..TREE
     },
     Case {
         name: "dead",
@@ -242,9 +296,11 @@ impl Case {
 /// # Errors
 /// When the compiler fails or a file cannot be written.
 pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<Inputs> {
+    let arch = case.arch.unwrap_or(arch);
     fs::create_dir_all(dir)?;
     let mut templates: Vec<Template> = Vec::new();
     let mut inputs = Inputs { files: Vec::with_capacity(case.modules), bytes: 0 };
+    let mut members = Vec::new();
     for index in 0..case.modules {
         let role = case.role(index);
         let at = match templates.iter().position(|template| template.role == role) {
@@ -254,14 +310,49 @@ pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<
                 templates.len() - 1
             }
         };
-        let bytes = templates[at].clone_for(index, &case.callees(index));
-        let name = format!("m{index:06}.cubin");
-        let path: PathBuf = dir.join(&name);
-        fs::write(&path, &bytes).with_context(|| path.display().to_string())?;
-        inputs.bytes += bytes.len() as u64;
-        inputs.files.push(name);
+        let cubin = templates[at].clone_for(index, &case.callees(index));
+        match case.container {
+            Container::Files => inputs.add(dir, format!("m{index:06}.cubin"), &cubin)?,
+            Container::Compressed => {
+                inputs.add(dir, format!("m{index:06}.o"), &object(cubin, index, arch, true)?)?;
+            }
+            Container::Archive => {
+                let object = object(cubin, index, arch, false)?;
+                match index {
+                    0 => inputs.add(dir, "m000000.o".to_owned(), &object)?,
+                    _ => members.push((format!("m{index:06}.o"), object)),
+                }
+            }
+        }
+    }
+    if case.container == Container::Archive {
+        let members: Vec<(&str, &[u8])> =
+            members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+        inputs.add(dir, "lib.a".to_owned(), &pack::archive(&members, pack::Flavour::Gnu))?;
     }
     Ok(inputs)
+}
+
+impl Inputs {
+    fn add(&mut self, dir: &Path, name: String, bytes: &[u8]) -> Result<()> {
+        let path = dir.join(&name);
+        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        self.bytes += bytes.len() as u64;
+        self.files.push(name);
+        Ok(())
+    }
+}
+
+/// The host object of a module.
+fn object(cubin: Vec<u8>, index: usize, arch: &str, compressed: bool) -> Result<Vec<u8>> {
+    let number = arch.trim_start_matches("sm_").parse();
+    let image = Image::cubin(cubin, Target::sm(number.with_context(|| arch.to_owned())?))?;
+    let image = if compressed { image.compressed(Compression::Zstd)? } else { image };
+    pack::host_object(&HostParts {
+        fatbins: vec![pack::fatbin(&[image])?],
+        module_ids: vec![format!("_M{index:07x}_x_cu")],
+        ..HostParts::default()
+    })
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Report {
         let row = self.rows.entry((batch.sm, batch.place.key)).or_default();
         let linked: usize = answers.groups().iter().map(Vec::len).sum();
         row.identical += linked;
-        row.same_error += answers.fates.len() - unequal.len() - linked;
+        row.same_error += answers.fates.len() - answers.unequal.len() - linked;
         // Cells that differ alike stand in one line.
         let mut alike: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for Unequal { kind, nvlink, culd } in unequal {
@@ -56,9 +56,16 @@ impl Report {
             }
         }
         for (group, what) in elsewhere {
-            row.identical -= group.len();
-            row.failed += group.len();
-            alike.entry(format!("elsewhere: {what}")).or_default().extend(group);
+            for kind in group {
+                let fate = answers.fates.get(&kind).map_or("", String::as_str);
+                if let Some(entry) = plan.known.find_elsewhere(batch, kind, fate, &what) {
+                    row.listed += 1;
+                    self.used.insert(entry);
+                } else {
+                    row.failed += 1;
+                    alike.entry(format!("elsewhere: {what}")).or_default().push(kind);
+                }
+            }
         }
         if plan.fates {
             for (kind, fate) in &answers.fates {

@@ -225,3 +225,22 @@ fn twins_are_counted_for_each_symbol_and_addend() {
         [Some(0x70), Some(0x30), Some(0x10), None, Some(0x20), None]
     );
 }
+
+#[test]
+fn records_written_again_are_the_same_but_for_the_index() {
+    for hex in [HELPER, THE_LAST] {
+        let data = bytes(hex);
+        let capsule = Capsule::parse(b".nv.capmerc.text.f", &data).unwrap();
+        let entries: Vec<Option<&[u8]>> = capsule
+            .records()
+            .map(|record| (record.kind != Kind::Elided).then(|| &data[record.bytes]))
+            .collect();
+        let written = encode(&entries);
+        assert_eq!(written[..4], [0; 4]);
+        assert_eq!(written[4..], data[4..]);
+    }
+    // More entries than a word has bits.
+    let many = vec![None; 33];
+    let written = encode(&many);
+    assert_eq!(Capsule::parse(b"", &written).unwrap().instructions(), 33);
+}

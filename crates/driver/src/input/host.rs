@@ -84,7 +84,8 @@ impl<'a> Gather<'a, '_> {
         let mut path = match source.name.starts_with('/') {
             true => Vec::new(),
             false => {
-                let folder = std::env::current_dir().unwrap_or_default();
+                let folder = || std::env::current_dir().unwrap_or_default();
+                let folder = self.folder.get_or_insert_with(folder);
                 [folder.as_os_str().as_bytes(), b"/"].concat()
             }
         };

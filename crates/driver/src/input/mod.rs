@@ -19,6 +19,7 @@ mod select;
 mod walk;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use culd_link::{Session, Severity};
 use thiserror::Error;
@@ -202,6 +203,8 @@ struct Gather<'a, 'o> {
     seen: Vec<Identity>,
     /// Files that thin archives name.
     thin_members: HashMap<Identity, &'a [u8]>,
+    /// The working folder, once somebody asked for it.
+    folder: Option<PathBuf>,
 }
 
 /// Reads all inputs; `failed` when there was an error before. Returns what there is to say: with
@@ -222,6 +225,7 @@ pub(crate) fn gather<'a>(
         found: Gathered { references: Some(References::default()), ..Gathered::default() },
         seen: Vec::new(),
         thin_members: HashMap::new(),
+        folder: None,
     };
     let walked = gather.walk();
     let Gather { events, mut found, .. } = gather;

@@ -1,8 +1,6 @@
 //! What a command line must have, and what excludes what, in nvlink's order.
 
-use culd_cubin::arch::Flavour;
-
-use super::table::{Id, Row, Takes};
+use super::table::{Id, Row};
 use super::{Options, Target, UsageError};
 
 /// Options that change bytes in ways that are not known well enough to reproduce.
@@ -16,11 +14,9 @@ const NOT_SUPPORTED: &[Id] = &[
     Id::ToolsPatch,
 ];
 
-/// Options that change files with Mercury in ways that are not known well enough to reproduce.
-const NOT_FOR_MERCURY: &[Id] = &[Id::PreserveRelocs, Id::Uidx];
-
-/// The first thing that is wrong with a line that asks for a link.
-pub(super) fn check(options: &Options) -> Result<(), UsageError> {
+/// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at before it tells what
+/// it ignores.
+pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
     if options.output().is_none() && matches!(target, Target::Real(_)) {
         return Err(UsageError::NoOutput);
@@ -29,6 +25,18 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::NoInput);
     }
     conflicts(options)?;
+    Ok(target)
+}
+
+/// True when the line itself says what is used, and asks for what the host's code uses too. nvlink tells which of the
+/// two it ignores even when it prints no infos.
+pub(super) fn ignores_host_info(options: &Options) -> bool {
+    let named = |id| options.list(id).iter().any(|name| !name.is_empty());
+    options.flag(Id::UseHostInfo) && (named(Id::KernelsUsed) || named(Id::VariablesUsed))
+}
+
+/// The first thing that is wrong with a line for `target` in the rest of the line.
+pub(super) fn check(options: &Options, target: Target) -> Result<(), UsageError> {
     if matches!(target, Target::Lto(_)) {
         return Err(UsageError::LtoTarget(target.name()));
     }
@@ -36,14 +44,6 @@ pub(super) fn check(options: &Options) -> Result<(), UsageError> {
     cuda_version(options)?;
     if let Some(&id) = NOT_SUPPORTED.iter().find(|id| options.text(**id).is_some()) {
         return Err(UsageError::NotSupported(Row::of(id).long));
-    }
-    let mercury = target.arch().flavour == Flavour::Mercury && matches!(target, Target::Real(_));
-    let given = |id| match Row::of(id).takes {
-        Takes::Nothing => options.flag(id),
-        _ => options.text(id).is_some(),
-    };
-    if let Some(&id) = NOT_FOR_MERCURY.iter().find(|&&id| mercury && given(id)) {
-        return Err(UsageError::NotForTarget(Row::of(id).long, target.arch().name));
     }
     Ok(())
 }

@@ -86,8 +86,6 @@ pub enum UsageError {
     CudaVersion,
     #[error("--cuda-api-version major number must be == toolkit version")]
     CudaMajor,
-    #[error("Option '--{0}' is not supported yet for target '{1}'")]
-    NotForTarget(&'static str, &'static str),
     #[error("Option '--{0}' is not supported by culd")]
     NotSupported(&'static str),
 }

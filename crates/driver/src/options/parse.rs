@@ -7,7 +7,7 @@
 use std::fs;
 use std::iter::Peekable;
 
-use super::check::check;
+use super::check::{check, check_basics, ignores_host_info};
 use super::table::{Id, Row, Takes};
 use super::{Options, Target, UsageError, help, response, version};
 
@@ -33,6 +33,8 @@ pub struct Parsed {
     /// Options that were repeated with another value, in order: nvlink warns even when the line
     /// is wrong as a whole.
     pub redefined: Vec<&'static str>,
+    /// `-use-host-info` is ignored, which nvlink tells even when something else is wrong.
+    pub ignores_host_info: bool,
     /// The target, if the line asks that lines tell it. Errors about single words never do.
     pub told_target: Option<String>,
 }
@@ -44,11 +46,12 @@ pub fn parse(args: &[String]) -> Parsed {
     let Parser { options, redefined } = parser;
     let tells = read.is_ok() && options.flag(Id::ReportArch);
     let told_target = options.target.filter(|_| tells).map(|target| target.name());
-    let request = read.and_then(|()| finish(options));
-    Parsed { request, redefined, told_target }
+    let mut ignores_host_info = false;
+    let request = read.and_then(|()| finish(options, &mut ignores_host_info));
+    Parsed { request, redefined, ignores_host_info, told_target }
 }
 
-fn finish(options: Options) -> Result<Request, UsageError> {
+fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
     if options.flag(Id::Help) {
         return Ok(Request::Print(help()));
     }
@@ -61,7 +64,9 @@ fn finish(options: Options) -> Result<Request, UsageError> {
         }
         return Ok(Request::HostScript(Box::new(options)));
     }
-    check(&options)?;
+    let target = check_basics(&options)?;
+    *ignores = ignores_host_info(&options);
+    check(&options, target)?;
     Ok(Request::Link(Box::new(options)))
 }
 

@@ -17,7 +17,7 @@ pub enum Id {
     Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
     AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
     HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, NoNotes,
-    PtxasPath, Strict, Threads, Trace,
+    PtxasPath, Stats, Strict, Threads, Trace,
 }
 
 /// What an option takes.
@@ -146,9 +146,10 @@ pub const TABLE: &[Row] = &[
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
     row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs; else one beside nvcc in PATH"),
+    row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),
     row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
     row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads; 0 takes one per core"),
-    row(Id::Trace, "trace", "trace", Nothing, Culd, "Print the phases of the link and their times"),
+    row(Id::Trace, "trace", "trace", Text("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
 ];
 
 impl Row {

@@ -28,7 +28,11 @@ pub(super) fn compare(a: &View<'_>, b: &View<'_>) -> Vec<String> {
 fn is_listed(section: &Section<'_>) -> bool {
     match section.sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB | sht::STRTAB => true,
-        sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => true,
+        sht::RELA
+        | sht::REL
+        | sht::CUDA_RESOLVED_RELA
+        | sht::MERCURY_RELA
+        | sht::MERCURY_RESOLVED_RELA => true,
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => true,
         sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => true,
         sht::MERCURY_CODE => Capsule::parse(section.name, section.data).is_ok(),

@@ -154,13 +154,19 @@ fn attributes(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
+/// The sections of `types`, with their names as they are told.
+fn of_types<'v, 'd>(
+    view: &'v View<'d>,
+    types: &'v [u32],
+) -> impl Iterator<Item = (&'v Section<'d>, &'v String)> {
+    let sections = view.cubin.sections.iter().zip(&view.sections);
+    sections.filter(|(section, _)| types.contains(&section.sh_type))
+}
+
 fn edges(view: &View<'_>, _: Options) -> Vec<Item> {
     let mut items = Vec::new();
-    let of_kind = |section: &Section<'_>| {
-        matches!(section.sh_type, sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH)
-    };
-    let sections = view.cubin.sections.iter().zip(&view.sections);
-    for (section, name) in sections.filter(|(section, _)| of_kind(section)) {
+    let types = [sht::CUDA_CALLGRAPH, sht::MERCURY_CALLGRAPH];
+    for (section, name) in of_types(view, &types) {
         for (_, edge) in callgraph::edges(section).map_while(Result::ok) {
             let (list, from, to) = view.edge(section, &edge);
             let key = format!("{from} -> {to}");
@@ -172,11 +178,8 @@ fn edges(view: &View<'_>, _: Options) -> Vec<Item> {
 
 fn prototypes(view: &View<'_>, _: Options) -> Vec<Item> {
     let mut items = Vec::new();
-    let of_kind = |section: &Section<'_>| {
-        matches!(section.sh_type, sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE)
-    };
-    let sections = view.cubin.sections.iter().zip(&view.sections);
-    for (section, list) in sections.filter(|(section, _)| of_kind(section)) {
+    let types = [sht::CUDA_PROTOTYPE, sht::MERCURY_PROTOTYPE];
+    for (section, list) in of_types(view, &types) {
         for (function, string) in callgraph::prototypes(section) {
             items.push(Item {
                 list: list.clone(),
@@ -190,11 +193,8 @@ fn prototypes(view: &View<'_>, _: Options) -> Vec<Item> {
 
 fn entries(view: &View<'_>, _: Options) -> Vec<Item> {
     let mut items = Vec::new();
-    let of_kind = |section: &Section<'_>| {
-        matches!(section.sh_type, sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY)
-    };
-    let sections = view.cubin.sections.iter().zip(&view.sections);
-    for (section, list) in sections.filter(|(section, _)| of_kind(section)) {
+    let types = [sht::CUDA_UFT_ENTRY, sht::CUDA_UDT_ENTRY];
+    for (section, list) in of_types(view, &types) {
         for (_, Entry { symbol, flags, offset, id }) in unified::entries(section) {
             items.push(Item {
                 list: list.clone(),

@@ -54,9 +54,11 @@ pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
     let body = match section.sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB => tables::symbols(view, index),
         sht::STRTAB => strings::strings(view, index).map(Body::Strings),
-        sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => {
-            records(Some(tables::relocations(view, section)))
-        }
+        sht::RELA
+        | sht::REL
+        | sht::CUDA_RESOLVED_RELA
+        | sht::MERCURY_RELA
+        | sht::MERCURY_RESOLVED_RELA => records(Some(tables::relocations(view, section))),
         sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => records(tables::edges(view, section)),
         sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => {
             records(Some(tables::prototypes(view, section)))

@@ -139,6 +139,8 @@ pub(crate) struct EntryFacts {
     pub(crate) registers: u32,
     /// Bytes of stack that it needs at least; `None` when recursion can be reached.
     pub(crate) stack: Option<u32>,
+    /// The most that it may need, MAX_STACK_SIZE; 0 where that is not limited.
+    pub(crate) stack_limit: u32,
 }
 
 /// Final attributes.
@@ -187,12 +189,16 @@ impl<'d> Attributes<'d> {
         slots.retain(|attribute| !attribute.is_empty());
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let file = numbers.file_records(graph, merged, &entries);
-        let Numbers { frames, registers } = numbers;
-        Ok(Attributes { file, functions, slots, entries, registers, frames })
+        let Numbers { frames, registers, .. } = numbers;
+        let attributes = Attributes { file, functions, slots, entries, registers, frames };
+        match attributes.problem() {
+            Some(what) => Err(diags.fatal(Message::TooLarge { what })),
+            None => Ok(attributes),
+        }
     }
 
     /// An attribute that does not fit its record.
-    pub(crate) fn problem(&self) -> Option<String> {
+    fn problem(&self) -> Option<String> {
         let size = |attribute: &Attribute<'_>| match attribute {
             Attribute::Externs(functions) => 4 * functions.len(),
             _ => attribute.bytes().len(),
@@ -206,7 +212,11 @@ impl<'d> Attributes<'d> {
     pub(crate) fn kernel_facts(&self, graph: &CallGraph, kernel: NodeId) -> EntryFacts {
         let entry = graph.entries().binary_search(&kernel);
         entry.map_or_else(
-            |_| EntryFacts { registers: self.registers[kernel], stack: Some(self.frames[kernel]) },
+            |_| EntryFacts {
+                registers: self.registers[kernel],
+                stack: Some(self.frames[kernel]),
+                stack_limit: 0,
+            },
             |place| self.entries[place],
         )
     }
@@ -272,10 +282,11 @@ pub(crate) fn section_symbol(
     }
 }
 
-/// Frame sizes and register counts by function.
+/// Numbers that records of `.nv.info` tell of functions; the last read counts.
 struct Numbers {
     frames: IdVec<NodeId, u32>,
     registers: IdVec<NodeId, u32>,
+    stack_limits: IdVec<NodeId, u32>,
 }
 
 impl Numbers {
@@ -283,6 +294,7 @@ impl Numbers {
         let mut numbers = Numbers {
             frames: IdVec::filled(0, graph.nodes.len()),
             registers: IdVec::filled(0, graph.nodes.len()),
+            stack_limits: IdVec::filled(0, graph.nodes.len()),
         };
         for record in &merged.file_records {
             let FileRecord::About { code, function, number } = *record else { continue };
@@ -291,6 +303,7 @@ impl Numbers {
             match code {
                 code::FRAME_SIZE => numbers.frames[node] = number,
                 code::REGCOUNT => numbers.registers[node] = number,
+                code::MAX_STACK_SIZE => numbers.stack_limits[node] = number,
                 _ => {}
             }
         }
@@ -300,18 +313,26 @@ impl Numbers {
     fn entry_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
         let registers = graph.fold(0, |node| self.registers[node], |a, b| *a.max(b));
         let stack = graph.longest(|node| self.frames[node]);
-        let facts =
-            |&entry: &NodeId| EntryFacts { registers: registers[entry], stack: stack[entry] };
+        let facts = |&entry: &NodeId| EntryFacts {
+            registers: registers[entry],
+            stack: stack[entry],
+            stack_limit: self.stack_limits[entry],
+        };
         graph.entries().iter().map(facts).collect()
     }
 
     /// What an object tells of its entries: nothing about what they call is final.
     fn own_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
-        let facts = |&entry: &NodeId| EntryFacts { registers: self.registers[entry], stack: None };
+        let facts = |&entry: &NodeId| EntryFacts {
+            registers: self.registers[entry],
+            stack: None,
+            stack_limit: 0,
+        };
         graph.entries().iter().map(facts).collect()
     }
 
-    /// `.nv.info`: last read first, with the register counts of entries raised.
+    /// `.nv.info`: last read first, with the register counts of entries raised; an executable has stack sizes of its
+    /// own in place of limits.
     fn file_records<'d>(
         &self,
         graph: &CallGraph,
@@ -323,6 +344,10 @@ impl Numbers {
         for (&entry, facts) in graph.entries().iter().zip(entries) {
             raised[merged.function(graph, entry)] = Some(facts.registers);
         }
+        let stays = |record: &&FileRecord<'d>| {
+            let limit = matches!(record, FileRecord::About { code: code::MAX_STACK_SIZE, .. });
+            merged.draft.relocatable || !limit
+        };
         let record = |record: &FileRecord<'d>| match *record {
             FileRecord::Other(record) => FileAttribute::Record(record),
             FileRecord::Reference { code, symbol, rest } => {
@@ -333,6 +358,6 @@ impl Numbers {
                 FileAttribute::About { code, function, number: raised.unwrap_or(number) }
             }
         };
-        merged.file_records.iter().rev().map(record).collect()
+        merged.file_records.iter().rev().filter(stays).map(record).collect()
     }
 }

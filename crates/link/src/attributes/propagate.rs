@@ -90,7 +90,9 @@ pub(super) fn propagate<'d>(
         single(merged, entry, &functions, lists);
         IdVec::filled(Vec::new(), graph.nodes.len())
     } else {
-        several(graph, &functions, lists)
+        several(graph, &functions, lists, |node| {
+            is_slot(node) && !merged.is_first_slot(merged.function(graph, node))
+        })
     };
     let slots = slots::join(graph, merged, lists, &taken);
     for &node in &functions {
@@ -270,8 +272,14 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
 }
 
 /// Several entries: each takes over record by record from the functions it reaches, in the order
-/// in which their lists were read.
-fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) -> Taken {
+/// in which their lists were read. Entries of which `hidden` is true do so as if their own list were empty: jump slots
+/// have one section together, which nvlink takes for that of the first (case unified/called on sm_100).
+fn several<'d>(
+    graph: &CallGraph,
+    functions: &[NodeId],
+    lists: &mut Lists<'d>,
+    hidden: impl Fn(NodeId) -> bool,
+) -> Taken {
     let travels = |attribute: &Attribute<'_>| match attribute {
         // Most lists of externs are empty by now; see `first_externs`.
         Attribute::Externs(functions) => !functions.is_empty(),
@@ -290,12 +298,15 @@ fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) -
     let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
     let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
     graph.each_reached(&wanted, |entry, reached| {
+        let hidden = if hidden(entry) { own[entry] } else { 0 };
+        let mut list = lists[entry].split_off(hidden);
+        let own = own[entry] - hidden;
         let mut nodes = reached.to_vec();
         nodes.sort_unstable_by_key(|&node| rank[node]);
         for node in nodes {
             if first_externs[entry] < rank[node] {
-                keep_place_for_externs(&mut lists[entry]);
-                taken[entry].resize(lists[entry].len() - own[entry], (rank[node], 0));
+                keep_place_for_externs(&mut list);
+                taken[entry].resize(list.len() - own, (rank[node], 0));
             }
             let passed = |attribute: &&Attribute<'_>| {
                 travels(attribute) || matches!(attribute, Attribute::Externs(_))
@@ -303,10 +314,11 @@ fn several<'d>(graph: &CallGraph, functions: &[NodeId], lists: &mut Lists<'d>) -
             let incoming: Vec<Attribute<'d>> =
                 lists[node].iter().rev().filter(passed).cloned().collect();
             for (record, attribute) in incoming.into_iter().enumerate() {
-                take_over(&mut lists[entry], attribute);
-                taken[entry].resize(lists[entry].len() - own[entry], (rank[node], record));
+                take_over(&mut list, attribute);
+                taken[entry].resize(list.len() - own, (rank[node], record));
             }
         }
+        lists[entry].append(&mut list);
     });
     taken
 }

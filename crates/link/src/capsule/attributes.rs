@@ -9,6 +9,7 @@ use culd_cubin::SymbolIndex;
 use culd_cubin::attr::{Record, code, format};
 
 use crate::attributes::{Attribute, section_symbol};
+use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
@@ -33,6 +34,20 @@ pub(crate) fn sass<'d>(
         }
     }
     lists
+}
+
+/// The list of all jump slots: that of Mercury, and what only machine code has of the first slot.
+pub(crate) fn jump_slots<'d>(
+    objects: &Objects<'d>,
+    graph: &CallGraph,
+    merged: &Merged<'d>,
+    mercury: &[Attribute<'d>],
+) -> Vec<Attribute<'d>> {
+    let first = merged.unified.slots.first().and_then(|slot| {
+        let program = merged.draft.symbols[slot.stub].program?;
+        merged.function_infos[graph.node(program)?]
+    });
+    first.map_or(Vec::new(), |source| one(objects, merged, source, mercury))
 }
 
 fn one<'d>(

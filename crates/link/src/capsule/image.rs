@@ -4,7 +4,7 @@
 //! [`crate::image`].
 
 use culd_cubin::Symbol;
-use culd_cubin::elf::stt;
+use culd_cubin::elf::{sto, stt};
 use culd_cubin::encode::{RESERVED_INDEX, SymbolEntry};
 
 use super::sections::Capsules;
@@ -12,9 +12,10 @@ use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSymbol};
 use crate::id::SectionId;
 use crate::layout::Layout;
-use crate::objects::{Objects, is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::objects::Objects;
 use crate::relocs::Relocated;
 use crate::symbols::Symbols;
+use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
 /// What the second half is written from.
 pub(crate) struct Mercury<'a, 'd> {
@@ -35,10 +36,10 @@ impl Mercury<'_, '_> {
     ) {
         let section = &draft.sections[id];
         if let Some(content) = &self.contents[id] {
-            bytes.copy_from_slice(content);
+            content.write(self.relocated, |symbol| layout.symbol_index(symbol), bytes);
         } else if section.kind == Kind::Constant(0) {
             bytes.fill(0);
-        } else if matches!(section.kind, Kind::Constant(_)) {
+        } else if matches!(section.kind, Kind::Constant(_) | Kind::UnifiedData | Kind::Index) {
             for part in &section.parts {
                 bytes[part.offset as usize..][..part.twin.len()].copy_from_slice(part.twin);
             }
@@ -49,7 +50,7 @@ impl Mercury<'_, '_> {
                 at += part.twin.len();
             }
         }
-        if section.kind == Kind::Text {
+        if matches!(section.kind, Kind::Text | Kind::JumpSlots) {
             // Mercury code names its machine code.
             bytes[..4].copy_from_slice(&layout.index(id).to_le_bytes());
         }
@@ -105,9 +106,18 @@ impl Mercury<'_, '_> {
         };
         let Symbol { info, other, size, .. } = *input;
         match input.kind() {
-            stt::FUNC => SymbolEntry { info, other, size, ..entry },
+            // The bit of a unified function that its own file calls is that of the first sight (case unified/called).
+            stt::FUNC => {
+                let other = other & !sto::MANAGED | symbol.other & sto::MANAGED;
+                SymbolEntry { info, other, size, ..entry }
+            }
             _ if draft.relocatable => SymbolEntry { other, ..entry },
-            _ => SymbolEntry { info, other, ..entry },
+            kind => {
+                // An executable has CUDA's own type of variable only, and what --preserve-relocs marks is marked here, too.
+                let kind = if kind == stt::OBJECT { stt::CUDA_OBJECT } else { kind };
+                let other = other | symbol.other & sto::INTERNAL;
+                SymbolEntry { info: info & 0xf0 | kind, other, ..entry }
+            }
         }
     }
 }

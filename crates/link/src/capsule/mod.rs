@@ -10,16 +10,19 @@
 //!
 //! What happens here and nowhere else: pairing and its checks ([`twins`]), SASS attributes
 //! ([`attributes`]), SASS debug sections, which are rebuilt ([`rebuilt`]), places inside compressed
-//! Mercury code ([`code`]), sections and names of the second half ([`sections`]).
+//! Mercury code ([`code`]), jump slots ([`slots`]), sections and names of the second half ([`sections`]).
 
 pub(crate) mod attributes;
 pub(crate) mod code;
+pub(crate) mod debugger;
 pub(crate) mod image;
 pub(crate) mod images;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod rebuilt;
+pub(crate) mod reserved;
 pub(crate) mod sections;
+pub(crate) mod slots;
 pub(crate) mod twins;
 
 use culd_cubin::arch::Flavour;
@@ -47,5 +50,19 @@ impl Half {
             Flavour::Classic => Half::Sass,
             Flavour::Mercury => Half::Mercury,
         }
+    }
+}
+
+/// One of a thing for each half of the output.
+pub(crate) struct Halves<T> {
+    /// Machine code's.
+    pub(crate) own: T,
+    pub(crate) mercury: Option<T>,
+}
+
+impl<T> Halves<T> {
+    /// That of the half which decides what is created, see [`Half::shown`].
+    pub(crate) fn shown(&self) -> &T {
+        self.mercury.as_ref().unwrap_or(&self.own)
     }
 }

@@ -6,7 +6,7 @@
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
-use crate::content::Contents;
+use crate::content::{Content, Contents};
 use crate::draft::{Draft, Kind, OutSection};
 use crate::id::{IdVec, SectionId};
 use crate::layout::Layout;
@@ -28,13 +28,13 @@ pub(crate) struct Capsules {
 /// The groups, in file order.
 fn group(kind: Kind) -> Option<u8> {
     Some(match kind {
-        Kind::Text => 0,
+        Kind::Text | Kind::JumpSlots => 0,
         Kind::Debug => 1,
-        Kind::FileInfo => 2,
-        Kind::FunctionInfo => 3,
-        Kind::Reloc => 4,
+        Kind::FunctionTable | Kind::FileInfo => 2,
+        Kind::Index | Kind::FunctionInfo | Kind::FunctionIds | Kind::VariableIds => 3,
+        Kind::Reloc | Kind::Resolved => 4,
         Kind::Constant(_) => 5,
-        Kind::GlobalInit => 6,
+        Kind::GlobalInit | Kind::UnifiedData => 6,
         Kind::ReservedShared => 7,
         Kind::HighIndices => 8,
         _ => return None,
@@ -130,7 +130,7 @@ impl Capsules {
             self.places[id] = if section.shares_bytes() {
                 (twin(id), section.size)
             } else {
-                let made = contents[id].as_ref().map(|content| content.len() as u64);
+                let made = contents[id].as_ref().map(Content::size);
                 let size = made.unwrap_or_else(|| section.size_in(super::Half::Mercury));
                 (put(size, align(section)), size)
             };
@@ -153,6 +153,11 @@ impl Capsules {
         self.places[section]
     }
 
+    /// Bytes of the symbol table.
+    pub(crate) fn symbols_size(&self, layout: &Layout) -> u64 {
+        24 * (layout.symbols.len() as u64 + 1)
+    }
+
     /// Number of sections, the symbol table included.
     pub(crate) fn count(&self) -> usize {
         self.order.len() + 1
@@ -173,7 +178,7 @@ impl Capsules {
             sh_type: sht::MERCURY_SYMTAB,
             flags: shf::MERCURY,
             offset: self.symbols_at,
-            size: 24 * (layout.symbols.len() as u64 + 1),
+            size: self.symbols_size(layout),
             link: 2,
             info: layout.first_global,
             align: 8,
@@ -194,13 +199,14 @@ impl Capsules {
         let owner = section.owner.map_or(0, |owner| self.index(owner));
         let (offset, size) = self.range(id);
         let (sh_type, flags, link, info) = match section.kind {
-            Kind::Text => {
+            Kind::Text | Kind::JumpSlots => {
                 let function = section.function.map_or(0, |symbol| layout.symbol_index(symbol));
                 (sht::MERCURY_CODE, 0, symtab, function)
             }
             Kind::FileInfo => (sht::MERCURY_INFO, 0, symtab, 0),
             Kind::FunctionInfo => (sht::MERCURY_INFO, shf::INFO_LINK, symtab, owner),
             Kind::Reloc => (sht::MERCURY_RELA, shf::INFO_LINK, symtab, owner),
+            Kind::Resolved => (sht::MERCURY_RESOLVED_RELA, shf::INFO_LINK, symtab, owner),
             Kind::Constant(_) if section.owner.is_none() => {
                 (sht::MERCURY_CONSTANT_USER, shf::ALLOC, 0, 0)
             }
@@ -210,6 +216,11 @@ impl Capsules {
             Kind::Constant(_) => {
                 (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
             }
+            Kind::FunctionTable => (sht::CUDA_UFT_ENTRY, 0, 0, 0),
+            Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, 0, symtab, 0),
+            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, 0, symtab, 0),
+            Kind::Index => (sht::CUDA_UIDX, 0, 0, 0),
+            Kind::UnifiedData => (sht::CUDA_UDT, shf::ALLOC | shf::WRITE, 0, 0),
             Kind::HighIndices => (sht::SYMTAB_SHNDX, 0, symtab, 0),
             Kind::GlobalInit => (sht::CUDA_GLOBAL_INIT, shf::ALLOC | shf::WRITE, 0, 0),
             Kind::ReservedShared => (sht::CUDA_SHARED_RESERVED, shf::ALLOC | shf::WRITE, 0, 0),
@@ -217,8 +228,12 @@ impl Capsules {
         };
         let flags = flags | shf::MERCURY;
         let entsize = match section.kind {
-            Kind::Reloc => 24,
-            Kind::HighIndices => 4,
+            Kind::Reloc | Kind::Resolved => 24,
+            Kind::HighIndices
+            | Kind::JumpSlots
+            | Kind::FunctionTable
+            | Kind::FunctionIds
+            | Kind::VariableIds => section.entsize,
             _ => 0,
         };
         SectionHeader {
@@ -236,9 +251,9 @@ impl Capsules {
 }
 
 /// Mercury code and debug information have alignments of their own.
-fn align(section: &OutSection<'_>) -> u64 {
+pub(super) fn align(section: &OutSection<'_>) -> u64 {
     match section.kind {
-        Kind::Text => 16,
+        Kind::Text | Kind::JumpSlots => 16,
         Kind::Debug => 1,
         _ => section.align,
     }

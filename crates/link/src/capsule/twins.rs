@@ -11,6 +11,7 @@ use culd_cubin::elf::{shf, sht, stt};
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolSection};
 use hashbrown::HashMap;
 
+use super::slots;
 use crate::objects::{Failure, Role};
 
 /// The pairs of one object.
@@ -77,7 +78,6 @@ fn logical<'d>(section: &Section<'d>) -> Option<&'d [u8]> {
 /// Pairs the sections of `cubin` and changes them and their `roles`, which are those of the SASS
 /// half, as the module's head says.
 pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, Failure> {
-    refuse(roles)?;
     if cubin.mercury_symbols.is_empty() {
         return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
     }
@@ -85,18 +85,9 @@ pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, F
     join(cubin, roles, &mut twins)?;
     check_all_paired(cubin, roles, &twins).map_err(Failure::Malformed)?;
     check_symbols(cubin, &twins).map_err(Failure::Malformed)?;
+    slots::check(cubin, roles, &twins).map_err(Failure::Malformed)?;
     show(cubin, roles, &twins).map_err(Failure::Malformed)?;
     Ok(twins)
-}
-
-/// What is not linked so far beside Mercury.
-fn refuse(roles: &[Role]) -> Result<(), Failure> {
-    let unified = |role: &Role| matches!(role, Role::JumpSlot | Role::UnifiedData);
-    if !roles.iter().any(unified) {
-        return Ok(());
-    }
-    let what = "it has unified tables, which are not supported yet beside Mercury";
-    Err(Failure::Unsupported(what.to_owned()))
 }
 
 /// Finds the pairs: code by the index that Mercury code carries, the rest by name, several of one
@@ -104,12 +95,16 @@ fn refuse(roles: &[Role]) -> Result<(), Failure> {
 fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Failure> {
     let mut open: HashMap<Key<'_>, Vec<usize>> = HashMap::with_capacity(cubin.sections.len());
     for (index, section) in cubin.sections.iter().enumerate().rev() {
-        if !is_mercury(section) && !matches!(roles[index], Role::Table | Role::Text) {
+        if !is_mercury(section)
+            && !matches!(roles[index], Role::Table | Role::Text | Role::JumpSlot)
+        {
             open.entry(key(section.name)).or_default().push(index);
         }
     }
     for (index, section) in cubin.sections.iter().enumerate() {
-        if !is_mercury(section) || section.sh_type == sht::MERCURY_SYMTAB {
+        // What was applied when an object was made is passed over, as in machine code.
+        let passed = matches!(section.sh_type, sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA);
+        if !is_mercury(section) || passed {
             continue;
         }
         let unknown = || {
@@ -130,6 +125,10 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
             let what = "two sections of Mercury code are for the same machine code";
             return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
         }
+        if roles[twin] == Role::UnifiedData && cubin.sections[twin].size != section.size {
+            let what = "the section is not as long as its twin in the machine code's half";
+            return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
+        }
         twins.join(index, twin);
     }
     Ok(())
@@ -145,7 +144,8 @@ fn code_of(
     let capsule = Capsule::parse(section.name, section.data)?;
     let index = capsule.code().0 as usize;
     let code = cubin.sections.get(index).filter(|code| code.name == name);
-    let Some(code) = code.filter(|_| roles[index] == Role::Text) else {
+    let is_code = |role| matches!(role, Role::Text | Role::JumpSlot);
+    let Some(code) = code.filter(|_| is_code(roles[index])) else {
         let what = format!("it is for section {index}, which is not its machine code");
         return Err(Malformed::section(section.name, 0, what));
     };

@@ -6,8 +6,9 @@ use culd_cubin::{SectionIndex, Symbol};
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::{Object, Role, is_system_call};
+use crate::objects::{Object, Role};
 use crate::symbols::{Fate, Site};
+use crate::system_names::is_system_call;
 use crate::void::LINE_TABLES;
 
 impl<'d> Merge<'_, 'd> {

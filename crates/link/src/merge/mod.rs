@@ -9,6 +9,7 @@
 //! prototypes; relocation sections.
 
 mod functions;
+mod jump_tables;
 mod relocs;
 mod sections;
 mod unified;
@@ -81,12 +82,30 @@ pub(crate) struct Bank<'d> {
     pub(crate) emptied: bool,
     /// Where in the bank the last literals of a copy that lost are, bytes.
     pub(crate) lost_at: Option<u64>,
-    /// Records that patch it, the first to be listed last: literals of a place, each in ascending order, from
-    /// the last to the first. Jump tables have some in Mercury.
+    /// Records that patch it, in the order of files: jump tables have some in Mercury. Those of copies that were
+    /// replaced stay (case literals/jump-tables-of-copies).
     pub(crate) sources: Vec<RelocSource>,
+    /// Where its literals with records start, and copies that lost.
+    pub(crate) starts: Vec<u64>,
 }
 
 impl Bank<'_> {
+    /// The records of one literal after the other, the first to be listed last.
+    pub(crate) fn records(&self) -> Vec<RelocSource> {
+        let mut starts = self.starts.clone();
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = starts.iter().skip(1).copied().chain([self.size]);
+        let literal = |(start, end): (&u64, u64)| {
+            let part = move |source: &RelocSource| {
+                let within = (start.saturating_sub(source.base), end.saturating_sub(source.base));
+                (within.1 != 0).then_some(RelocSource { within, ..*source })
+            };
+            self.sources.iter().filter_map(part).collect::<Vec<_>>()
+        };
+        starts.iter().zip(ends).flat_map(literal).collect()
+    }
+
     pub(crate) fn new(node: NodeId, number: u8) -> Self {
         Bank {
             node,
@@ -98,6 +117,7 @@ impl Bank<'_> {
             emptied: false,
             lost_at: None,
             sources: Vec::new(),
+            starts: Vec::new(),
         }
     }
 }
@@ -253,6 +273,11 @@ impl<'d> Merged<'d> {
         section.is_some_and(|section| self.draft.sections[section].kind == Kind::JumpSlots)
     }
 
+    /// True for the function of the jump slot that was read first, after which the section of all is named.
+    pub(crate) fn is_first_slot(&self, function: OutSymbolId) -> bool {
+        self.unified.slots.first().is_some_and(|slot| slot.stub == function)
+    }
+
     /// Constant bank `number` of an entry, if it has one.
     pub(crate) fn entry_bank(
         &self,
@@ -292,6 +317,8 @@ struct Merge<'a, 'd> {
     common_seen: HashSet<SymbolId>,
     /// Sections of literals whose only owners lost, by code and bank number.
     loser_banks: HashMap<(SectionId, u8), SectionId>,
+    /// Second sections of a name, by code and bank number of the kernel.
+    second_banks: HashMap<(SectionId, u8), SectionId>,
     /// In an object, the symbols of literals of accepted copies, by their section.
     literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
     /// The attribute section of a function, by its code.
@@ -300,6 +327,8 @@ struct Merge<'a, 'd> {
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// Where literals of a file went in the bank of a function, bytes.
     bank_parts: HashMap<(ObjectId, SectionIndex), (BankId, u64)>,
+    /// Entries of jump tables of accepted copies.
+    tables: jump_tables::Tables<'d>,
     /// The node whose code a section is.
     node_of_text: HashMap<SectionId, NodeId>,
     /// Dead functions with an accepted copy that had relocations.
@@ -322,8 +351,11 @@ pub(crate) fn merge<'d>(
     options: &'d LinkOptions,
 ) -> Merged<'d> {
     let unified_functions = objects.iter().any(|(_, object)| object.has_unified_functions());
-    let (draft, fixed) = Draft::new(names, options, unified_functions);
+    let (mut draft, fixed) = Draft::new(names, options, unified_functions);
     let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+    // What inputs have is about what the output has. Room that is not used is not taken.
+    draft.sections.reserve(total);
+    draft.symbols.reserve(symbols.all.len() + total / 4);
     let merged = Merged {
         draft,
         fixed,
@@ -361,10 +393,12 @@ pub(crate) fn merge<'d>(
         strong_seen: IdVec::filled(false, symbols.all.len()),
         common_seen: HashSet::new(),
         loser_banks: HashMap::new(),
+        second_banks: HashMap::new(),
         literal_symbols: HashMap::new(),
         info_of_code: HashMap::new(),
         bank_of: HashMap::new(),
         bank_parts: HashMap::new(),
+        tables: HashMap::new(),
         node_of_text: HashMap::new(),
         dead_with_relocations: HashSet::new(),
         infos_read: 0,
@@ -435,12 +469,12 @@ impl<'d> Merge<'_, 'd> {
     /// copies that lost.
     fn prototypes(&mut self, id: ObjectId, object: &Object<'d>) {
         let counts = |function| self.symbols.fate(id, function) != Fate::Lost;
-        let indirect = object.edges.iter().filter_map(|edge| match *edge {
+        let indirect = object.records.edges.iter().filter_map(|edge| match *edge {
             Edge::AddressTaken { function, prototype }
             | Edge::IndirectCall { function, prototype } => counts(function).then_some(prototype),
             _ => None,
         });
-        let direct = object.prototypes.iter().map(|&(_, prototype)| prototype);
+        let direct = object.records.prototypes.iter().map(|&(_, prototype)| prototype);
         let offsets: Vec<u32> = indirect.chain(direct).collect();
         for offset in offsets {
             let name = self.merged.draft.names.intern(object.prototype(offset));

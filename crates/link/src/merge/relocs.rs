@@ -3,8 +3,9 @@
 //! Only the names that they bring and the records about dead functions are dealt with here;
 //! the records themselves are resolved when all places are known ([`crate::relocs`]).
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section, SectionIndex};
+use culd_cubin::{RelocEntry, Section};
 
 use super::{Merge, Placed};
 use crate::capsule::Half;
@@ -12,48 +13,42 @@ use crate::draft::{ALL, Clear, Kind, RelocSection, RelocSource, ResolvedSection}
 use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
 
-/// The bytes of each literal of a bank, up to the next one.
-fn literal_ranges(object: &Object<'_>, bank: SectionIndex) -> Vec<(u64, u64)> {
-    let mut starts: Vec<u64> = object.literal_starts(bank).collect();
-    starts.dedup();
-    let ends = starts.iter().skip(1).copied().chain([u64::MAX]);
-    let mut ranges: Vec<(u64, u64)> = starts.iter().copied().zip(ends).collect();
-    match ranges.first_mut() {
-        Some(first) => first.0 = 0,
-        None => ranges.push(ALL),
-    }
-    ranges
-}
+/// What is put in front of a section's name to name that which tells what was applied to it.
+const RESOLVED: &[u8] = b".nv.resolvedrela";
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
         for (index, input, target) in object.reloc_sections() {
+            let source = |base, twin_base| RelocSource {
+                object: id,
+                section: index,
+                target,
+                base,
+                twin_base,
+                within: ALL,
+                moved: false,
+            };
             if let Placed::At { section, base } = self.placed(id, target) {
                 let twin_base = self.merged.twin_base(id, target, base);
-                let within = ALL;
-                let source = RelocSource {
-                    object: id,
-                    section: index,
-                    target,
-                    base,
-                    twin_base,
-                    within,
-                    moved: false,
-                };
-                self.read(object, input, source, section);
+                self.read(object, input, source(base, twin_base), section);
             } else if let Some(&(bank, base)) = self.bank_parts.get(&(id, target)) {
-                let source = |within| RelocSource {
-                    object: id,
-                    section: index,
-                    target,
-                    base,
-                    twin_base: base,
-                    within,
-                    moved: false,
-                };
+                // Literals of machine code have none, and nvlink looks for none (case literals/of-losers-86).
+                if self.merged.draft.flavour == Flavour::Classic {
+                    continue;
+                }
                 if !input.relocations().is_empty() {
-                    let ranges = literal_ranges(object, target);
-                    self.merged.banks[bank].sources.extend(ranges.into_iter().map(source));
+                    if self.preserve {
+                        // Only the name is left of what tells about a function's literals (case preserve/literals).
+                        let name = object.section(target).name;
+                        let name = self.merged.draft.names.join(&[RESOLVED, name]);
+                        self.merged.draft.intern_section_name(name);
+                    }
+                    // Literals of copies that lost are copied in one piece.
+                    let lost = self.placed(id, target) == Placed::Waiting;
+                    let bank = &mut self.merged.banks[bank];
+                    bank.sources.push(source(base, base));
+                    let starts = object.literal_starts(target).filter(|_| !lost);
+                    bank.starts.extend(starts.map(|start| base + start).chain([base]));
                 }
             } else {
                 self.count_dead_relocations(id, object, input, target);
@@ -65,7 +60,12 @@ impl<'d> Merge<'_, 'd> {
         if let Some(&reloc) = self.reloc_ids.get(&(name, target)) {
             return reloc;
         }
+        let is_second = self.is_second_bank(target);
         let draft = &mut self.merged.draft;
+        if is_second {
+            // The first bank of that name may lose the name of its relocations (case literals/replaced-tables).
+            draft.intern_section_name_again(name);
+        }
         let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
         let output = &mut draft.sections[section];
         output.sh_type = sh_type;
@@ -82,11 +82,14 @@ impl<'d> Merge<'_, 'd> {
     /// The section for what is applied to `target` comes with its first relocation section.
     fn resolved_section(&mut self, target: SectionId) {
         let draft = &mut self.merged.draft;
-        let name = draft.names.prefixed(b".nv.resolvedrela", draft.sections[target].name);
+        let name = draft.names.prefixed(RESOLVED, draft.sections[target].name);
         // Local functions of one name share it (case local/kernels).
         if let Some(&at) = self.resolved_ids.get(&name) {
             let targets = &mut draft.resolved[at].targets;
-            if !targets.contains(&target) {
+            if targets.contains(&target) {
+                // nvlink makes another one, which only counts (`cargo xtask sections`).
+                draft.add_unlisted();
+            } else {
                 targets.push(target);
             }
             return;
@@ -110,8 +113,8 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
-    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record without
-    /// addend that is not the section's first (cases headers-and-order/*, deadcode/functions). A REL record that gets
+    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
+    /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions). A REL record that gets
     /// an addend goes into the RELA section (case relocations/rel-sections-90). Void records do not count.
     fn read(
         &mut self,
@@ -140,7 +143,8 @@ impl<'d> Merge<'_, 'd> {
                 Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
                     let shown = Half::shown(self.merged.draft.flavour);
                     let (offset, kind) = (source.base(shown) + record.offset, record.kind);
-                    let clear = Clear { section, offset, kind, object: id, function };
+                    let twin_offset = source.base(Half::Sass) + record.offset;
+                    let clear = Clear { section, offset, twin_offset, kind, object: id, function };
                     self.merged.draft.clears.push(clear);
                 }
                 Some(_) => {}
@@ -148,7 +152,8 @@ impl<'d> Merge<'_, 'd> {
                     self.had_relocs.insert(section);
                 }
             }
-            if rela && !first && record.addend == 0 && !interned {
+            let open = rela && !first && record.addend == 0 && !interned;
+            if open && !self.merged.gets_addend(id, object, record) {
                 interned = true;
                 let name = self.reloc_name(b".rel", input, section);
                 self.reloc_section(name, sht::REL, section);

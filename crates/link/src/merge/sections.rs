@@ -4,10 +4,10 @@ use culd_cubin::attr::Record;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
-use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed};
+use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target};
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
-use crate::objects::{Object, Role};
+use crate::objects::{Object, Role, is_internal};
 use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
@@ -27,7 +27,7 @@ impl<'d> Merge<'_, 'd> {
         let placed = match (object.role(index), input.info_section()) {
             (Role::Constant(bank), Some(text)) => self.owned_bank(id, object, index, bank, text),
             (Role::Constant(bank), None) => {
-                let placed = self.append(Kind::Constant(bank), input);
+                let placed = self.append(Kind::Constant(bank), (input, &[]));
                 if let Placed::At { base, .. } = placed
                     && self.selecting
                     && looked_up(input)
@@ -36,10 +36,12 @@ impl<'d> Merge<'_, 'd> {
                 }
                 placed
             }
-            (Role::Global, _) => self.append(Kind::Global, input),
-            (Role::GlobalInit, _) => self.append(Kind::GlobalInit, input),
-            (Role::UnifiedData, _) => self.append(Kind::UnifiedData, input),
-            (Role::ReservedShared, _) => self.append(Kind::ReservedShared, input),
+            (Role::Global, _) => self.append(Kind::Global, (input, &[])),
+            (Role::GlobalInit, _) => self.append(Kind::GlobalInit, (input, &[])),
+            (Role::UnifiedData, _) => {
+                self.append(Kind::UnifiedData, (input, object.twin_data(index)))
+            }
+            (Role::ReservedShared, _) => self.append(Kind::ReservedShared, (input, &[])),
             (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
             (Role::OwnShared, Some(text)) => self.own_shared(id, text, input),
             _ => Placed::No,
@@ -49,12 +51,12 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// Appends a section to the output section of the same name.
-    fn append(&mut self, kind: Kind, input: &Section<'d>) -> Placed {
+    fn append(&mut self, kind: Kind, (input, twin): (&Section<'d>, &'d [u8])) -> Placed {
         let name = self.merged.draft.names.intern(input.name);
         let section = self.find(name).unwrap_or_else(|| self.create(name, kind, input.flags, 1));
         let output = &mut self.merged.draft.sections[section];
         output.align = output.align.max(input.align);
-        let base = output.append(input.data, input.size, input.align);
+        let base = output.append_halves((input.data, twin), input.size, input.align);
         Placed::At { section, base }
     }
 
@@ -103,6 +105,7 @@ impl<'d> Merge<'_, 'd> {
             Placed::At { section, .. } => {
                 let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
                 let function = self.merged.function(self.graph, node);
+                self.note_tables(object, index, section, bank);
                 let content =
                     literals.unwrap_or_else(|| Content::whole(input, object.twin_data(index)));
                 if self.keeps_banks(function) {
@@ -173,12 +176,17 @@ impl<'d> Merge<'_, 'd> {
         let code = symbol.section;
         let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
         let known = code.and_then(|code| self.loser_banks.get(&(code, number)));
+        let content = match code {
+            Some(code) => self.lost_content(object, index, code, number),
+            None => Content::whole(input, object.twin_data(index)),
+        };
         if let Some(&place) = self.bank_of.get(&(node, number)).filter(|_| known.is_none()) {
             let bank = &mut self.merged.banks[place];
             bank.emptied = false;
-            let base = append_to_bank(bank, &Content::whole(input, object.twin_data(index)));
+            let base = append_to_bank(bank, &content);
             bank.lost_at = Some(base);
             self.bank_parts.insert((id, index), (place, base));
+            self.name_lost_literals(id, object, index, place);
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
@@ -191,8 +199,10 @@ impl<'d> Merge<'_, 'd> {
         output.losers_only |= existing.is_none();
         output.owner = code;
         output.align = output.align.max(input.align);
-        let halves = (input.data, object.twin_data(index));
-        output.append_halves(halves, input.size, input.align);
+        let base = output.append_content(&content);
+        // A section symbol may stand for them, and they have relocations (cases relocations/unnamed-literals-90,
+        // literals/of-losers-86, literals/jump-tables-of-copies).
+        self.set_placed(id, index, Placed::At { section, base });
         let Some(code) = code else { return };
         if keeps_banks {
             self.merged.entry_banks.insert((code, number), section);
@@ -201,11 +211,30 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
+    /// In edited files code of other functions names literals of a copy that lost; nvlink takes the winner's at that place
+    /// (case literals/of-losers-86).
+    fn name_lost_literals(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        section: SectionIndex,
+        bank: BankId,
+    ) {
+        for (index, symbol) in object.cubin.symbol_indices() {
+            let literal = symbol.defined_in() == Some(section) && is_internal(symbol);
+            if let Some(program) = self.symbols.of(id, index).filter(|_| literal) {
+                let (placed, value) = (Placed::Bank(bank), symbol.value);
+                self.merged.targets[program] = Target::Internal { placed, value };
+            }
+        }
+    }
+
     /// A copy that is replaced takes its literals with it; an entry's section goes, name and all,
     /// unless something fills it again.
     pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
         for number in 1..=17 {
             let key = (code, number);
+            self.tables.remove(&key);
             // By name the first section is found; a second one of that name stays as it is.
             let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key));
             if let Some(&section) = first {
@@ -220,7 +249,7 @@ impl<'d> Merge<'_, 'd> {
             } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
-                bank.sources.clear();
+                bank.starts.clear();
                 bank.size = 0;
                 bank.emptied = true;
                 bank.lost_at = None;
@@ -250,18 +279,8 @@ impl<'d> Merge<'_, 'd> {
             let output = &self.merged.draft.sections[section];
             output.emptied && output.losers_only && output.size == 0
         };
-        if existing.is_some_and(emptied) {
-            // A section that only losing copies had filled stays where callees' literals go; the
-            // new copy's own come into another one of the same name (a defect of nvlink, kept:
-            // docs/DIFFERENCES.md, literals-of-replaced-kernels).
-            let draft = &mut self.merged.draft;
-            draft.section_strings.add_again(name);
-            draft.local_strings.add_again(name);
-            let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
-            let output = &mut self.merged.draft.sections[section];
-            output.owner = Some(text);
-            let base = output.append_content(content);
-            return Placed::At { section, base };
+        if self.second_banks.contains_key(&(text, bank)) || existing.is_some_and(emptied) {
+            return self.second_bank(text, (bank, input), content);
         }
         let relocatable = self.merged.draft.relocatable;
         let Some(section) = existing else {
@@ -294,6 +313,39 @@ impl<'d> Merge<'_, 'd> {
             return Placed::At { section, base: 0 };
         }
         Placed::At { section, base: output.append_content(content) }
+    }
+
+    /// A section that only losing copies had filled stays where callees' literals go; a new copy's own come into another
+    /// one of the same name (a defect of nvlink, kept: docs/DIFFERENCES.md, literals-of-replaced-kernels). The next copy's are
+    /// put over them (case literals/replaced-twice).
+    fn second_bank(
+        &mut self,
+        text: SectionId,
+        (bank, input): (u8, &Section<'d>),
+        content: &Content<'d>,
+    ) -> Placed {
+        let existing = self.second_banks.get(&(text, bank)).copied();
+        let section = existing.unwrap_or_else(|| {
+            let draft = &mut self.merged.draft;
+            let name = draft.names.intern(input.name);
+            draft.intern_section_name_again(name);
+            let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
+            self.merged.draft.sections[section].owner = Some(text);
+            self.second_banks.insert((text, bank), section);
+            section
+        });
+        let output = &mut self.merged.draft.sections[section];
+        output.align = output.align.max(input.align);
+        output.parts.extend(content.parts_at(0));
+        output.size = output.size.max(content.size);
+        Placed::At { section, base: 0 }
+    }
+
+    /// Whether `section` is the second one of its name.
+    pub(super) fn is_second_bank(&self, section: SectionId) -> bool {
+        let output = &self.merged.draft.sections[section];
+        let (Kind::Constant(bank), Some(text)) = (output.kind, output.owner) else { return false };
+        self.second_banks.get(&(text, bank)) == Some(&section)
     }
 
     /// Room for relocations of texture slots, which most programs leave empty.
@@ -379,10 +431,9 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Keeps a record about a function if this file's copy is the one that counts.
+    /// Keeps a record about a function if this file's copy is the one that counts, or if it has none.
     fn record_about_symbol(&mut self, id: ObjectId, record: &Record<'d>) {
         use culd_cubin::SymbolIndex;
-        use culd_cubin::attr::code;
         let (Some(index), Some(number)) = (record.word(0), record.word(1)) else { return };
         let index = SymbolIndex(index);
         let program = self.symbols.of(id, index);
@@ -392,10 +443,7 @@ impl<'d> Merge<'_, 'd> {
         if !self.merged.draft.relocatable && self.merged.is_jump_slot(function) {
             return;
         }
-        // An executable gets stack sizes of its own.
-        let stale = record.code == code::MAX_STACK_SIZE && !self.merged.draft.relocatable;
-        let counts = self.symbols.fate(id, index) == Fate::Chosen;
-        if counts && !stale {
+        if matches!(self.symbols.fate(id, index), Fate::Chosen | Fate::Reference) {
             let code = record.code;
             self.merged.file_records.push(FileRecord::About { code, function, number });
         }

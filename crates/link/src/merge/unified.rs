@@ -32,6 +32,7 @@ impl<'d> Merge<'_, 'd> {
             output.function = Some(out);
             output.registers = input.info >> 24;
             let info = self.merged.draft.names.intern(b".nv.info..nv.uft");
+            self.merged.unified.slots_table = Some(section);
             self.merged.unified.slots_info = Some(self.info_section(info, section));
             section
         });
@@ -43,7 +44,8 @@ impl<'d> Merge<'_, 'd> {
         if let Some(slot) = symbol.defined_in() {
             self.set_placed(site.object, slot, Placed::At { section, base });
         }
-        self.merged.unified.slots.push(JumpSlot { object: site.object, stub: out, base });
+        let (object, function) = (site.object, site.index);
+        self.merged.unified.slots.push(JumpSlot { object, function, stub: out, base });
     }
 
     /// The index file with which an object was made goes behind that of this link (a defect of
@@ -58,7 +60,7 @@ impl<'d> Merge<'_, 'd> {
                 draft.add_section(name, Kind::Index, 0, input.align)
             }
         };
-        draft.sections[section].append(input.data, input.size, input.align);
+        draft.sections[section].append_halves((input.data, input.data), input.size, input.align);
     }
 
     /// The function of the jump slot that an attribute list is about.

@@ -6,10 +6,9 @@ use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 use super::{CommonVariable, Merge, Placed, SharedGroup, SharedNode, Target};
 use crate::draft::{Kind, OutSymbol};
 use crate::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::{
-    Object, Role, is_descriptor_size, is_internal, is_reserved_shared, is_unified_table,
-};
+use crate::objects::{Object, Role, is_internal};
 use crate::symbols::{Fate, defined_role};
+use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn variables(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -57,9 +56,10 @@ impl<'d> Merge<'_, 'd> {
             {
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.section = Some(section);
-                // The value of a shared variable is its alignment.
+                // The value of a shared variable is its alignment, and stays that in an object.
                 let reserved = defined_role(object, symbol) == Some(Role::ReservedShared);
-                entry.value = if reserved { base } else { base + symbol.value };
+                let placed = reserved && !self.merged.draft.relocatable;
+                entry.value = if placed { base } else { base + symbol.value };
                 entry.size = symbol.size;
                 if is_internal(symbol) {
                     self.literal_symbols.entry(section).or_default().push(out);
@@ -127,8 +127,10 @@ impl<'d> Merge<'_, 'd> {
         let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;
-        let hidden =
-            symbol.is_shared() && !relocatable && !self.keeps_shared(object, program, symbol);
+        let hidden = symbol.is_shared()
+            && !relocatable
+            && !self.is_never_defined(program, symbol)
+            && !self.keeps_shared(object, program, symbol);
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
@@ -155,6 +157,12 @@ impl<'d> Merge<'_, 'd> {
         }
         self.merged.targets[program] = Target::Symbol(out);
         out
+    }
+
+    /// A weak variable with a size that no file defines is not laid out, and stays (case shared/weak-undefined-80).
+    fn is_never_defined(&self, program: SymbolId, symbol: &Symbol<'d>) -> bool {
+        let weak = symbol.binding() == stb::WEAK && symbol.size != 0;
+        weak && self.symbols.all[program].definition.is_none()
     }
 
     /// Where shared variables keep their symbols: kernels' own ones, arrays without size, and all

@@ -10,12 +10,26 @@ use culd_cubin::{
 
 use super::{Object, Role, takes_part};
 
+/// Bytes of a symbol.
+const SYMBOL_SIZE: u64 = 24;
+
+/// True for sections whose contents are records that the linker reads: nvlink ends with `unexpected reloc section`.
+fn is_rewritten(role: Role) -> bool {
+    use Role::{CallGraph, FileInfo, FunctionInfo, Prototype, Reloc, Table};
+    matches!(role, Table | Reloc | FileInfo | FunctionInfo | CallGraph | Prototype)
+}
+
 impl<'d> Object<'d> {
     /// Relocation types are known, and what they patch is inside the patched section. Also notes which functions have
     /// descriptors.
     pub(super) fn check_relocations(&mut self) -> Result<(), Malformed> {
         let mut described = Vec::new();
         for (index, section, target) in self.reloc_sections() {
+            if is_rewritten(self.role(target)) {
+                let name = String::from_utf8_lossy(self.section(target).name);
+                let what = format!("relocations for '{name}', which the linker writes anew");
+                return Err(Malformed::section(section.name, 0, what));
+            }
             let Some(twin) = self.twins.of(index) else {
                 let size = self.section(target).data.len() as u64;
                 described.extend(self.check_places(
@@ -85,7 +99,7 @@ impl<'d> Object<'d> {
     }
 
     /// Shared variables and tentative definitions keep their alignment in the value.
-    fn check_alignment(&self, index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+    fn check_alignment(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
         if !(common || (defined && symbol.is_shared())) {
@@ -95,24 +109,31 @@ impl<'d> Object<'d> {
         if align.is_power_of_two() && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
-        let name = String::from_utf8_lossy(symbol.name);
-        let what = format!(
-            "symbol {} ('{name}') has alignment {align:#x} and size {:#x}, which are not usable",
-            index.0, symbol.size
-        );
-        let section = symbol.defined_in().map_or(&b".symtab"[..], |index| self.section(index).name);
-        Err(Malformed::section(section, 0, what))
+        let size = symbol.size;
+        let what = format!("has alignment {align:#x} and size {size:#x}, which are not usable");
+        Err(symbol_defect(index, symbol, &what))
+    }
+
+    /// Only variables are tentative, and not in shared memory. nvlink crashes on other symbols that take part (DIFFERENCES.md,
+    /// common-symbols).
+    fn check_common(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        let takes_part = takes_part(symbol) || symbol.kind() == stt::SECTION;
+        if symbol.section != SymbolSection::Common || !takes_part || variable && !symbol.is_shared()
+        {
+            return Ok(());
+        }
+        Err(symbol_defect(index, symbol, "is common, which only variables in global memory can be"))
     }
 
     /// Functions are in code, variables in data, both inside their section. nvlink crashes on absolute ones
     /// (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
-            self.check_alignment(index, symbol)?;
+            Self::check_alignment(index, symbol)?;
+            Self::check_common(index, symbol)?;
             if symbol.section == SymbolSection::Absolute && takes_part(symbol) {
-                let name = String::from_utf8_lossy(symbol.name);
-                let what = format!("symbol {} ('{name}') is absolute", index.0);
-                return Err(Malformed::section(b".symtab", 24 * u64::from(index.0), what));
+                return Err(symbol_defect(index, symbol, "is absolute"));
             }
             let SymbolSection::In(section) = symbol.section else { continue };
             let role = self.role(section);
@@ -145,4 +166,11 @@ impl<'d> Object<'d> {
         }
         Ok(())
     }
+}
+
+/// What is wrong with a symbol, at its place in the table.
+fn symbol_defect(index: SymbolIndex, symbol: &Symbol<'_>, what: &str) -> Malformed {
+    let name = String::from_utf8_lossy(symbol.name);
+    let what = format!("symbol {} ('{name}') {what}", index.0);
+    Malformed::section(b".symtab", SYMBOL_SIZE * u64::from(index.0), what)
 }

@@ -9,20 +9,27 @@
 
 mod outcome;
 
+use std::cmp::Reverse;
+
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sht;
 use culd_cubin::{RelocEntry, Section, SectionIndex};
 use culd_reloc::{Observed, RelocDesc, Value};
 
+use hashbrown::HashMap;
+
 use crate::Session;
 use crate::callgraph::CallGraph;
-use crate::capsule::Half;
 use crate::capsule::code;
 use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
+use crate::capsule::slots;
+use crate::capsule::{Half, Halves};
 use crate::diag::{Diagnostics, Failed, Message};
-use crate::draft::{Kind, RelocSection, RelocSource};
+use crate::draft::{Draft, Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::Merged;
 use crate::objects::{Object, Objects};
+use crate::program::Program;
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
@@ -72,18 +79,23 @@ impl Patch {
         };
         done.expect("type and place of every patch are checked when it is made");
     }
+
+    /// The bits of its first field, as they are.
+    fn held(&self, bytes: &[u8]) -> u64 {
+        let held = self.row.first_field(bytes, self.offset as usize);
+        held.expect("type and place of every patch are checked when it is made")
+    }
 }
 
 /// The result for one relocation section.
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
     pub(crate) kept: Vec<Kept>,
-    /// With `--preserve-relocs`: what is applied, by input section, last first.
+    /// What is applied, by input section, last first.
     applied: Vec<Applied>,
-    patches: Vec<Patch>,
     /// In Mercury code, whose places have to be found: the records that the patches are of.
     patched: Vec<RelocEntry>,
-    problem: Option<Message>,
+    problem: Option<Box<Message>>,
 }
 
 /// What is applied of one input relocation section.
@@ -91,57 +103,151 @@ pub(crate) struct Resolved {
 struct Applied {
     object: ObjectId,
     section: SectionIndex,
-    records: Vec<Kept>,
+    /// Its first record: 0, unless some records of the section are REL and others RELA in the output.
+    first: usize,
+    patches: Vec<Patch>,
+    /// With `--preserve-relocs`: the records that tell of patches.
+    records: Vec<Told>,
+}
+
+/// A record that tells what was applied.
+#[derive(Debug)]
+struct Told {
+    record: Kept,
+    /// For a REL record: the place of its patch, which knows the addend once the section has its bytes.
+    in_place: Option<usize>,
 }
 
 /// All relocations resolved.
 pub(crate) struct Relocated {
     pub(crate) sections: IdVec<RelocId, Resolved>,
-    /// Which relocation sections patch a section.
-    by_target: IdVec<SectionId, Vec<RelocId>>,
+    /// Which relocation sections patch a section: pairs in order.
+    by_target: Vec<(SectionId, RelocId)>,
     /// Places about dead functions.
-    clears: IdVec<SectionId, Vec<Patch>>,
+    clears: HashMap<SectionId, Vec<Patch>>,
+}
+
+impl Applied {
+    fn new(source: &RelocSource, patches: Vec<Patch>) -> Self {
+        let (object, section, records) = (source.object, source.section, Vec::new());
+        Applied { object, section, first: 0, patches, records }
+    }
+
+    /// Applies the patches to `bytes`, the output section so far; what is told of REL records gets its addend.
+    fn replay(&mut self, bytes: &mut [u8]) {
+        let mut waiting = self.records.iter_mut().filter(|told| told.in_place.is_some()).peekable();
+        for (at, patch) in self.patches.iter().enumerate() {
+            if let Some(told) = waiting.next_if(|told| told.in_place == Some(at)) {
+                told.record.addend = patch.held(bytes) as i64;
+            }
+            patch.apply(bytes);
+        }
+    }
 }
 
 impl Relocated {
-    /// What is applied to `sections`, last read first, whatever sections it was read from.
+    /// How many patches there are, and how many records stay.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let sections = || self.sections.values();
+        let applied = sections().flat_map(|section| &section.applied);
+        let patches = applied.map(|part| part.patches.len()).sum();
+        (patches, sections().map(|section| section.kept.len()).sum())
+    }
+
+    /// What is applied to `sections`, as places in `Resolved::applied`: last read first, REL and RELA mixed as they were
+    /// read (case preserve/rel-75).
+    fn order(&self, sections: &[SectionId]) -> Vec<(RelocId, usize)> {
+        let relocs = sections.iter().flat_map(|&section| {
+            let first = self.by_target.partition_point(|pair| pair.0 < section);
+            let own = self.by_target[first..].iter().take_while(move |pair| pair.0 == section);
+            own.map(|pair| pair.1)
+        });
+        let places = |id| (0..self.sections[id].applied.len()).map(move |at| (id, at));
+        let mut order: Vec<(RelocId, usize)> = relocs.flat_map(places).collect();
+        order.sort_by_key(|&(id, at)| {
+            let part = &self.sections[id].applied[at];
+            Reverse((part.object, part.section, part.first))
+        });
+        order
+    }
+
+    fn parts<'s>(&'s self, sections: &[SectionId]) -> impl Iterator<Item = &'s Applied> + use<'s> {
+        self.order(sections).into_iter().map(|(id, at)| &self.sections[id].applied[at])
+    }
+
+    /// The records that tell what is applied to `sections`.
     pub(crate) fn applied(&self, sections: &[SectionId]) -> Vec<Kept> {
-        let relocs = sections.iter().flat_map(|&section| &self.by_target[section]);
-        let mut parts: Vec<&Applied> = relocs.flat_map(|&id| &self.sections[id].applied).collect();
-        parts.sort_by_key(|part| std::cmp::Reverse((part.object, part.section)));
-        parts.iter().flat_map(|part| part.records.iter().copied()).collect()
+        self.parts(sections).flat_map(|part| &part.records).map(|told| told.record).collect()
     }
 
     /// All patches of `section`, in the order in which they are to be applied.
     pub(crate) fn patches(&self, section: SectionId) -> impl Iterator<Item = &Patch> {
-        let resolved = self.by_target[section].iter();
-        self.clears[section].iter().chain(resolved.flat_map(|&id| &self.sections[id].patches))
+        let clears = self.clears.get(&section).into_iter().flatten();
+        clears.chain(self.parts(&[section]).flat_map(|part| &part.patches))
+    }
+
+    /// Gives what is told of REL records an addend: the bits of the field when it is applied, after what was applied
+    /// before (case preserve/rel-75).
+    fn tell_addends(&mut self, draft: &Draft<'_>) {
+        for (id, section) in draft.sections.iter() {
+            let order = self.order(&[id]);
+            let waits = |&(reloc, at): &(RelocId, usize)| {
+                let records = &self.sections[reloc].applied[at].records;
+                records.iter().any(|told| told.in_place.is_some())
+            };
+            if !order.iter().any(waits) {
+                continue;
+            }
+            let mut bytes = vec![0; section.size as usize];
+            section.copy_parts(&mut bytes);
+            self.clears.get(&id).into_iter().flatten().for_each(|clear| clear.apply(&mut bytes));
+            for (reloc, at) in order {
+                self.sections[reloc].applied[at].replay(&mut bytes);
+            }
+        }
     }
 }
 
 /// Everything that resolution looks at.
-pub(crate) struct Resolver<'a, 'd> {
-    pub(crate) objects: &'a Objects<'d>,
-    pub(crate) symbols: &'a Symbols,
-    pub(crate) graph: &'a CallGraph,
-    pub(crate) merged: &'a Merged<'d>,
-    pub(crate) shared: &'a SharedLayout,
-    pub(crate) slots: &'a TextureSlots,
-    pub(crate) void: &'a VoidRecords,
+struct Resolver<'a, 'd> {
+    objects: &'a Objects<'d>,
+    symbols: &'a Symbols,
+    graph: &'a CallGraph,
+    merged: &'a Merged<'d>,
+    shared: &'a SharedLayout,
+    slots: &'a TextureSlots,
+    void: &'a VoidRecords,
     /// Unified functions and variables stay for a later link or the driver.
-    pub(crate) unified: bool,
+    unified: bool,
     /// Bytes of constant variables, if there is a bank of them.
-    pub(crate) constants_size: Option<u64>,
+    constants_size: Option<u64>,
     /// What is applied is recorded.
-    pub(crate) preserve: bool,
+    preserve: bool,
+    /// `-g`.
+    debug: bool,
     /// The half whose records are resolved.
-    pub(crate) half: Half,
+    half: Half,
     /// Debug sections of machine code that are not copies.
-    pub(crate) rebuilt: &'a Rebuilt,
+    rebuilt: &'a Rebuilt,
 }
 
-/// Resolves all relocations.
+/// Resolves all relocations, those of either half.
 pub(crate) fn resolve(
+    session: &Session,
+    program: &Program<'_, '_>,
+    rebuilt: &Rebuilt,
+    diags: &mut Diagnostics,
+) -> Result<Halves<Relocated>, Failed> {
+    let mut half = |half| resolve_half(session, &Resolver::new(program, rebuilt, half), diags);
+    let own = half(Half::Sass)?;
+    let mercury = match program.options.target.flavour {
+        Flavour::Classic => None,
+        Flavour::Mercury => Some(half(Half::Mercury)?),
+    };
+    Ok(Halves { own, mercury })
+}
+
+fn resolve_half(
     session: &Session,
     resolver: &Resolver<'_, '_>,
     diags: &mut Diagnostics,
@@ -155,39 +261,68 @@ pub(crate) fn resolve(
         .into_iter()
         .collect();
     if let Some(problem) = sections.values().find_map(|resolved| resolved.problem.clone()) {
-        return Err(diags.fatal(problem));
+        return Err(diags.fatal(*problem));
     }
-    let mut by_target = IdVec::filled(Vec::new(), draft.sections.len());
-    for (id, reloc) in draft.relocs.iter() {
-        by_target[reloc.target].push(id);
+    let mut by_target: Vec<(SectionId, RelocId)> =
+        draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+    by_target.sort_unstable();
+    let clears = clears(resolver);
+    let mut relocated = Relocated { sections, by_target, clears };
+    // No compiler writes REL beside Mercury.
+    if resolver.preserve && draft.flavour == Flavour::Classic {
+        relocated.tell_addends(draft);
     }
-    Ok(Relocated { sections, by_target, clears: clears(resolver.merged, resolver.half) })
+    Ok(relocated)
 }
 
-/// The places about dead functions, which the half that is shown has; those that run past their section are left
-/// alone.
-fn clears(merged: &Merged<'_>, half: Half) -> IdVec<SectionId, Vec<Patch>> {
+/// The places about dead functions, which the half that is shown has, and those in the other half's debug information,
+/// of which nvlink makes both; those that run past their section are left alone.
+fn clears(resolver: &Resolver<'_, '_>) -> HashMap<SectionId, Vec<Patch>> {
+    let (merged, half) = (resolver.merged, resolver.half);
     let draft = &merged.draft;
-    let mut clears = IdVec::filled(Vec::new(), draft.sections.len());
-    if half != Half::shown(draft.flavour) {
-        return clears;
-    }
+    let mut clears: HashMap<SectionId, Vec<Patch>> = HashMap::new();
+    let shown = half == Half::shown(draft.flavour);
     for clear in &draft.clears {
+        let copied = draft.sections[clear.section].kind == Kind::Debug
+            && !resolver.rebuilt.contains(clear.section);
+        if !shown && !copied {
+            continue;
+        }
         let Some(row) = culd_reloc::lookup(clear.kind) else { continue };
         let void = merged.void_dead.get(&clear.function).is_some_and(|&by| clear.object < by);
         if void || row.observed != Observed::Clears {
             continue;
         }
-        let end = clear.offset.saturating_add(row.span_bytes() as u64);
+        let offset = if shown { clear.offset } else { clear.twin_offset };
+        let end = offset.saturating_add(row.span_bytes() as u64);
         if end <= draft.sections[clear.section].size_in(half) {
-            let (offset, value, write) = (clear.offset, Value::default(), Write::Clear);
-            clears[clear.section].push(Patch { offset, row, value, write });
+            let (value, write) = (Value::default(), Write::Clear);
+            clears.entry(clear.section).or_default().push(Patch { offset, row, value, write });
         }
     }
     clears
 }
 
 impl<'a, 'd> Resolver<'a, 'd> {
+    fn new(program: &'a Program<'_, 'd>, rebuilt: &'a Rebuilt, half: Half) -> Self {
+        let draft = &program.merged.draft;
+        Resolver {
+            objects: &program.objects,
+            symbols: &program.symbols,
+            graph: &program.graph,
+            merged: &program.merged,
+            shared: &program.data.shared,
+            slots: &program.data.slots,
+            void: &program.void,
+            unified: program.options.keeps_unified(),
+            constants_size: draft.constant_variables().map(|bank| draft.sections[bank].size),
+            preserve: program.options.preserve_relocs,
+            debug: program.options.debug,
+            half,
+            rebuilt,
+        }
+    }
+
     fn section(&self, reloc: &RelocSection) -> Resolved {
         let mut resolved = Resolved::default();
         let function = self.merged.draft.sections[reloc.target].function;
@@ -203,41 +338,53 @@ impl<'a, 'd> Resolver<'a, 'd> {
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
             let Some(section) = self.records(&place, source) else { continue };
-            let first_patch = resolved.patches.len();
-            if self.preserve {
-                let (object, section, records) = (source.object, source.section, Vec::new());
-                resolved.applied.push(Applied { object, section, records });
+            let mut part = Applied::new(source, Vec::new());
+            if resolved.kept.is_empty() {
+                // Most records stay.
+                resolved.kept.reserve_exact(section.relocations().len());
             }
             let (start, end) = source.within;
-            for record in section.relocations().iter().rev() {
+            let numbers = (0..section.relocations().len()).rev();
+            for (number, record) in numbers.zip(section.relocations().iter().rev()) {
                 if record.offset < start || record.offset >= end {
                     continue;
                 }
                 let moved = section.sh_type == sht::REL
                     && self.merged.gets_addend(source.object, object, record);
                 if moved != source.moved {
+                    // The other kind's records come between.
+                    if !part.patches.is_empty() {
+                        let rest = Applied::new(source, Vec::new());
+                        let part = std::mem::replace(&mut part, rest);
+                        resolved.applied.push(Applied { first: number + 1, ..part });
+                    }
                     continue;
                 }
                 let (id, target) = (source.object, source.target);
                 if self.void.contains(self.symbols, id, object, target, record) {
                     continue;
                 }
-                self.record(&mut resolved, &place, source, (object, section), record);
+                self.record(&mut resolved, &mut part, &place, source, (object, section), record);
                 if resolved.problem.is_some() {
                     return resolved;
                 }
             }
             if self.half == Half::Mercury && place.is_code {
-                let patches = resolved.patches.split_off(first_patch);
+                let patches = std::mem::take(&mut part.patches);
                 let records = std::mem::take(&mut resolved.patched);
                 match self.stored(&place, source, &records, patches) {
-                    Ok(patches) => resolved.patches.extend(patches),
-                    Err(problem) => resolved.problem = Some(problem),
+                    Ok(patches) => part.patches = patches,
+                    Err(problem) => resolved.problem = Some(Box::new(problem)),
                 }
+            }
+            if !part.patches.is_empty() || !part.records.is_empty() {
+                resolved.applied.push(part);
             }
         }
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
-            reloc.sources.iter().for_each(|source| self.headers(&mut resolved, &place, source));
+            let headers = reloc.sources.iter();
+            let headers = headers.map(|source| Applied::new(source, self.headers(&place, source)));
+            resolved.applied.extend(headers);
             resolved.kept.sort_by_key(|record| record.offset);
         }
         resolved
@@ -280,7 +427,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
     }
 
     /// Headers of units in tables of lines are those of Mercury.
-    fn headers(&self, resolved: &mut Resolved, place: &PlaceContext, source: &RelocSource) {
+    fn headers(&self, place: &PlaceContext, source: &RelocSource) -> Vec<Patch> {
+        let mut patches = Vec::new();
         let object = &self.objects[source.object];
         for record in object.section(source.section).relocations().iter() {
             let Some(offset) = self.rebuilt.header(source.object, source.target, record.offset)
@@ -290,9 +438,10 @@ impl<'a, 'd> Resolver<'a, 'd> {
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
             let query = Query { place, source, object, record, row, write };
             if let Outcome::Patched(Patched { row, value, .. }) = self.outcome(&query) {
-                resolved.patches.push(Patch { offset, row, value, write });
+                patches.push(Patch { offset, row, value, write });
             }
         }
+        patches
     }
 
     /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.
@@ -300,13 +449,19 @@ impl<'a, 'd> Resolver<'a, 'd> {
         if self.half == Half::Sass && self.rebuilt.contains(place.target) {
             return self.rebuilt.offset(source.object, source.target, offset);
         }
-        Some(self.merged.moved.offset(place.target, source.base(self.half) + offset))
+        let offset = self.merged.moved.offset(place.target, source.base(self.half) + offset);
+        let is_slot = self.merged.draft.sections[place.target].kind == Kind::JumpSlots;
+        if is_slot && self.half == Half::Mercury && !self.relocatable() {
+            return Some(slots::mercury_place(offset));
+        }
+        Some(offset)
     }
 
     /// Bytes that places in the section may have. Those in Mercury code count before compression; phase 1 has
     /// checked them.
     fn size(&self, place: &PlaceContext) -> u64 {
-        if place.is_code && self.half == Half::Mercury {
+        let is_slot = self.merged.draft.sections[place.target].kind == Kind::JumpSlots;
+        if (place.is_code || is_slot) && self.half == Half::Mercury {
             return u64::MAX;
         }
         self.merged.draft.sections[place.target].size_in(self.half)
@@ -322,9 +477,18 @@ impl<'a, 'd> Resolver<'a, 'd> {
         self.merged.draft.names.get(self.merged.draft.sections[section].name)
     }
 
+    /// Whether `--preserve-relocs` tells an applied record: beside Mercury, only those of code against shared variables
+    /// (case preserve/records on sm_100).
+    fn tells(&self, place: &PlaceContext, symbol: Option<OutSymbolId>) -> bool {
+        let draft = &self.merged.draft;
+        let shared = || symbol.is_some_and(|symbol| draft.symbols[symbol].shared.is_some());
+        draft.flavour == Flavour::Classic || place.is_code && shared()
+    }
+
     fn record(
         &self,
         resolved: &mut Resolved,
+        part: &mut Applied,
         place: &PlaceContext,
         source: &RelocSource,
         (object, section): (&Object<'d>, &Section<'d>),
@@ -344,7 +508,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
         if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))
             && offset.saturating_add(span) > self.size(place)
         {
-            resolved.problem = Some(query.bad("its place is not in the linked section"));
+            // Literals of a copy that was replaced are gone.
+            if !self.merged.draft.sections[place.target].emptied {
+                resolved.problem =
+                    Some(Box::new(query.bad("its place is not in the linked section")));
+            }
             return;
         }
         match outcome {
@@ -354,14 +522,14 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 let kind = if place.is_frames { ADDRESS } else { kind };
                 resolved.kept.push(Kept { offset, symbol, kind, addend });
             }
-            Outcome::Fatal(problem) => resolved.problem = Some(problem),
+            Outcome::Fatal(problem) => resolved.problem = Some(Box::new(problem)),
             Outcome::Patched(patched) => {
                 if let Some(overflow) = query.overflow(&patched) {
-                    resolved.problem = Some(overflow);
+                    resolved.problem = Some(Box::new(overflow));
                     return;
                 }
                 let Patched { row, value, write, named, base } = patched;
-                resolved.patches.push(Patch { offset, row, value, write });
+                part.patches.push(Patch { offset, row, value, write });
                 if place.is_code && self.half == Half::Mercury {
                     resolved.patched.push(record);
                 }
@@ -370,9 +538,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
                     Named::Null => None,
                     Named::Symbol(symbol) => Some(symbol),
                 };
-                if let Some(applied) = resolved.applied.last_mut() {
+                if self.preserve && self.tells(place, symbol) {
                     let addend = record.addend.wrapping_add_unsigned(base);
-                    applied.records.push(Kept { offset, symbol, kind: row.code.0, addend });
+                    let record = Kept { offset, symbol, kind: row.code.0, addend };
+                    let in_place = (write == Write::Add).then(|| part.patches.len() - 1);
+                    part.records.push(Told { record, in_place });
                 }
             }
         }

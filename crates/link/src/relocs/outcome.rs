@@ -12,14 +12,13 @@ use culd_reloc::{Observed, Reference, RelocDesc, Value};
 use super::{Resolver, Write};
 use crate::capsule::Half;
 use crate::constants;
-use crate::diag::Message;
+use crate::diag::{self, Message};
 use crate::draft::{Kind, RelocSource};
 use crate::id::{NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::{Placed, Target};
-use crate::objects::{
-    Object, Role, is_descriptor_size, is_internal, is_reserved_shared, is_unified_table, takes_part,
-};
+use crate::objects::{Object, Role, is_internal, takes_part};
 use crate::symbols::space;
+use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
 /// What a record comes to.
 pub(super) enum Outcome {
@@ -108,6 +107,8 @@ struct Known {
 enum Anchor {
     Symbol(OutSymbolId),
     Null,
+    /// A symbol that is only there because of `--preserve-relocs`.
+    Told(OutSymbolId),
     /// Its symbol was deleted.
     Deleted,
     /// A section that is not in the output under its name.
@@ -119,6 +120,9 @@ impl<'d> Resolver<'_, 'd> {
     pub(super) fn outcome(&self, query: &Query<'_, 'd>) -> Outcome {
         let observed = query.row.map(|row| row.observed);
         let stays = |symbol, base| Outcome::Kept(Stays { symbol, base, kind: query.kind() });
+        if self.half == Half::Mercury && observed == Some(Observed::Rejected) {
+            return Outcome::Fatal(UNEXPECTED_MERCURY);
+        }
         match self.meaning(query) {
             Meaning::Gone if observed == Some(Observed::FunctionOnly) => {
                 Outcome::Fatal(query.bad(NO_FUNCTION))
@@ -159,7 +163,8 @@ impl<'d> Resolver<'_, 'd> {
         if row.is_pc_relative() {
             return Outcome::Fatal(PC_RELATIVE);
         }
-        match row.against_reference() {
+        let read = culd_reloc::lookup(query.record.kind).unwrap_or(row);
+        match read.against_reference() {
             Reference::Slot => patched(self.slots.offset(out, self.half)),
             Reference::Zero => patched(0),
             Reference::Kept => kept,
@@ -228,6 +233,10 @@ impl<'d> Resolver<'_, 'd> {
     /// define for symbol 0. That it takes all others for it too is no example to follow
     /// (docs/DIFFERENCES.md, bad-relocation).
     fn label(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>) -> Meaning {
+        let in_frames = self.half == Half::Mercury && self.rebuilt.is_frames(query.place.target);
+        if in_frames && query.record.symbol.0 == 0 {
+            return Meaning::Fatal(query.bad("it names no symbol"));
+        }
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
             let known = Known::at(self.merged.draft.null_value(), Anchor::Null);
             return Meaning::Known(Known { named: Named::Null, ..known });
@@ -252,21 +261,30 @@ impl<'d> Resolver<'_, 'd> {
         let Some(index) = symbol.defined_in() else {
             return Meaning::Known(Known { named: Named::Null, ..Known::at(0, Anchor::Null) });
         };
-        let Placed::At { section, base } = self.merged.placed(query.source.object, index) else {
+        let placed = self.merged.placed(query.source.object, index);
+        let Placed::At { section, base } = placed else {
             return match query.object.role(index) {
-                Role::Text | Role::Constant(_) | Role::OwnShared | Role::PoolShared => {
-                    Meaning::Known(Known::at(0, Anchor::Deleted))
+                Role::Text if matches!(placed, Placed::Lost(_)) => self.code_of_winner(placed),
+                Role::Text => Meaning::Known(Known::at(0, Anchor::Deleted)),
+                Role::Constant(_) | Role::OwnShared | Role::PoolShared => {
+                    Meaning::Known(Known::at(0, Anchor::Nothing))
                 }
                 _ => Meaning::Fatal(query.bad("its symbol is a section that the linker rewrites")),
             };
         };
         let output = &self.merged.draft.sections[section];
-        if self.half == Half::Sass && self.rebuilt.contains(section) {
-            return self.rebuilt_place(query, index, section, Named::by(output.symbol));
+        // What entries of `.debug_frame` say of each other was set when they were placed. Whatever else names a place
+        // among them, which no compiler does, means Mercury's in both halves (`xtask probe --place twin`).
+        let frames = self.rebuilt.is_frames(section);
+        if self.half == Half::Sass && frames && query.place.target == section {
+            return Meaning::Gone;
+        }
+        if self.half == Half::Sass && self.rebuilt.is_lines(section) {
+            return self.rebuilt_place(query, index, output.symbol);
         }
         let base = match self.half {
-            Half::Sass => base,
-            Half::Mercury => self.merged.twin_base(query.source.object, index, base),
+            Half::Sass if !frames => base,
+            _ => self.merged.twin_base(query.source.object, index, base),
         };
         let symbol = output.symbol.map_or(Anchor::Nothing, Anchor::Symbol);
         let known = Known { base, named: Named::by(output.symbol), ..Known::at(base, symbol) };
@@ -278,29 +296,41 @@ impl<'d> Resolver<'_, 'd> {
             Kind::Global | Kind::GlobalInit | Kind::UnifiedData => {
                 output.symbol.map_or(Meaning::Gone, |symbol| Meaning::Address { symbol, base })
             }
-            Kind::Shared | Kind::PoolShared if !self.relocatable() => {
+            Kind::Shared | Kind::PoolShared
+                if !self.relocatable() && (output.dropped || output.kind == Kind::PoolShared) =>
+            {
                 Meaning::Known(Known { symbol: Anchor::Nothing, ..known })
             }
             _ => Meaning::Known(known),
         }
     }
 
-    /// A place in a section of machine code that is made anew: 0 for what is left out. What entries of
-    /// `.debug_frame` say of each other was set when they were placed.
+    /// The section symbol of code that lost is that of the copy that counts (case weak/section-of-loser-86).
+    fn code_of_winner(&self, placed: Placed) -> Meaning {
+        let draft = &self.merged.draft;
+        let code = match placed {
+            Placed::Lost(function) => draft.symbols[function].section,
+            _ => None,
+        };
+        let symbol = code.and_then(|code| draft.sections[code].symbol);
+        Meaning::Known(Known::at(0, symbol.map_or(Anchor::Deleted, Anchor::Symbol)))
+    }
+
+    /// A place in a table of lines of machine code, which is made anew: 0 for what is left out.
     fn rebuilt_place(
         &self,
         query: &Query<'_, 'd>,
         index: SectionIndex,
-        section: SectionId,
-        named: Named,
+        symbol: Option<OutSymbolId>,
     ) -> Meaning {
-        if self.rebuilt.is_frames(section) && query.place.target == section {
-            return Meaning::Gone;
-        }
         let addend = query.record.addend as u64;
         let place = self.rebuilt.offset(query.source.object, index, addend).unwrap_or(0);
         let address = place.wrapping_sub(addend);
-        Meaning::Known(Known { named, ..Known::at(address, Anchor::Nothing) })
+        // With -r the unit's place is one in this object only (case debug/mixed with -r).
+        if let Some(symbol) = symbol.filter(|_| self.relocatable()) {
+            return Meaning::Address { symbol, base: address };
+        }
+        Meaning::Known(Known { named: Named::by(symbol), ..Known::at(address, Anchor::Nothing) })
     }
 
     fn symbol(&self, query: &Query<'_, 'd>, symbol: &Symbol<'d>, out: OutSymbolId) -> Meaning {
@@ -309,7 +339,10 @@ impl<'d> Resolver<'_, 'd> {
         let slots = || self.merged.unified.function_ids.is_some();
         let is_offset = symbol.name == b"__UFT_OFFSET";
         if is_unified_table(symbol.name) {
-            return if self.unified && (!is_offset || slots()) {
+            let describes = |row: &RelocDesc| row.observed == Observed::FunctionOnly;
+            return if query.row.is_some_and(describes) {
+                Meaning::Fatal(query.bad(NO_FUNCTION))
+            } else if self.unified && (!is_offset || slots()) {
                 Meaning::Address { symbol: out, base: 0 }
             } else if query.wants_unified() && !is_offset {
                 Meaning::Fatal(DELETED)
@@ -371,7 +404,13 @@ impl<'d> Resolver<'_, 'd> {
             true if self.shared.has_pool() => return Meaning::Fatal(DELETED),
             true => Named::Nothing,
         };
-        Meaning::Known(Known { named, ..Known::at(address, Anchor::Deleted) })
+        // Most have symbols with -g and --preserve-relocs.
+        let symbol = match self.merged.draft.symbols[out].dropped {
+            true => Anchor::Deleted,
+            false if self.debug => Anchor::Symbol(out),
+            false => Anchor::Told(out),
+        };
+        Meaning::Known(Known { named, ..Known::at(address, symbol) })
     }
 }
 
@@ -399,13 +438,13 @@ fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
         // Only with -r there are types to be rewritten later.
         Observed::Kept | Observed::Rewritten => {
             let symbol = match symbol {
-                Anchor::Symbol(symbol) => Some(symbol),
+                Anchor::Symbol(symbol) | Anchor::Told(symbol) => Some(symbol),
                 Anchor::Null => None,
                 Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(DELETED),
             };
             return Outcome::Kept(Stays { symbol, base, kind: query.kind() });
         }
-        Observed::Clears if matches!(symbol, Anchor::Deleted) => {
+        Observed::Clears if matches!(symbol, Anchor::Deleted | Anchor::Told(_)) => {
             let value = Value::default();
             return Outcome::Patched(Patched { row, value, write: Write::Clear, named, base });
         }
@@ -422,12 +461,15 @@ fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
     Outcome::Patched(Patched { row, value, write: query.write, named, base })
 }
 
-const DELETED: Message = Message::Internal { what: "reference to deleted symbol" };
+const DELETED: Message = Message::Internal { what: diag::DELETED };
 
 const PC_RELATIVE: Message =
     Message::Internal { what: "PC relative branch address should be in the same section" };
 
 const UNEXPECTED: Message = Message::Internal { what: "unexpected NVRS" };
+
+/// The same in Mercury's sections, whatever the symbol is (`xtask probe --arch 100 --type 0x10000`).
+const UNEXPECTED_MERCURY: Message = Message::Internal { what: "unexpected reloc" };
 
 const NO_FUNCTION: &str = "its type describes a function, but its symbol is none";
 

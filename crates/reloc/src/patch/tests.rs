@@ -48,6 +48,20 @@ fn number(action: &Action, value: Value) -> u64 {
     if action.source == Source::Bank { value.bank.into() } else { value.address }
 }
 
+proptest! {
+    /// The first field is what `extract` puts at its place in the value.
+    #[test]
+    fn first_field_is_unshifted(row in linker_row(), bytes in any::<[u8; ROOM]>(), offset in 0..16usize) {
+        let first = row.actions.iter().find(|action| action.is_number()).unwrap();
+        let field = row.first_field(&bytes, offset).unwrap();
+        prop_assert!(first.width == 64 || field >> first.width == 0);
+        let whole = row.extract(&bytes, offset).unwrap();
+        let part = number(first, whole) >> first.shift;
+        let mask = if first.width == 64 { u64::MAX } else { (1 << first.width) - 1 };
+        prop_assert_eq!(part & mask, field);
+    }
+}
+
 /// The bits of `value` that some field of the row holds.
 fn held(row: &RelocDesc, value: Value) -> Value {
     let mut held = Value::default();

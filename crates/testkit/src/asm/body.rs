@@ -43,7 +43,11 @@ pub(super) fn bytes(
         &Line<'_>,
         &References<'_, '_>,
     ) -> Result<(), Error> = match section.sh_type {
-        sht::RELA | sht::REL | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA => relocation,
+        sht::RELA
+        | sht::REL
+        | sht::CUDA_RESOLVED_RELA
+        | sht::MERCURY_RELA
+        | sht::MERCURY_RESOLVED_RELA => relocation,
         sht::CUDA_INFO | sht::CUDA_COMPAT | sht::MERCURY_INFO => attribute,
         sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => {
             edges(&mut out, section, references)?;

@@ -1,10 +1,14 @@
 //! Which differences of single links are deliberate.
 //!
-//! In: how both linkers ended. Out: the key of the entry that says so (docs/DIFFERENCES.md). Guaranteed: outputs that differ
-//! are never excused; what is excused is a link that culd refuses with the words of that entry.
+//! In: how both linkers ended. Out: the keys of the entries that say so (docs/DIFFERENCES.md). Guaranteed: what is excused is a
+//! link that culd refuses with the words of that entry, and outputs that differ in what [`unified`] knows.
+
+mod unified;
 
 use super::trial::Verdict;
 use crate::oracle::process::{Run, Status};
+use culd_cubin::Cubin;
+use culd_cubin::elf::stt;
 
 /// How nvlink ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +57,32 @@ const RULES: &[Rule] = &[
     Rule { ours: "its place is not in the linked section", ..BAD_RELOCATION },
     Rule {
         key: "unified-places",
-        theirs: &[Theirs::Accepts, Theirs::Fails],
+        // What both refuse, nvlink refuses for an error that it finds later.
+        theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
         ours: ": the index file does not list it",
     },
 ];
+
+/// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they ended.
+pub(super) fn is_unused_alias(how: &str, aliases: impl FnOnce() -> bool) -> bool {
+    how == "nvlink fatal   : Internal error: reference to deleted symbol; exit code 0" && aliases()
+}
+
+/// True for an object with a function on another one's code.
+pub(super) fn has_alias(object: &[u8]) -> bool {
+    Cubin::parse(object).is_ok_and(|cubin| {
+        cubin.symbols.iter().any(|symbol| {
+            let code = symbol.defined_in().and_then(|section| Some(cubin.section(section)?.name));
+            let own = |code: &[u8]| code.strip_prefix(b".text.") == Some(symbol.name);
+            symbol.kind() == stt::FUNC && symbol.size == 0 && code.is_some_and(|code| !own(code))
+        })
+    })
+}
+
+/// The keys of the differences of two programs.
+pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static str> {
+    unified::keys(expected, actual).into_iter().flatten().collect()
+}
 
 /// The key of the difference that `verdict` is about.
 pub(super) fn key(expected: &Run, actual: &Run, verdict: &Verdict) -> Option<&'static str> {
@@ -90,8 +116,9 @@ mod tests {
     fn every_key_is_documented() {
         let page = crate::case::source_root().join("docs/DIFFERENCES.md");
         let page = fs::read_to_string(page).expect("the page is there");
-        for rule in RULES {
-            assert!(page.contains(&format!("\n### {}\n", rule.key)), "{}", rule.key);
+        let others = ["externs-of-slots", "unified-relocations", "unused-alias"];
+        for key in RULES.iter().map(|rule| rule.key).chain(others) {
+            assert!(page.contains(&format!("\n### {key}\n")), "{key}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! In: two files that were made alike but for the device linker. Out: who linked the cubins in them, and where the files
 //! part. Guaranteed: every byte counts but for the payloads of the linkers' own notes.
 
-use super::mercury::Debug;
+use super::mercury::Inputs;
 use super::{linked, own_note, sections};
 use culd_cubin::note::ToolRecord;
 use object::elf::{EM_CUDA, ET_EXEC, FileHeader64};
@@ -34,7 +34,7 @@ pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
         let cubin =
             |file: &[u8], image: &Image| file.get(image.whole.clone()).unwrap_or_default().to_vec();
         let (theirs, ours) = (cubin(expected, theirs), cubin(actual, ours));
-        if let Err(what) = linked(&theirs, &ours, Debug::default) {
+        if let Err(what) = linked(&theirs, &ours, Inputs::default) {
             return Some(format!("cubin {}: {what}", number + 1));
         }
     }

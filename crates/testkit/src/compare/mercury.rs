@@ -2,8 +2,8 @@
 //! kept the objects' (docs/DIFFERENCES.md, kept-code).
 //!
 //! In: what nvlink and culd made of the same objects. Out: how many kernels are of which class, or where the files part.
-//! Guaranteed: the class of a kernel follows from culd's output and the debug options alone, never from what differs;
-//! outside of the kernels that may differ every byte counts.
+//! Guaranteed: the class of a kernel follows from culd's output and the inputs alone, never from what differs;
+//! outside of the kernels that may differ every byte counts, but for what `listed` and `copies` name, which is counted.
 //!
 //! | class | which kernels | what may differ |
 //! |---|---|---|
@@ -12,15 +12,21 @@
 //! | kept | all others, and every function that is no kernel | nothing |
 
 mod classes;
-mod consistent;
+pub(super) mod consistent;
+pub(super) mod copies;
 mod counts;
+mod inputs;
+mod listed;
 
-pub use classes::{Classes, Debug};
+pub use classes::Classes;
+pub use inputs::Inputs;
 
 use super::own_note;
 use classes::{Class, Kernel};
+use counts::Allowed;
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The bits of an instruction that tell the hardware when it may start.
@@ -31,20 +37,25 @@ pub fn applies(bytes: &[u8]) -> bool {
     View::parse(bytes).is_ok_and(|view| view.cubin.header.sm() >= 100)
 }
 
-/// Compares what nvlink made with what culd made.
+/// Compares what nvlink made with what culd made of `inputs`.
 ///
 /// # Errors
 /// Where the files part although they should not, or where culd's contradicts itself.
-pub fn compare(expected: &[u8], actual: &[u8], debug: &Debug) -> Result<Classes, String> {
+pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classes, String> {
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
-    let kernels = classes::kernels(&ours, debug);
-    let control: Vec<usize> = kernels
-        .iter()
-        .filter(|kernel| kernel.class == Class::Control)
-        .map(|kernel| kernel.section)
-        .collect();
-    let masked = (masked(&theirs, &control), masked(&ours, &control));
+    let kernels = classes::kernels(&ours, inputs);
+    let control = kernels.iter().filter(|kernel| kernel.class == Class::Control);
+    let control = control.map(|kernel| kernel.section).chain(classes::slots(&ours, inputs));
+    let control: Vec<usize> = control.collect();
+    let mut masked = (masked(&theirs, &control), masked(&ours, &control));
+    let mut classes = Classes::count(&kernels, &theirs, &ours);
+    if listed::tables(&ours, &mut masked.0, &mut masked.1) {
+        classes.listed.insert("jump-tables-of-replaced", 1);
+    }
+    if listed::family((&theirs, &ours), inputs, expected, &mut masked.1) {
+        classes.listed.insert("family-of-dead-code", 1);
+    }
     let rewritten: Vec<&Kernel> =
         kernels.iter().filter(|kernel| kernel.class == Class::Rewritten).collect();
     let sections: Vec<usize> = rewritten.iter().map(|kernel| kernel.section).collect();
@@ -52,12 +63,18 @@ pub fn compare(expected: &[u8], actual: &[u8], debug: &Debug) -> Result<Classes,
         return Err(format!("contradiction: {defect}"));
     }
     let rewritten: Vec<&str> = rewritten.iter().map(|kernel| kernel.name.as_str()).collect();
+    let copies = copies::all(&ours, inputs);
     match super::cubins(&masked.0, &masked.1) {
-        Some(what) if rewritten.is_empty() => return Err(what),
-        Some(_) => elsewhere(&masked.0, &masked.1, &rewritten)?,
+        Some(what) if rewritten.is_empty() && copies.is_empty() => return Err(what),
+        Some(_) => {
+            elsewhere(&masked.0, &masked.1, &rewritten, &copies)?;
+            if rewritten.is_empty() {
+                classes.listed.insert("debug-of-replaced", 1);
+            }
+        }
         None => {}
     }
-    Ok(Classes::count(&kernels, &theirs, &ours))
+    Ok(classes)
 }
 
 /// The bytes of a file without the control bits of the sections `control`.
@@ -82,12 +99,18 @@ fn masked(view: &View<'_>, control: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// Compares the text forms but for what counts the code of `rewritten`. The text form holds every byte but offsets that
-/// follow from the sizes of what is in front, so it can be compared where sizes differ.
-fn elsewhere(theirs: &[u8], ours: &[u8], rewritten: &[&str]) -> Result<(), String> {
+/// Compares the text forms but for what counts the code of `rewritten`, or is told of `copies`. The text form holds every
+/// byte but offsets that follow from the sizes of what is in front, so it can be compared where sizes differ.
+fn elsewhere(
+    theirs: &[u8],
+    ours: &[u8],
+    rewritten: &[&str],
+    copies: &HashSet<Vec<u8>>,
+) -> Result<(), String> {
     let blocks = |bytes: &[u8]| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
-        Ok::<_, String>(counts::blocks(&dump(&view, &Options::default()), rewritten))
+        let allowed = Allowed { rewritten, copies, told: copies::told(&view, copies) };
+        Ok::<_, String>(counts::blocks(&dump(&view, &Options::default()), &allowed))
     };
     counts::difference(&blocks(theirs)?, &blocks(ours)?).map_or(Ok(()), Err)
 }

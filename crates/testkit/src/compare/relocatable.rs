@@ -2,11 +2,14 @@
 //!
 //! In: nvlink's object and culd's. Out: nothing when they agree, else the lines of `culd-diff` that say where they
 //! part. Guaranteed: they may differ in what docs/DIFFERENCES.md, early-relocations, lists, and only there: each record
-//! that culd alone keeps is applied as nvlink applies it, and must then give nvlink's bytes.
+//! that culd alone keeps is applied as nvlink applies it, and must then give nvlink's bytes. Files with Mercury are compared
+//! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
+use super::mercury::{self, Inputs, consistent, copies};
 use anyhow::{Context, Result};
+use culd_cubin::capmerc::{self, Capsule, Site};
 use culd_cubin::elf::{sht, stb, sto, stt};
-use culd_cubin::{Cubin, RelocEntry, Section, Symbol, SymbolIndex};
+use culd_cubin::{Cubin, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex};
 use culd_inspect::diff;
 use culd_inspect::view::View;
 use culd_reloc::Value;
@@ -15,30 +18,69 @@ use std::collections::HashSet;
 /// The symbol that stands for every array without size in nvlink's objects.
 const EXTERN_INSTANCE: &str = "externsharedinstance";
 
-/// Where two objects differ though they should not; `None` when they agree.
-pub fn objects(expected: &[u8], actual: &[u8]) -> Option<String> {
+/// How lines about the debug information of machine code begin.
+const OF_DEBUG: [&str; 8] = [
+    "section.size  .debug_",
+    "section.size  .nv_debug_",
+    "bytes  .debug_",
+    "bytes  .nv_debug_",
+    "reloc.missing  .rela.debug_",
+    "reloc.missing  .rela.nv_debug_",
+    "reloc.extra  .rela.debug_",
+    "reloc.extra  .rela.nv_debug_",
+];
+
+/// The bank of constant variables.
+const CONSTANT_VARIABLES: u8 = 3;
+
+/// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for sm_100 and later only.
+pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) -> Option<String> {
     super::cubins(expected, actual)?;
-    match difference(expected, actual) {
+    let inputs = if mercury::applies(expected) { inputs() } else { Inputs::default() };
+    match difference(expected, actual, &inputs) {
         Ok(lines) if lines.is_empty() => None,
         Ok(lines) => Some(lines.join("\n")),
         Err(error) => Some(format!("{error:#}")),
     }
 }
 
-fn difference(expected: &[u8], actual: &[u8]) -> Result<Vec<String>> {
+fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<String>> {
     let theirs = View::parse(expected).context("nvlink's object")?;
     let ours = Cubin::parse(actual).context("culd's object")?;
-    let mut pair = Pair { theirs: &theirs.cubin, ours: &ours, early: HashSet::new() };
+    let mut pair = Pair {
+        theirs: &theirs.cubin,
+        ours: &ours,
+        early: HashSet::new(),
+        has_place_holders: false,
+    };
     let resolved = pair.resolve(actual)?;
     let resolved = View::parse(&resolved).context("culd's object with relocations applied")?;
     let mut text = String::new();
     diff::compare(&theirs, &resolved, diff::Options { tool: false })
         .write(&mut text, usize::MAX)?;
-    let allowed = pair.allowed(&resolved);
-    if allowed.is_empty() {
+    let mut allowed = pair.allowed(&resolved);
+    let rewritten = Rewritten::find(&resolved, inputs);
+    if mercury::applies(expected)
+        && let Some(defect) = consistent::defect(&resolved, &rewritten.sections)
+    {
+        return Ok(vec![format!("contradiction: {defect}")]);
+    }
+    allowed.extend(rewritten.allowed());
+    let copies = copies::all(&resolved, inputs);
+    if mercury::applies(expected)
+        && copies::told(&theirs, &copies) == copies::told(&resolved, &copies)
+    {
+        // What is told of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
+        allowed
+            .extend(OF_DEBUG.iter().filter(|_| !copies.is_empty()).map(|&start| start.to_owned()));
+    }
+    let slots = inputs.for_debugger();
+    if allowed.is_empty() && !slots && !pair.has_place_holders {
         return Ok(vec!["the files differ, and no relocation is the cause".to_owned()]);
     }
-    let may_differ = |line: &&str| allowed.iter().any(|start| line.starts_with(start.as_str()));
+    let may_differ = |line: &&str| {
+        allowed.iter().any(|start| line.starts_with(start.as_str())) || slots && is_slot(line)
+    };
     Ok(text.lines().filter(|line| !may_differ(line)).map(str::to_owned).collect())
 }
 
@@ -50,6 +92,8 @@ struct Pair<'a, 'd> {
     ours: &'a Cubin<'d>,
     /// Records that nvlink has resolved.
     early: HashSet<Place>,
+    /// Records that stay have other values in their places.
+    has_place_holders: bool,
 }
 
 impl Pair<'_, '_> {
@@ -57,27 +101,78 @@ impl Pair<'_, '_> {
     fn resolve(&mut self, actual: &[u8]) -> Result<Vec<u8>> {
         let mut image = actual.to_vec();
         for (index, section) in self.ours.sections.iter().enumerate() {
-            if !section.is_reloc() {
+            if !section.is_reloc() && section.sh_type != sht::MERCURY_RELA {
                 continue;
             }
             let target = section.info_section().and_then(|target| self.ours.section(target));
             let target = target.context("a relocation section without target")?;
             let mut kept = self.their_records(section).into_iter().peekable();
+            let mut early = Vec::new();
             for (number, record) in section.relocations().iter().enumerate() {
+                let symbol = self.ours.symbol(record.symbol);
                 if kept.next_if(|kept| self.same(kept, &record)).is_some() {
+                    let stands = symbol.and_then(|symbol| self.place_holder(symbol, section));
+                    self.has_place_holders |= stands.is_some();
+                    early.extend(stands.map(|value| (record, value)));
                     continue;
                 }
-                let symbol = self.ours.symbol(record.symbol);
-                let Some(value) = symbol.and_then(|symbol| self.early_value(symbol)) else {
-                    continue;
-                };
-                self.early.insert((index, number));
-                let start = target.data.as_ptr() as usize - actual.as_ptr() as usize;
-                let place = image.get_mut(start..start + target.data.len());
-                apply(place.context("the place of a section")?, section, record, value)?;
+                let value = symbol.and_then(|symbol| self.early_value(symbol));
+                if let Some(value) = value {
+                    early.push((record, value));
+                    self.early.insert((index, number));
+                }
+            }
+            let start = target.data.as_ptr() as usize - actual.as_ptr() as usize;
+            let place = image.get_mut(start..start + target.data.len());
+            let place = place.context("the place of a section")?;
+            if target.sh_type == sht::MERCURY_CODE {
+                self.apply_stored(place, target, &early)?;
+                continue;
+            }
+            for (record, value) in early {
+                apply(place, section, record, value)?;
             }
         }
         Ok(image)
+    }
+
+    /// Applies records of Mercury code, which is stored compressed. Those of the machine code have been seen before.
+    fn apply_stored(
+        &self,
+        place: &mut [u8],
+        target: &Section<'_>,
+        early: &[(RelocEntry, Value)],
+    ) -> Result<()> {
+        let capsule = Capsule::parse(target.name, target.data)?;
+        let mercury: Vec<RelocEntry> = early.iter().map(|(record, _)| *record).collect();
+        let twins = capmerc::twins(&self.early_records(capsule.code()), &mercury);
+        let mut sites = Vec::with_capacity(early.len());
+        for (&(record, value), twin) in early.iter().zip(twins) {
+            let row = culd_reloc::lookup(record.kind).context("an unknown relocation type")?;
+            let code = twin.context("a record of Mercury code alone")?.offset;
+            let site = Site { code, mercury: record.offset, width: row.span_bytes() };
+            sites.push((site, row, moved(value, record)));
+        }
+        sites.sort_by_key(|(site, ..)| site.code);
+        let places: Vec<Site> = sites.iter().map(|(site, ..)| *site).collect();
+        for (field, (_, row, value)) in capsule.fields(&places)?.into_iter().zip(sites) {
+            if let Some(field) = field {
+                row.apply(place, field.start, value).map_err(|error| anyhow::anyhow!("{error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of section `target` that nvlink has resolved.
+    fn early_records(&self, target: SectionIndex) -> Vec<RelocEntry> {
+        let sections = self.ours.sections.iter().enumerate();
+        let sections = sections
+            .filter(|(_, section)| section.is_reloc() && section.info_section() == Some(target));
+        let records = sections.flat_map(|(index, section)| {
+            let records: Vec<_> = section.relocations().iter().enumerate().collect();
+            records.into_iter().map(move |(number, record)| ((index, number), record))
+        });
+        records.filter(|(place, _)| self.early.contains(place)).map(|(_, record)| record).collect()
     }
 
     /// nvlink's records of the same section. Of several sections of one name, those of local
@@ -115,17 +210,37 @@ impl Pair<'_, '_> {
         // that are references are in code.
         let section_type = section.map_or(sht::NULL, |section| section.sh_type);
         let no_bank = (section_type as u8).wrapping_sub(sht::CUDA_CONSTANT0 as u8);
+        // Beside Mercury all constants without a bank are in that of variables.
+        let classic = self.ours.mercury_symbols.is_empty();
+        let missing_bank = if classic { no_bank } else { CONSTANT_VARIABLES };
+        let slot_bank = if classic { no_bank } else { 0 };
         let (address, bank) = match (symbol.kind(), section) {
             (stt::FUNC, _) => return None,
-            (stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE, _) => (0, no_bank),
+            (stt::CUDA_TEXTURE | stt::CUDA_SAMPLER | stt::CUDA_SURFACE, _) => (0, slot_bank),
             (_, None) if symbol.is_shared() && symbol.size != 0 => (u64::MAX, 0),
             _ if symbol.is_shared() => (self.their_value(symbol), 0),
             (_, Some(section)) => (symbol.value, section.constant_bank()?),
             (_, None) if symbol.other & sto::INTERNAL != 0 => (symbol.value, 0),
-            (_, None) if symbol.other & sto::SPACE == sto::SPACE_CONSTANT => (u64::MAX, no_bank),
+            (_, None) if symbol.other & sto::SPACE == sto::SPACE_CONSTANT => {
+                (u64::MAX, missing_bank)
+            }
             (_, None) => return None,
         };
         Some(Value { address, bank })
+    }
+
+    /// What nvlink leaves in machine code beside Mercury for a slot of a texture, whose record stays: the place behind the
+    /// largest parameter bank so far.
+    fn place_holder(&self, symbol: &Symbol<'_>, records: &Section<'_>) -> Option<Value> {
+        let machine = !self.ours.mercury_symbols.is_empty() && records.is_reloc();
+        let target = records.info_section().and_then(|target| self.ours.section(target))?;
+        let slot = symbol.is_reference() && machine && target.is_code();
+        slot.then(|| Value { address: self.parameters(), bank: 0 })
+    }
+
+    fn parameters(&self) -> u64 {
+        let banks = self.ours.sections.iter().filter(|section| section.constant_bank() == Some(0));
+        banks.map(|bank| bank.size).max().unwrap_or(0).next_multiple_of(16)
     }
 
     /// nvlink's value of a shared variable: it defines arrays without size, and keeps the
@@ -152,8 +267,12 @@ impl Pair<'_, '_> {
             .flat_map(|symbol| {
                 let name = String::from_utf8_lossy(symbol.name);
                 // Of equal names any may count as the one that is missing.
-                ["missing", "section", "value", "size", "order"]
-                    .map(|what| format!("symbol.{what}  {name}"))
+                let words = ["missing", "section", "value", "size", "order"];
+                let halves = ["", "mercury "];
+                halves.into_iter().flat_map(move |half| {
+                    let name = name.clone();
+                    words.map(move |what| format!("symbol.{what}  {half}{name}"))
+                })
             })
             .collect();
         starts.extend((!starts.is_empty()).then(|| "section.size  .symtab  ".to_owned()));
@@ -182,16 +301,77 @@ impl Pair<'_, '_> {
             }
         }
         starts.extend(self.replaced_literals());
-        for (symbol, word) in ours.cubin.symbols.iter().zip(&ours.symbols) {
+        let own = ours.symbols.iter().cloned();
+        let mercury = ours.mercury_symbols.iter().map(|word| format!("mercury {word}"));
+        let symbols = ours.cubin.symbols.iter().zip(own);
+        for (symbol, word) in symbols.chain(ours.cubin.symbols.iter().zip(mercury)) {
             if is_extern_array(symbol) {
-                starts.extend(extern_array(word));
+                starts.extend(extern_array(&word));
             } else if symbol.is_shared() && self.their_value(symbol) != symbol.value {
                 // The alignment of a replaced weak variable.
                 starts.push(format!("symbol.value  {word}  "));
             }
         }
+        if !starts.is_empty() && !ours.mercury_symbols.is_empty() {
+            // What follows from sizes: gaps in front of sections, and names that both halves have.
+            starts.push("section.gap  ".to_owned());
+            starts.push("section.size  .shstrtab  ".to_owned());
+            starts.push("string.extra  .shstrtab .nv.merc.rela".to_owned());
+        }
         starts
     }
+}
+
+/// Kernels that nvlink's finalizer writes anew in an object, too (docs/DIFFERENCES.md, kept-code).
+#[derive(Default)]
+struct Rewritten {
+    names: Vec<String>,
+    sections: Vec<usize>,
+}
+
+impl Rewritten {
+    fn find(view: &View<'_>, inputs: &Inputs) -> Self {
+        let mut found = Rewritten::default();
+        for (symbol, word) in view.cubin.symbols.iter().zip(&view.symbols) {
+            let kernel = symbol.is_entry() && inputs.lacks_debug(symbol.name);
+            if let Some(section) = symbol.defined_in().filter(|_| kernel) {
+                found.names.push(word.clone());
+                found.sections.push(section.0 as usize);
+            }
+        }
+        found
+    }
+
+    /// How the lines begin that may be there.
+    fn allowed(&self) -> Vec<String> {
+        let of_kernel = |name: &String| {
+            [
+                format!("section.size  .text.{name}  "),
+                format!("section.size  .nv.capmerc.text.{name}  "),
+                format!("symbol.size  {name}  "),
+                format!("attr  .nv.info.{name} EXIT_INSTR_OFFSETS"),
+                format!("attr  .nv.info.{name} INDIRECT_BRANCH_TARGETS"),
+                format!("record.missing  .nv.capmerc.text.{name}+"),
+                format!("record.extra  .nv.capmerc.text.{name}+"),
+                format!("record.kind  .nv.capmerc.text.{name}+"),
+                format!("record.bytes  .nv.capmerc.text.{name}+"),
+                format!("bytes  .text.{name}+"),
+                format!("reloc.missing  .rela.text.{name}+"),
+                format!("reloc.extra  .rela.text.{name}+"),
+            ]
+        };
+        let debug = OF_DEBUG.iter().filter(|_| !self.names.is_empty());
+        let debug = debug.map(|&start| start.to_owned());
+        self.names.iter().flat_map(of_kernel).chain(debug).collect()
+    }
+}
+
+/// True for a line about control bits of an instruction of a jump slot.
+fn is_slot(line: &str) -> bool {
+    let rows = line.strip_prefix("bytes  .nv.uft.rel.").and_then(|rest| rest.split_once("  "));
+    let rows = rows.and_then(|(_, rows)| rows.split_once(" != "));
+    // All but the last three bytes.
+    rows.is_some_and(|(theirs, ours)| theirs.len() == 32 && theirs.get(..26) == ours.get(..26))
 }
 
 fn is_extern_array(symbol: &Symbol<'_>) -> bool {
@@ -199,8 +379,13 @@ fn is_extern_array(symbol: &Symbol<'_>) -> bool {
 }
 
 /// nvlink defines an array without size, and lets kernels speak of another symbol.
-fn extern_array(word: &str) -> [String; 18] {
+fn extern_array(word: &str) -> [String; 23] {
     [
+        "symbol.missing  mercury .nv.shared.".to_owned(),
+        format!("symbol.missing  mercury {EXTERN_INSTANCE}"),
+        "reloc.symbol  .nv.merc.rela".to_owned(),
+        "section.size  .nv.merc.symtab  ".to_owned(),
+        "section.info  .symtab  globals from ".to_owned(),
         format!("symbol.section  {word}  .nv_debug.shared != undef"),
         format!("symbol.value  {word}  "),
         format!("symbol.missing  {EXTERN_INSTANCE}"),
@@ -222,11 +407,15 @@ fn extern_array(word: &str) -> [String; 18] {
     ]
 }
 
+/// The value with the record's addend.
+fn moved(value: Value, record: RelocEntry) -> Value {
+    Value { address: value.address.wrapping_add_signed(record.addend), ..value }
+}
+
 /// Applies one record to the bytes of the section it patches.
 fn apply(place: &mut [u8], section: &Section<'_>, record: RelocEntry, value: Value) -> Result<()> {
-    let row = culd_reloc::cuda(record.kind).context("an unknown relocation type")?;
-    let address = value.address.wrapping_add_signed(record.addend);
-    let (offset, value) = (record.offset as usize, Value { address, ..value });
+    let row = culd_reloc::lookup(record.kind).context("an unknown relocation type")?;
+    let (offset, value) = (record.offset as usize, moved(value, record));
     let done = match section.sh_type {
         sht::REL => row.add(place, offset, value),
         _ => row.apply(place, offset, value),

@@ -177,11 +177,20 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
     for arguments in [forward, reversed] {
         trial.links += 1;
         let unusual = program.index.is_some() || !program.rounds.is_empty();
-        let verdict = if way == Way::Program && unusual {
+        let verdict = if way == Way::Program && !is_relocatable(&arguments) {
             let pair = Pair::link(tools, &arguments, dir)?;
             let verdict = pair.verdict(&arguments, dir);
-            if let Some(key) = deliberate::key(&pair.expected, &pair.actual, &verdict) {
-                *trial.deliberate.entry(key).or_default() += 1;
+            let aliases =
+                || objects(&arguments, dir).iter().any(|object| deliberate::has_alias(object));
+            let keys = match &verdict {
+                Verdict::NoVerdict(how) if deliberate::is_unused_alias(how, aliases) => {
+                    vec!["unused-alias"]
+                }
+                _ if unusual => pair.deliberate(&verdict),
+                _ => Vec::new(),
+            };
+            if !keys.is_empty() {
+                keys.into_iter().for_each(|key| *trial.deliberate.entry(key).or_default() += 1);
                 continue;
             }
             verdict
@@ -265,6 +274,27 @@ impl Pair {
         Ok(Self { expected, expected_out, actual, actual_out })
     }
 
+    /// nvlink failed as told; what culd did.
+    fn no_verdict(&self, how: &str) -> Verdict {
+        let messages = self.actual.stderr_text();
+        let line = messages.lines().find(|line| line.contains("fatal") || line.contains("error"));
+        let ours = line.map_or_else(|| self.actual.status.to_string(), str::to_owned);
+        Verdict::NoVerdict(format!("{how}; {ours}"))
+    }
+
+    /// The keys of docs/DIFFERENCES.md that explain `verdict`.
+    fn deliberate(&self, verdict: &Verdict) -> Vec<&'static str> {
+        if let Some(key) = deliberate::key(&self.expected, &self.actual, verdict) {
+            return vec![key];
+        }
+        match (verdict, &self.expected_out, &self.actual_out) {
+            (Verdict::Different(_), Some(expected), Some(actual)) => {
+                deliberate::keys_of_outputs(expected, actual)
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn verdict(&self, arguments: &[String], dir: &Path) -> Verdict {
         let Self { expected, expected_out, actual, actual_out } = self;
         let different =
@@ -275,14 +305,14 @@ impl Pair {
             return different(format!("{}: {}", actual.status, actual.stderr_text()));
         }
         if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
-            return Verdict::NoVerdict(expected.status.to_string());
+            return self.no_verdict(&expected.status.to_string());
         }
         let messages = expected.stderr_text();
         let mut what = outcomes(expected, actual);
         if what.is_some()
             && let Some(line) = messages.lines().find(|line| line.contains("Internal error"))
         {
-            return Verdict::NoVerdict(line.to_owned());
+            return self.no_verdict(line);
         }
         let mut classes = Classes::default();
         what = what.or_else(|| match (expected_out, actual_out) {

@@ -40,10 +40,10 @@ fn record(
 }
 
 /// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK is in the list of every
-/// function or of none; ptxas writes no other MAX_STACK_SIZE than 0 (docs/DIFFERENCES.md, stack-limits).
+/// function or of none.
 fn is_fixed(object: &Object, (at, range): &(usize, Range<usize>)) -> bool {
     let code = object.sections[*at].data.get(range.start + 1);
-    let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK, attr::code::MAX_STACK_SIZE];
+    let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK];
     code.is_some_and(|code| fixed.contains(code))
 }
 
@@ -195,14 +195,8 @@ pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
     let function: u32 = pick(!seed, named)?;
     let mut rng = Rng::new(seed);
     let what = match rng.below(5) {
-        0 => {
-            list.remove(index);
-            "a record less"
-        }
-        1 => {
-            list.insert(index, list[index]);
-            "a record twice"
-        }
+        0 => pair_less(&mut list, index),
+        1 => pair_twice(&mut list, index),
         2 => {
             list[index][0] = function;
             "a record about another function"
@@ -222,6 +216,16 @@ pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
     set_pairs(object, at, &list, what)
 }
 
+fn pair_less(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
+    list.remove(index);
+    "a record less"
+}
+
+fn pair_twice(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
+    list.insert(index, list[index]);
+    "a record twice"
+}
+
 /// Records twice, less, or in another order; with other prototypes the files would contradict each other.
 pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
     let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;
@@ -229,14 +233,8 @@ pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
     let index: usize = pick(seed, labels)?;
     let mut rng = Rng::new(seed);
     let what = match rng.below(3) {
-        0 => {
-            list.remove(index);
-            "a record less"
-        }
-        1 => {
-            list.insert(index, list[index]);
-            "a record twice"
-        }
+        0 => pair_less(&mut list, index),
+        1 => pair_twice(&mut list, index),
         _ => {
             let other = rng.below(list.len());
             list.swap(index, other);

@@ -120,7 +120,9 @@ pub(super) fn undefined(object: &mut Object, seed: u64) -> Option<String> {
     let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol) && public(symbol);
     change(object, seed, wanted, |_, symbol, rng| {
         symbol.entry.section = UNDEFINED;
-        if rng.chance(70) {
+        // An array without size that a later file defines: docs/DIFFERENCES.md, shared-unsized-first.
+        let shared = symbol.entry.other & sto::SPACE == sto::SPACE_SHARED;
+        if rng.chance(70) && !shared {
             (symbol.entry.value, symbol.entry.size) = (0, 0);
         }
     })

@@ -9,6 +9,7 @@ use super::model::{
     SymbolId, SymbolKind, Syscall, Type, Unit,
 };
 use super::ptx::{believed_kind, line, parameter, prototype};
+use super::textures;
 
 /// Writes one function body.
 pub(super) struct BodyPrinter<'p> {
@@ -178,6 +179,19 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
             Stmt::SlowPath(path) => self.slow_path(*path),
             Stmt::Syscall(syscall) => self.syscall(*syscall),
             Stmt::Fetch { symbol, sampler } => self.fetch(*symbol, *sampler),
+            Stmt::Query { symbol, how } => {
+                if let SymbolKind::Reference(kind) = *self.kind(*symbol) {
+                    let name = self.name(*symbol).to_owned();
+                    textures::print_query(self.out, kind, &name, *how);
+                }
+            }
+            Stmt::QueryParameter { reference, number, how } => {
+                let name = textures::parameter_name(*reference, *number);
+                textures::print_query(self.out, *reference, &name, *how);
+            }
+            Stmt::Object { surface } => {
+                textures::print_object(self.out, *surface, self.unit.independent_textures);
+            }
             Stmt::Special(special) => self.special(*special),
             Stmt::Loop(body) => {
                 line!(self.out, ".reg .b32 %i; .reg .pred %p; and.b32 %i, %acc, 7;\nagain:");

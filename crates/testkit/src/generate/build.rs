@@ -75,7 +75,7 @@ impl<'r> Builder<'r> {
                 }
             }
         }
-        if mix.textures.1 > 0 && builder.rng.chance(15) {
+        if mix.textures.1 > 0 && builder.rng.chance(mix.independent_pc) {
             builder.program.units.iter_mut().for_each(|unit| unit.independent_textures = true);
         }
         builder
@@ -158,7 +158,7 @@ impl<'r> Builder<'r> {
     }
 
     /// The files that define one more copy of a symbol of `unit`: some others, each with a name still free.
-    fn further_units(&mut self, unit: usize, id: SymbolId) -> Vec<usize> {
+    pub(super) fn further_units(&mut self, unit: usize, id: SymbolId) -> Vec<usize> {
         let mut others = Vec::new();
         for other in 0..self.program.units.len() {
             if other != unit && self.visible(other, id) && self.rng.chance(50) {
@@ -242,9 +242,7 @@ impl<'r> Builder<'r> {
         let home = Home { unit, local: false, ahead: false };
         let kind = SymbolKind::Reference(kind);
         let id = self.add("tex", kind.clone(), home);
-        let linkage = if self.rng.chance(50) { Linkage::Local } else { Linkage::Visible };
-        let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
-        self.program.units[unit].items.push(Item::Variable(variable));
+        self.define_reference(unit, id, &kind);
     }
 
     /// A common symbol of several files. When the sizes differ, every file has its own: a plain reference would have
@@ -329,6 +327,8 @@ impl<'r> Builder<'r> {
         linkage: Linkage,
         directives: Vec<String>,
     ) {
+        let entry = matches!(self.program.symbol(id).kind, SymbolKind::Entry(_));
+        let references = if entry { self.parameters() } else { Vec::new() };
         let mut copies = vec![(unit, linkage)];
         if linkage == Linkage::Weak {
             copies.extend(
@@ -337,8 +337,9 @@ impl<'r> Builder<'r> {
             self.crown(&mut copies);
         }
         for (unit, linkage) in copies {
-            let function =
-                Function { symbol: id, linkage, directives: directives.clone(), body: Vec::new() };
+            let (directives, references) = (directives.clone(), references.clone());
+            let body = Vec::new();
+            let function = Function { symbol: id, linkage, references, directives, body };
             self.program.units[unit].items.push(Item::Function(function));
         }
     }

@@ -43,7 +43,10 @@ impl Builder<'_> {
         };
         let mut init = Vec::new();
         for _ in 0..count {
-            let pointer = if table {
+            let pc = self.mix.reference_pointer_pc;
+            let pointer = if pc > 0 && shape.width == 8 && !table && self.rng.chance(pc) {
+                self.reference_element(unit)
+            } else if table {
                 self.function_element(unit)
             } else if self.rng.chance(self.mix.pointer_pc) {
                 self.pointer_element(unit, id, shape)
@@ -97,7 +100,11 @@ impl Builder<'_> {
     }
 
     /// A random symbol of some kind that `unit` may name; its name is claimed.
-    fn any(&mut self, unit: usize, test: impl Fn(&SymbolKind) -> bool) -> Option<SymbolId> {
+    pub(super) fn any(
+        &mut self,
+        unit: usize,
+        test: impl Fn(&SymbolKind) -> bool,
+    ) -> Option<SymbolId> {
         let found: Vec<SymbolId> = self
             .symbols()
             .filter(|(id, symbol, _)| test(&symbol.kind) && self.visible(unit, *id))
@@ -163,6 +170,9 @@ impl Builder<'_> {
             m.w_special,
             m.w_slow_path,
             m.w_kernel_address,
+            m.w_query,
+            m.w_query_parameter,
+            m.w_object,
             if depth < 2 { m.w_nested } else { 0 },
         ];
         match self.rng.weighted(&weights)? {
@@ -196,6 +206,9 @@ impl Builder<'_> {
                 let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Entry(_)))?;
                 Some(Stmt::Address { symbol, addend: 0, generic: false })
             }
+            20 => self.query(unit),
+            21 => self.parameter_query(unit, id),
+            22 => Some(Stmt::Object { surface: self.rng.chance(50) }),
             _ => {
                 let count = self.rng.range(1, 2);
                 let body = self.statements(unit, id, count, depth + 1);

@@ -92,6 +92,7 @@ fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: SymbolKin
     let user = Function {
         symbol: id,
         linkage: Linkage::Visible,
+        references: Vec::new(),
         directives: Vec::new(),
         body: vec![stmt],
     };
@@ -195,6 +196,7 @@ fn entry_parameters(program: &mut Program, rng: &mut Rng) {
         let function = Function {
             symbol: id,
             linkage: Linkage::Weak,
+            references: Vec::new(),
             directives: Vec::new(),
             body: Vec::new(),
         };

@@ -46,6 +46,11 @@ pub struct Mix {
     pub link_options: &'static [&'static str],
     pub select_pc: u32,
     pub unsized_pc: u32,
+    pub reference_copies_pc: u32,
+    pub sampler_pc: u32,
+    pub parameter_pc: u32,
+    pub reference_pointer_pc: u32,
+    pub independent_pc: u32,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
     pub w_arith: u32,
@@ -65,6 +70,9 @@ pub struct Mix {
     pub w_barrier: u32,
     pub w_syscall: u32,
     pub w_fetch: u32,
+    pub w_query: u32,
+    pub w_query_parameter: u32,
+    pub w_object: u32,
     pub w_special: u32,
     pub w_nested: u32,
 }
@@ -120,6 +128,11 @@ pub const PLAIN: Mix = Mix {
     link_options: &[],
     select_pc: 0,
     unsized_pc: 0,
+    reference_copies_pc: 0,
+    sampler_pc: 0,
+    parameter_pc: 0,
+    reference_pointer_pc: 0,
+    independent_pc: 15,
     w_slow_path: 0,
     w_kernel_address: 0,
     w_arith: 6,
@@ -139,6 +152,9 @@ pub const PLAIN: Mix = Mix {
     w_barrier: 0,
     w_syscall: 0,
     w_fetch: 0,
+    w_query: 0,
+    w_query_parameter: 0,
+    w_object: 0,
     w_special: 0,
     w_nested: 1,
 };
@@ -181,7 +197,11 @@ families! {
     "attributes" x 6 { w_special: 10, w_barrier: 4, w_frame: 2, launch_bounds_pc: 60, entries: (1, 4), options_pc: 30 }
     "entries" x 4 { entries: (2, 6), launch_bounds_pc: 70, weak_entry_pc: 15, w_barrier: 2, options_pc: 20, functions: (0, 2) }
     "managed" x 2 { managed_pc: 40, globals: (1, 4), w_global: 10, w_address: 4 }
-    "texture" x 5 { textures: (1, 4), w_fetch: 12, entries: (1, 4) }
+    "textures" x 5 {
+        textures: (0, 4), units: (2, 5), functions: (0, 3), entries: (0, 4), globals: (0, 2), constants: (0, 1), initialised_pc: 70, same_name_pc: 0, w_call: 4, w_global: 2, w_call_address: 1,
+        w_fetch: 6, w_query: 8, w_query_parameter: 6, w_object: 1, reference_copies_pc: 40, sampler_pc: 50, parameter_pc: 20, reference_pointer_pc: 30, independent_pc: 50,
+        dead_pc: 30, weak_function_pc: 8, weak_entry_pc: 8, lines_pc: 8, debug_pc: 5, select_pc: 10, link_options: &["-v", "-w", "-v", "-g"],
+    }
     "dead" x 4 { dead_pc: 60, functions: (2, 5), shared: (0, 2), w_shared: 2, w_syscall: 1, w_doubles: 2, w_address: 2, constants: (0, 1), w_const: 1, w_call_address: 1, tables: (0, 1) }
     "local" x 3 { local_pc: 60, same_name_pc: 60, globals: (1, 3), w_global: 8, w_switch: 1, w_doubles: 1, shared: (0, 1), w_shared: 2, w_function_shared: 1 }
     "lines" x 4 { lines_pc: 85, weak_function_pc: 10, dead_pc: 25 }
@@ -202,17 +222,17 @@ families! {
     }
     "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: Shape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
     "errors" x 5 { mistakes: 2, units: (2, 4), globals: (1, 3), weak_function_pc: 10, commons: (0, 1), shared: (0, 1), constants: (0, 1), w_const: 1, w_shared: 1 }
-    "edited" x 0 {
+    "edited" x 5 {
         rounds: 8, edits: (1, 3), units: (2, 4), functions: (1, 2), entries: (1, 2), globals: (0, 2), constants: (0, 2), shared: (0, 2), tables: (0, 1), textures: (0, 1),
         commons: (0, 1), dynamic_shared_pc: 15, pointer_pc: 25, managed_pc: 3, weak_function_pc: 15, weak_entry_pc: 4, weak_variable_pc: 10, dead_pc: 15, cross_arch_pc: 3,
         lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 1, w_frame: 1, w_doubles: 2,
         w_barrier: 1, w_syscall: 1, w_fetch: 1, w_special: 1, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
     }
     // No shared variables and no barriers: docs/DIFFERENCES.md, unified-shared and unified-attributes.
-    "unified" x 0 {
+    "unified" x 5 {
         unified_pc: 60, link_options: &["-v", "-w"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (1, 3), constants: (0, 1), tables: (0, 1), pointer_pc: 40,
         local_pc: 10, weak_function_pc: 5, dead_pc: 25, cross_arch_pc: 0, lines_pc: 8, debug_pc: 4, w_call: 8, w_call_address: 2, w_call_table: 2, w_address: 4, w_global: 8,
-        w_const: 1, w_frame: 2, w_doubles: 1, w_syscall: 1, w_special: 1, w_slow_path: 1,
+        w_const: 1, w_frame: 2, w_doubles: 1, w_syscall: 1, w_slow_path: 1,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],

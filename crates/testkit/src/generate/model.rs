@@ -379,6 +379,8 @@ pub struct Function {
     pub symbol: SymbolId,
     /// Who sees it.
     pub linkage: Linkage,
+    /// Parameters of a kernel that are references, by kind and number of the name.
+    pub references: Vec<(Reference, u32)>,
     /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
     pub directives: Vec<String>,
     /// The statements between reading the parameters and storing the result.
@@ -453,6 +455,27 @@ pub enum Stmt {
         /// The sampler, in independent mode.
         sampler: Option<SymbolId>,
     },
+    /// Asks about a reference, writes a surface, or takes the address.
+    Query {
+        /// The reference.
+        symbol: SymbolId,
+        /// Which of them.
+        how: u32,
+    },
+    /// The same of a parameter.
+    QueryParameter {
+        /// Its kind.
+        reference: Reference,
+        /// The number of its name.
+        number: u32,
+        /// Which of them.
+        how: u32,
+    },
+    /// Reads a texture or surface object.
+    Object {
+        /// A surface.
+        surface: bool,
+    },
     /// An instruction that leaves a trace in the attributes of the function.
     Special(Special),
     /// A counted loop.
@@ -477,6 +500,7 @@ impl Stmt {
             Stmt::Call(symbol) | Stmt::CallAddress(symbol) => found.push(*symbol),
             Stmt::CallTable { table: symbol, .. }
             | Stmt::Address { symbol, .. }
+            | Stmt::Query { symbol, .. }
             | Stmt::Access { symbol, .. } => found.push(*symbol),
             Stmt::Fetch { symbol, sampler } => found.extend(sampler.iter().chain([symbol])),
             Stmt::Loop(body) | Stmt::If(body) => {

@@ -7,9 +7,10 @@
 use super::body::BodyPrinter;
 use super::dwarf;
 use super::model::{
-    Arch, Debug, Function, Init, Item, Linkage, Program, Reference, Shape, Signature, Space,
-    Symbol, SymbolId, SymbolKind, Syscall, Type, Unit, Variable,
+    Arch, Debug, Function, Init, Item, Linkage, Program, Shape, Signature, Space, Symbol, SymbolId,
+    SymbolKind, Syscall, Type, Unit, Variable,
 };
+use super::textures;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -129,6 +130,12 @@ impl Printer<'_> {
             _ => scope(variable.linkage),
         };
         let _ = write!(self.out, "{scope}{text}");
+        if let SymbolKind::Reference(_) = variable.kind {
+            let init = textures::sampler(&variable.init);
+            let init = init.map_or(String::new(), |text| format!(" = {{ {text} }}"));
+            line!(self.out, "{init};");
+            return;
+        }
         if !variable.init.is_empty() {
             let elements: Vec<String> =
                 variable.init.iter().map(|init| self.element(init)).collect();
@@ -155,7 +162,12 @@ impl Printer<'_> {
 
     fn function(&mut self, function: &Function) {
         let symbol = self.program.symbol(function.symbol);
-        let head = declaration(symbol, &symbol.kind);
+        let mut head = declaration(symbol, &symbol.kind);
+        for &(kind, number) in &function.references {
+            let name = textures::parameter_name(kind, number);
+            head.truncate(head.len() - 1);
+            let _ = write!(head, ", .param {} {name})", textures::type_name(kind));
+        }
         line!(self.out, "{}{head} {}\n{{", scope(function.linkage), function.directives.join(" "));
         BodyPrinter::new(self.program, self.unit, &mut self.out).function(function, &symbol.kind);
         line!(self.out, "}}");
@@ -211,9 +223,9 @@ fn declaration(symbol: &Symbol, kind: &SymbolKind) -> String {
         SymbolKind::DynamicShared(Shape { width, align, .. }) => {
             format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
         }
-        SymbolKind::Reference(Reference::Texture) => format!(".global .texref {name}"),
-        SymbolKind::Reference(Reference::Surface) => format!(".global .surfref {name}"),
-        SymbolKind::Reference(Reference::Sampler) => format!(".global .samplerref {name}"),
+        SymbolKind::Reference(kind) => {
+            format!(".global {} {name}", textures::type_name(*kind))
+        }
     }
 }
 

@@ -62,6 +62,9 @@ pub struct Batch {
     pub kinds: Vec<u32>,
 }
 
+/// Slots of constants: more than any batch has types.
+const CONST_SLOTS: u64 = 128;
+
 /// Types that end a link of some linker, as far as they are known from batches before.
 pub type Guesses = BTreeSet<u32>;
 
@@ -72,7 +75,11 @@ impl Batch {
     /// The object with the records of `kinds`, which are types of this batch.
     pub fn object(&self, kinds: &[u32]) -> Object {
         let Batch { sm, place, symbol, form, addend, spot, .. } = *self;
-        let slots = kinds.len() as u64 + 1;
+        // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it does not depend on who shares a link.
+        let slots = match spot {
+            Spot::Slot(_) if place.key == "const" => CONST_SLOTS.max(kinds.len() as u64 + 1),
+            _ => kinds.len() as u64 + 1,
+        };
         let mut records = Vec::new();
         for (&kind, slot) in kinds.iter().zip(1..) {
             let offset = match spot {

@@ -27,8 +27,11 @@ pub struct Entry {
     /// Start of what nvlink does; empty for whatever it does.
     #[serde(default)]
     nvlink: String,
-    /// Words of what culd does.
+    /// Words of what culd does; empty for the same.
+    #[serde(default)]
     culd: String,
+    /// End of what differs elsewhere in the outputs, where the cell itself is equal.
+    elsewhere: Option<String>,
     /// Types; all when left out.
     types: Option<String>,
     /// Symbols; all when left out.
@@ -48,7 +51,8 @@ impl Differences {
         let mut list: Self = toml::from_str(text)?;
         for entry in &mut list.entries {
             ensure!(!entry.reason.trim().is_empty(), "{}: no reason", entry.key);
-            ensure!(entry.nvlink != entry.culd, "{}: no difference", entry.key);
+            let differs = entry.nvlink != entry.culd || entry.elsewhere.is_some();
+            ensure!(differs, "{}: no difference", entry.key);
             if let Some(types) = &entry.types {
                 entry.kinds = kinds::parse(types).with_context(|| entry.key.clone())?;
             }
@@ -61,18 +65,42 @@ impl Differences {
         &self.entries
     }
 
-    /// Index of the entry for a cell.
+    /// Index of the entry for a cell that is not equal.
     pub fn find(&self, batch: &Batch, kind: u32, nvlink: &str, culd: &str) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.covers(batch, kind, nvlink, culd))
+        let differs = |entry: &Entry| entry.elsewhere.is_none() && culd.contains(&entry.culd);
+        self.position(batch, kind, nvlink, differs)
+    }
+
+    /// Index of the entry for an equal cell whose outputs differ elsewhere.
+    pub fn find_elsewhere(
+        &self,
+        batch: &Batch,
+        kind: u32,
+        fate: &str,
+        what: &str,
+    ) -> Option<usize> {
+        let differs =
+            |entry: &Entry| entry.elsewhere.as_ref().is_some_and(|end| what.ends_with(end));
+        self.position(batch, kind, fate, differs)
+    }
+
+    fn position(
+        &self,
+        batch: &Batch,
+        kind: u32,
+        nvlink: &str,
+        differs: impl Fn(&Entry) -> bool,
+    ) -> Option<usize> {
+        let covers = |entry: &Entry| differs(entry) && entry.covers(batch, kind, nvlink);
+        self.entries.iter().position(covers)
     }
 }
 
 impl Entry {
-    fn covers(&self, batch: &Batch, kind: u32, nvlink: &str, culd: &str) -> bool {
+    fn covers(&self, batch: &Batch, kind: u32, nvlink: &str) -> bool {
         let words = batch.to_string();
         let has = |wanted: &String| words.split(' ').any(|word| word == wanted);
         nvlink.starts_with(&self.nvlink)
-            && culd.contains(&self.culd)
             && (self.types.is_none() || self.kinds.contains(&kind))
             && self
                 .symbols
@@ -84,6 +112,8 @@ impl Entry {
 
 impl std::fmt::Display for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (nvlink: {}, culd: {})", self.key, self.nvlink, self.culd)
+        write!(f, "{} (nvlink: {}, culd: {}", self.key, self.nvlink, self.culd)?;
+        self.elsewhere.iter().try_for_each(|end| write!(f, ", elsewhere: {end}"))?;
+        f.write_str(")")
     }
 }

@@ -82,6 +82,24 @@ pub const fn is_mercury(sm: u32) -> bool {
     sm >= 100
 }
 
+/// The type of machine code that says what one of Mercury's does: nvlink makes the records of debug information of
+/// Mercury's, and has no other for the rest.
+pub const fn machine_code(kind: u32) -> Option<u32> {
+    Some(match kind {
+        0x10001 => 4,
+        0x10002 => 2,
+        0x10003 => 1,
+        0x1000b => 6,
+        0x1000c => 101,
+        0x1000d => 52,
+        0x1000e => 73,
+        0x1000f => 35,
+        0x10010..=0x10027 => kind - 0x10010 + 76,
+        0x10032..=0x1003b => kind - 0x10032 + 102,
+        _ => return None,
+    })
+}
+
 impl Object {
     /// The object's text form.
     pub fn text(&self) -> String {
@@ -97,7 +115,8 @@ impl Object {
             match mark.split_once(' ').unwrap_or((mark, "")) {
                 ("symbols", half) => self.write_symbols(&mut text, half == "mercury"),
                 ("records", "") => self.write_section(&mut text),
-                ("records", key) if key == self.place.key => self.write_records(&mut text),
+                ("records", key) if key == self.place.key => self.write_records(&mut text, Some),
+                ("section", key) => self.write_twin(&mut text, key),
                 ("frame", key) if key == self.place.key => self.write_frame(&mut text),
                 ("slots", key) if key == self.place.key => self.write_slots(&mut text),
                 _ => {}
@@ -143,11 +162,26 @@ impl Object {
         };
         let _ =
             writeln!(text, "section {prefix}{section} {kind} flags=info align=8 info={section}");
-        self.write_records(text);
+        self.write_records(text, Some);
     }
 
-    fn write_records(&self, text: &mut String) {
+    /// The records of debug information in one of both halves.
+    fn write_twin(&self, text: &mut String, half: &str) {
+        if self.place.key != "twin" {
+            return;
+        }
+        let (section, kind, translate): (_, _, fn(u32) -> Option<u32>) = match half {
+            "twin" => (".rela.debug_info", "rela flags=info", machine_code),
+            _ => (".nv.merc.rela.debug_info", "merc_rela flags=info+mercury", Some),
+        };
+        let target = section.replacen(".rela", "", 1);
+        let _ = writeln!(text, "section {section} {kind} align=8 info={target}");
+        self.write_records(text, translate);
+    }
+
+    fn write_records(&self, text: &mut String, translate: impl Fn(u32) -> Option<u32>) {
         for Record { offset, kind, addend } in &self.records {
+            let Some(kind) = translate(*kind) else { continue };
             let word = self.symbol.word;
             let sign = if *addend < 0 { '-' } else { '+' };
             let addend = addend.unsigned_abs();

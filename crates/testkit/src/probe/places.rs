@@ -50,10 +50,12 @@ pub const PLACES: &[Place] = &[
     place("sass",   ".nv_debug_line_sass", 0,    0x40, Found::End),
 ];
 
-/// Those of architectures with Mercury sections. nvlink makes the machine code's own frames anew.
+/// Those of architectures with Mercury sections: in a frame of Mercury alone, of which nvlink makes those of machine code,
+/// and in debug information that both halves have, with equal records.
 #[rustfmt::skip]
 pub const MERCURY_PLACES: &[Place] = &[
     place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),
+    place("twin", ".nv.merc.debug_info",  0, 0x40,       Found::End),
 ];
 
 const fn place(

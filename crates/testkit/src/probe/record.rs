@@ -30,7 +30,7 @@ pub struct Answers {
     pub batch: Batch,
     /// Fates as text, by type.
     pub fates: BTreeMap<u32, String>,
-    /// Types that had another fate from culd.
+    /// Types that had another fate from culd, or whose outputs differ elsewhere.
     pub unequal: BTreeSet<u32>,
     /// Of the outputs with all the other types that link, see [`Answers::groups`].
     pub digest: u64,
@@ -98,7 +98,7 @@ pub fn write(all: &[Answers]) -> String {
 
 const HEAD: &str = "\
 # What nvlink 13.0.88 did with relocation records (crates/testkit/src/probe). Written by `cargo xtask probe --record`.
-# Place, symbol, addend and spot = digest of the outputs; then types and their fate, with ! if culd does something else.
+# Place, symbol, addend and spot = digest of the outputs; then types and their fate, with ! if culd does something else, there or elsewhere.
 ";
 
 fn body(answers: &Answers) -> String {

@@ -3,16 +3,16 @@
 //! In: an architecture. Out: batches. Guaranteed: the same ones in the same order everywhere.
 
 use super::batch::{Batch, Spot};
-use super::object::{Form, is_mercury};
+use super::object::{Form, is_mercury, machine_code};
 use super::places::{MERCURY_PLACES, PLACES, Place};
 use super::symbols::{SYMBOLS, SymbolKind};
 use culd_reloc::{CUDA, Observed, RelocDesc};
 
-/// Architectures with recorded answers.
-pub const RECORDED: [u32; 2] = [75, 90];
+/// Architectures with recorded answers: the first, the last of machine code alone, and one with Mercury sections.
+pub const RECORDED: [u32; 3] = [75, 90, 100];
 
-/// All of them: the first, the last, and one with Mercury sections.
-pub const ARCHS: [u32; 3] = [75, 90, 100];
+/// All of them.
+pub const ARCHS: [u32; 4] = [75, 80, 90, 100];
 
 /// Symbols that programs with Mercury sections have, and their twins.
 const MERCURY_SYMBOLS: &[&str] = &[
@@ -43,6 +43,7 @@ const MERCURY_SYMBOLS: &[&str] = &[
     "section-init",
     "section-pool",
     "section-frame",
+    "section-info",
     "section-callgraph",
     "section-prototype",
     "uft",
@@ -147,13 +148,21 @@ pub fn batches(sm: u32) -> Vec<Batch> {
     batches
 }
 
-/// Records of Mercury sections, of every type and some that are not theirs.
+/// Records of Mercury sections, of every type and some that are not theirs; in both halves, of types that both have.
 fn mercury_batches(sm: u32) -> Vec<Batch> {
-    let kinds: Vec<u32> = (0x10000..=0x10042).chain([0, 2, 0x1ffff, 0x20000]).collect();
+    let kinds: Vec<u32> =
+        [0, 2].into_iter().chain(0x10000..=0x10042).chain([0x1ffff, 0x20000]).collect();
+    let both: Vec<u32> =
+        kinds.iter().copied().filter(|&kind| machine_code(kind).is_some()).collect();
     let mut batches = Vec::new();
     for symbol in SYMBOLS.iter().filter(|symbol| MERCURY_SYMBOLS.contains(&symbol.key)) {
         for place in MERCURY_PLACES {
-            let (form, addend, spot, kinds) = (Form::Rela, ADDEND, Spot::Slot(0), kinds.clone());
+            let mut kinds = if place.key == "twin" { both.clone() } else { kinds.clone() };
+            if place.key == "twin" && ["texture", "surface"].contains(&symbol.key) {
+                // Against a reference this one is a slot, and its twin an address.
+                kinds.retain(|&kind| kind != 0x10003);
+            }
+            let (form, addend, spot) = (Form::Rela, ADDEND, Spot::Slot(0));
             batches.push(Batch { sm, place, symbol, form, addend, spot, kinds });
         }
     }

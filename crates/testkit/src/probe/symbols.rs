@@ -26,6 +26,7 @@ pub const SYMBOLS: &[SymbolKind] = &[
     base("dead-weak-function", "weakdead"),
     base("alias", "alias"),
     base("dead-alias", "deadalias"),
+    base("dead-aliased-function", "aliased"),
     base("called-weak-function", "called"),
     with("undefined-weak-function", "x", &["weak func x"]),
     with("undefined-function", "x", &["global func x"]),

@@ -2,13 +2,14 @@
 
 use super::batch::{Answer, Batch, Guesses, Linker, Spot};
 use super::known::Differences;
-use super::object::{Form, Object, front};
+use super::object::{Form, Object, front, machine_code};
 use super::places::{MERCURY_PLACES, PLACES, Place};
 use super::record::{self, Answers};
 use super::symbols::{SYMBOLS, SymbolKind};
 use super::{judge, series};
 use anyhow::Result;
 use culd_cubin::Cubin;
+use culd_reloc::{MERCURY, RelocDesc};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +56,23 @@ fn frames_of_mercury_programs_hold_slots() -> Result<()> {
         assert_eq!(slots, object.pattern().repeat(4), "{}", place.key);
     }
     Ok(())
+}
+
+/// The pairs of types that records of both halves have, but for one whose field nothing shows.
+#[test]
+fn types_of_both_halves_have_the_same_fields() {
+    const SAMPLERS: u32 = 0x1000c;
+    let fields = |row: &RelocDesc| -> Vec<(u8, u8, u8)> {
+        row.actions.iter().map(|field| (field.shift, field.width, field.bit)).collect()
+    };
+    let pairs = MERCURY.iter().filter(|row| row.code.0 != SAMPLERS);
+    let pairs = pairs.filter_map(|row| Some((row, culd_reloc::cuda(machine_code(row.code.0)?)?)));
+    let pairs: Vec<_> = pairs.collect();
+    assert_eq!(pairs.len(), 41);
+    for (mercury, cuda) in pairs {
+        assert_eq!(fields(mercury), fields(cuda), "{} and {}", mercury.name, cuda.name);
+        assert_eq!(mercury.observed, cuda.observed, "{} and {}", mercury.name, cuda.name);
+    }
 }
 
 #[test]
@@ -167,6 +185,20 @@ fn the_list_of_differences_covers_what_it_says() -> Result<()> {
     assert_eq!(list.find(&batch, 31, "dropped", "refused: no"), None);
     assert_eq!(list.find(&batch, 31, "crash: signal 11", "dropped"), None);
     assert_eq!(list.find(&other, 31, "crash: signal 11", "refused: no"), None);
+    // Differences elsewhere are entries of their own.
+    assert_eq!(list.find_elsewhere(&batch, 31, "crash: signal 11", "refused"), None);
+    let list = Differences::parse(
+        "[[difference]]
+        key = 'frames'
+        reason = 'nvlink writes over frames'
+        nvlink = 'kept'
+        elsewhere = 'differ: .debug_frame'",
+    )?;
+    let found = |what| list.find_elsewhere(&batch, 2, "kept [const]", what);
+    assert_eq!(found("sections that differ: .debug_frame"), Some(0));
+    assert_eq!(found("sections that differ: .debug_frame .symtab"), None);
+    assert_eq!(list.find_elsewhere(&batch, 2, "dropped", "differ: .debug_frame"), None);
+    assert_eq!(list.find(&batch, 2, "kept [const]", "dropped"), None);
     assert!(
         Differences::parse("[[difference]]\nkey = 'a'\nreason = ''\nnvlink = 'a'\nculd = 'b'")
             .is_err()

@@ -135,7 +135,9 @@ impl<'a> Memory<'a> {
                 }
                 (size, align) => {
                     ensure!(address % align == 0, "{variable:?} at {address:#x} is not aligned");
-                    places.push((*address, *address + size, variable));
+                    let end = address.checked_add(size);
+                    let end = end.with_context(|| format!("{variable:?} has no place"))?;
+                    places.push((*address, end, variable));
                 }
             }
         }

@@ -9,7 +9,7 @@ use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
 use hashbrown::{HashMap, HashSet};
 
 use super::{Builder, Piece, number};
-use crate::capsule::Half;
+use crate::capsule::{Half, slots};
 use crate::diag::Message;
 use crate::id::{ObjectId, SectionId};
 use crate::objects::Object;
@@ -75,7 +75,15 @@ pub(super) fn build(builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> 
             };
             let definition = builder.definition(id, function).filter(|site| taken.insert(*site));
             let to = match definition.and_then(|site| own.get(&(site.object, site.index))) {
-                Some(frame) => copy(&mut made.bytes, frame, frame.entry.1),
+                Some(frame) => {
+                    let address = copy(&mut made.bytes, frame, frame.entry.1);
+                    if let Some((_, table)) = builder.slot(id, function) {
+                        let at = address as usize + 8;
+                        let length = slots::first_length(table);
+                        made.bytes[at..at + 8].copy_from_slice(&length.to_le_bytes());
+                    }
+                    address
+                }
                 None => plain(&mut made.bytes, frame),
             };
             pieces.push(Piece { from: place, end: place + 8, to });

@@ -2,7 +2,8 @@
 //!
 //! Units keep their headers. Of what follows, each sequence (up to the operation that ends it) belongs to the
 //! function whose address it begins with; those of functions that are left come in the order of the output's
-//! symbols.
+//! symbols. nvlink knows the code of jump slots as one function (case unified/lineinfo): the sequence of that at the start
+//! of the table ends with the table, of the others only the first row is left.
 
 use culd_cubin::Malformed;
 
@@ -11,6 +12,9 @@ use super::{Input, Output, Piece, number};
 /// Extended operations that matter.
 const END_SEQUENCE: u8 = 1;
 const SET_ADDRESS: u8 = 2;
+/// Standard operations: a row, and the next address.
+const COPY: u8 = 1;
+const ADVANCE_PC: u8 = 2;
 /// The standard operation with a fixed operand of two bytes.
 const FIXED_ADVANCE: u8 = 9;
 
@@ -20,6 +24,19 @@ struct Sequence {
     rank: u32,
     from: usize,
     end: usize,
+    /// Of a jump slot.
+    slot: Option<Slot>,
+}
+
+/// What the sequence of a jump slot becomes.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Where its bytes that are left end.
+    cut: usize,
+    /// Bytes of the table, if it advances to there.
+    advance: Option<u64>,
+    /// Where its last operation starts.
+    last: usize,
 }
 
 /// The header of a unit, as far as it matters here.
@@ -41,16 +58,27 @@ pub(super) fn append<'d>(input: &Input<'_, 'd>, out: &mut Output<'d>) -> Result<
         let unit = header(data, at).ok_or_else(|| input.defect(at, NO_HEADER))?;
         let twin = header(mercury, twin_at).ok_or_else(|| input.defect(at, NO_HEADER))?;
         let start = out.bytes.len();
-        let mut copy = |from: usize, end: usize| {
-            let to = out.bytes.len() as u64;
+        let mut copy = |bytes: &mut Vec<u8>, from: usize, end: usize| {
+            let to = bytes.len() as u64;
             pieces.push(Piece { from: from as u64, end: end as u64, to });
-            out.bytes.extend_from_slice(data.get(from..end).unwrap_or_default());
+            bytes.extend_from_slice(data.get(from..end).unwrap_or_default());
         };
-        copy(at, unit.program);
+        copy(&mut out.bytes, at, unit.program);
         let (mut sequences, rest) = sequences(input, &unit)?;
         sequences.sort_by_key(|sequence| (sequence.rank, sequence.from));
-        sequences.iter().for_each(|sequence| copy(sequence.from, sequence.end));
-        copy(rest, unit.end);
+        for sequence in sequences {
+            let Some(slot) = sequence.slot else {
+                copy(&mut out.bytes, sequence.from, sequence.end);
+                continue;
+            };
+            copy(&mut out.bytes, sequence.from, slot.cut);
+            if let Some(table) = slot.advance {
+                out.bytes.push(ADVANCE_PC);
+                write_uleb(&mut out.bytes, table);
+            }
+            copy(&mut out.bytes, slot.last, sequence.end);
+        }
+        copy(&mut out.bytes, rest, unit.end);
         let (from, end) = (twin_at as u64, twin.program as u64);
         headers.push(Piece { from, end, to: start as u64 });
         let length = (out.bytes.len() - start - 4) as u32;
@@ -86,24 +114,37 @@ fn sequences(input: &Input<'_, '_>, unit: &Unit<'_>) -> Result<(Vec<Sequence>, u
     let mut sequences = Vec::new();
     let (mut at, mut from) = (unit.program, unit.program);
     let (mut rank, mut live) = (0, true);
+    let (mut place, mut first_row, mut advance) = (None, None, None);
     while at < unit.end {
         let operation = operation(input.section.data, unit, at)
             .ok_or_else(|| input.defect(at, "an operation of a line program runs past its end"))?;
         match operation.extended {
             Some(SET_ADDRESS) => {
                 // The address is behind the three bytes of the operation.
-                let place = operation.end - operation.operands;
-                if let Some(&(_, function)) = input.functions_in(place, place + 1).first() {
+                let address = operation.end - operation.operands;
+                if let Some(&(_, function)) = input.functions_in(address, address + 1).first() {
                     live = input.is_live(function);
                     rank = input.builder.rank(input.id, function);
+                    place = input.builder.slot(input.id, function);
                 }
             }
             Some(END_SEQUENCE) => {
                 if live {
-                    sequences.push(Sequence { rank, from, end: operation.end });
+                    let slot = match place {
+                        Some((0, table)) => advance.map(|cut| (cut, Some(table))),
+                        Some(_) => first_row.map(|cut| (cut, None)),
+                        None => None,
+                    };
+                    let slot = slot.map(|(cut, advance)| Slot { cut, advance, last: at });
+                    sequences.push(Sequence { rank, from, end: operation.end, slot });
                 }
                 (from, rank, live) = (operation.end, 0, true);
+                (place, first_row, advance) = (None, None, None);
             }
+            None if input.section.data.get(at) == Some(&COPY) => {
+                first_row = first_row.or(Some(operation.end));
+            }
+            None if input.section.data.get(at) == Some(&ADVANCE_PC) => advance = Some(at),
             _ => {}
         }
         at = operation.end;
@@ -143,6 +184,15 @@ fn operation(data: &[u8], unit: &Unit<'_>, at: usize) -> Option<Operation> {
         end = uleb(data, end)?.1;
     }
     plain(end)
+}
+
+/// Appends a number in LEB128.
+fn write_uleb(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 128 {
+        out.push(value as u8 | 128);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }
 
 /// The number at `at` in LEB128, and where it ends.

@@ -8,6 +8,7 @@ mod frames;
 mod lines;
 mod registers;
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Malformed, Section, SectionIndex, SymbolIndex};
 use hashbrown::{HashMap, HashSet};
@@ -15,10 +16,11 @@ use hashbrown::{HashMap, HashSet};
 use super::Half;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
-use crate::draft::Draft;
+use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, ObjectId, OutSymbolId, SectionId};
 use crate::merge::{Merged, Placed};
 use crate::objects::{Object, Objects, Role};
+use crate::program::Program;
 use crate::symbols::{Fate, Site, Symbols};
 
 /// `R_CUDA_64`: what machine code has for the addresses of functions.
@@ -96,15 +98,20 @@ impl Rebuilt {
         self.sections.iter().map(|(section, bytes)| (*section, bytes.as_slice()))
     }
 
-    /// Makes all of them. Errors: an input section that is no table of its kind.
-    pub(crate) fn build(
-        objects: &Objects<'_>,
-        symbols: &Symbols,
-        graph: &CallGraph,
-        merged: &Merged<'_>,
-    ) -> Result<Self, Message> {
-        let builder = Builder::new(objects, symbols, graph, merged);
+    /// Gives their sections the sizes of these contents.
+    pub(crate) fn set_sizes(&self, draft: &mut Draft<'_>) {
+        for (section, bytes) in &self.sections {
+            draft.sections[*section].size = bytes.len() as u64;
+        }
+    }
+
+    /// Makes all of them; none in a program without Mercury. Errors: an input section that is no table of its kind.
+    pub(crate) fn build(program: &Program<'_, '_>) -> Result<Self, Message> {
         let mut rebuilt = Rebuilt::default();
+        if program.options.target.flavour != Flavour::Mercury {
+            return Ok(rebuilt);
+        }
+        let builder = Builder::new(program);
         if let Some(made) = frames::build(&builder)? {
             rebuilt.frames = Some(made.section);
             rebuilt.sections.push((made.section, made.bytes));
@@ -162,12 +169,8 @@ struct Output<'d> {
 type Append = for<'a, 'd> fn(&Input<'a, 'd>, &mut Output<'d>) -> Result<(), Malformed>;
 
 impl<'a, 'd> Builder<'a, 'd> {
-    fn new(
-        objects: &'a Objects<'d>,
-        symbols: &'a Symbols,
-        graph: &'a CallGraph,
-        merged: &'a Merged<'d>,
-    ) -> Self {
+    fn new(program: &'a Program<'_, 'd>) -> Self {
+        let Program { objects, symbols, graph, merged, .. } = program;
         let draft = &merged.draft;
         let mut ranks = IdVec::filled(u32::MAX, draft.symbols.len());
         for (&symbol, rank) in draft.locals.iter().chain(&draft.globals).zip(0..) {
@@ -230,6 +233,15 @@ impl<'a, 'd> Builder<'a, 'd> {
         self.symbols.all[program].definition.filter(|_| first)
     }
 
+    /// Where the jump slot that `function` is starts in the table, and bytes of the table.
+    fn slot(&self, id: ObjectId, function: SymbolIndex) -> Option<(u64, u64)> {
+        let draft = &self.merged.draft;
+        let symbol = &draft.symbols[self.merged.out_symbol(self.symbols.of(id, function)?)?];
+        let table = &draft.sections[symbol.section?];
+        let is_slot = table.kind == Kind::JumpSlots && !draft.relocatable;
+        is_slot.then_some((symbol.value, table.size))
+    }
+
     /// Place of a function in the output's symbol table.
     fn rank(&self, id: ObjectId, function: SymbolIndex) -> u32 {
         let out = self.symbols.of(id, function).and_then(|program| self.merged.out_symbol(program));
@@ -243,6 +255,10 @@ pub(crate) fn first_names(draft: &Draft<'_>) -> HashMap<SectionId, OutSymbolId> 
     for &id in draft.locals.iter().chain(&draft.globals) {
         let symbol = &draft.symbols[id];
         if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
+            // Of all jump slots it is that at the start of the table (case unified/called).
+            if draft.sections[section].kind == Kind::JumpSlots && symbol.value != 0 {
+                continue;
+            }
             first.entry(section).or_insert(id);
         }
     }

@@ -1,19 +1,22 @@
 //! Which kernels nvlink's finalizer writes again.
 //!
-//! In: a linked cubin, and what was compiled for a debugger. Out: its kernels with their classes. The rules were found
+//! In: a linked cubin, and what its inputs tell. Out: its kernels with their classes. The rules were found
 //! with 2,640 functions of random programs, sm_100 and sm_120, without optimization to -O3, with -g and -lineinfo: every
 //! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits. Kernels
-//! compiled without -g were all written again in a link with -g and beside an object compiled with -g, those compiled with -g in a
-//! link without only when they made no call.
+//! compiled without -g were all written again in a link with -g and beside an object compiled with -g, and so were functions that
+//! are no kernels but can end a thread; kernels compiled with -g in a link without only when they made no call.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
-use culd_cubin::note::{self, ToolRecord};
+use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 use culd_inspect::view::View;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::ops::AddAssign;
+
+use super::consistent::exits_in;
+use super::inputs::Inputs;
 
 /// Type of the relocation of a call, `R_CUDA_ABS55_16_34`.
 const CALL: u32 = 75;
@@ -47,6 +50,8 @@ pub struct Classes {
     pub control: usize,
     /// Kernels whose code nvlink writes again.
     pub rewritten: Vec<String>,
+    /// Links in which something else differs that docs/DIFFERENCES.md lists, by its keys.
+    pub listed: BTreeMap<&'static str, usize>,
 }
 
 impl AddAssign for Classes {
@@ -54,13 +59,16 @@ impl AddAssign for Classes {
         self.unchanged += other.unchanged;
         self.control += other.control;
         self.rewritten.extend(other.rewritten);
+        for (key, count) in other.listed {
+            *self.listed.entry(key).or_default() += count;
+        }
     }
 }
 
 /// Nothing where there are no kernels of sm_100 and later.
 impl fmt::Display for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Classes { unchanged, control, rewritten } = self;
+        let Classes { unchanged, control, rewritten, listed } = self;
         if unchanged + control + rewritten.len() == 0 {
             return Ok(());
         }
@@ -69,7 +77,10 @@ impl fmt::Display for Classes {
             "kernels of sm_100 and later: {unchanged} unchanged, {control} with other control bits, {} written again",
             rewritten.len()
         )?;
-        rewritten.iter().try_for_each(|kernel| writeln!(f, "  written again: {kernel}"))
+        rewritten.iter().try_for_each(|kernel| writeln!(f, "  written again: {kernel}"))?;
+        listed
+            .iter()
+            .try_for_each(|(key, count)| writeln!(f, "{count} links differ as listed: {key}"))
     }
 }
 
@@ -97,53 +108,15 @@ impl Classes {
     }
 }
 
-/// Which kernels were compiled for a debugger, and whether the link is for one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Debug {
-    /// The link has `-g`.
-    link: bool,
-    /// An object was compiled with `-g`.
-    any: bool,
-    /// Kernels of objects compiled with `-g`.
-    with: HashSet<Vec<u8>>,
-    /// Kernels of objects compiled without.
-    without: HashSet<Vec<u8>>,
-}
-
-impl Debug {
-    /// What the arguments of a link and the tool notes of its objects tell.
-    pub fn of(arguments: &[String], objects: &[Vec<u8>]) -> Self {
-        let word = |wanted: &[&str]| arguments.iter().any(|word| wanted.contains(&word.as_str()));
-        let suppressed = word(&["-suppress-debug-info", "--suppress-debug-info"]);
-        let mut debug = Debug { link: word(&["-g", "--debug"]) && !suppressed, ..Debug::default() };
-        for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
-            let kernels = object.symbols.iter().filter(|symbol| symbol.is_entry());
-            let names = kernels.map(|kernel| kernel.name.to_vec());
-            let with = compiled_with_g(&object);
-            debug.any |= with;
-            if with { &mut debug.with } else { &mut debug.without }.extend(names);
-        }
-        debug
-    }
-
-    /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is linked.
-    fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
-        let for_debugger = self.link || self.any;
-        (for_debugger && self.without.contains(kernel))
-            || (!self.link && !calls && self.with.contains(kernel))
-    }
-}
-
-fn compiled_with_g(object: &Cubin<'_>) -> bool {
-    let Some(section) = object.section_by_name(b".note.nv.tkinfo") else { return false };
-    let tools = note::records(section.name, section.data).filter_map(Result::ok);
-    tools
-        .filter_map(|record| ToolRecord::parse(record.descriptor))
-        .any(|tool| tool.options.split_whitespace().any(|word| word == "-g"))
+/// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger, or the link for one.
+pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
+    let sections = view.cubin.sections.iter().enumerate();
+    let tables = sections.filter(|(_, section)| section.sh_type == sht::CUDA_UFT);
+    tables.filter(|_| inputs.for_debugger()).map(|(index, _)| index).collect()
 }
 
 /// The kernels of `view`.
-pub(super) fn kernels(view: &View<'_>, debug: &Debug) -> Vec<Kernel> {
+pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
     let cubin = &view.cubin;
     let (frames, indirect) = (frames(cubin), indirect_callers(cubin));
     let mut callers = HashSet::new();
@@ -158,24 +131,32 @@ pub(super) fn kernels(view: &View<'_>, debug: &Debug) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
-        let Some(function) = cubin.symbol(symbol).filter(|symbol| symbol.is_entry()) else {
+        let Some(function) = cubin.symbol(symbol) else { continue };
+        if !function.is_entry() {
+            let ends = || !exits_in(section.data).is_empty();
+            if inputs.lacks_debug(function.name) && ends() {
+                kernels.push(kernel(view, index, Class::Rewritten));
+            }
             continue;
-        };
+        }
         let calls = callers.contains(&index) || indirect.contains(&symbol);
         let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
         let frame = || frames.get(&symbol).is_some_and(|&size| size != 0);
         let class = match () {
-            () if debug.rewrites(function.name, calls) => Class::Rewritten,
+            () if inputs.rewrites(function.name, calls) => Class::Rewritten,
             () if calls => Class::Kept,
             () if fence() => Class::Rewritten,
             () if frame() => Class::Kept,
             () => Class::Control,
         };
-        let SectionIndex(number) = index;
-        let name = view.section(number).replacen(".text.", "", 1);
-        kernels.push(Kernel { section: number as usize, name, class });
+        kernels.push(kernel(view, index, class));
     }
     kernels
+}
+
+fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: Class) -> Kernel {
+    let name = view.section(number).replacen(".text.", "", 1);
+    Kernel { section: number as usize, name, class }
 }
 
 /// Bytes of the frame of each function.

@@ -7,7 +7,7 @@ use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, Section, SymbolIndex};
 use culd_inspect::view::View;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of an instruction.
 const WORD: usize = 16;
@@ -16,7 +16,7 @@ const EXIT: u16 = 0x94d;
 
 /// The first contradiction in `view`, if there is one. Frames are those of the functions in the sections `rewritten`: those
 /// of others tell of code that was replaced, too.
-pub(super) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option<String> {
+pub(in crate::compare) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option<String> {
     let cubin = &view.cubin;
     let mut instructions = HashMap::new();
     let mut infos = HashMap::new();
@@ -40,6 +40,10 @@ pub(super) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option<String> {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
         if rewritten.contains(&(index.0 as usize)) {
             sizes.insert(symbol, section.size);
+        }
+        if section.sh_type == sht::CUDA_UFT {
+            // Its symbol is the first slot's, of which nvlink has an idea of its own.
+            continue;
         }
         let what = size_of_symbol(cubin, symbol, section)
             .or_else(|| size_of_mercury(instructions.get(&index).copied(), section))
@@ -70,13 +74,18 @@ fn exits(info: Option<&Section<'_>>, section: &Section<'_>) -> Option<String> {
     let lists = records.filter_map(Result::ok).filter(|r| r.code == code::EXIT_INSTR_OFFSETS);
     let mut told: Vec<u32> = lists.flat_map(|r| r.words().collect::<Vec<_>>()).collect();
     told.sort_unstable();
-    let words = (0u32..).step_by(WORD).zip(section.data.chunks_exact(WORD));
+    let found = exits_in(section.data);
+    (told != found).then(|| format!("exits at {found:x?}, told are {told:x?}"))
+}
+
+/// Where `code` ends a thread, bytes.
+pub(super) fn exits_in(code: &[u8]) -> Vec<u32> {
+    let words = (0u32..).step_by(WORD).zip(code.chunks_exact(WORD));
     let is_exit = |word: &[u8]| match word {
         [low, high, ..] => u16::from_le_bytes([*low, *high]) & 0xfff == EXIT,
         _ => false,
     };
-    let found: Vec<u32> = words.filter(|(_, word)| is_exit(word)).map(|(at, _)| at).collect();
-    (told != found).then(|| format!("exits at {found:x?}, told are {told:x?}"))
+    words.filter(|(_, word)| is_exit(word)).map(|(at, _)| at).collect()
 }
 
 /// Every description of a function's frame is as long as the function.
@@ -84,7 +93,12 @@ fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, u64>) -> Option<String
     let (index, frames) = cubin.section_indices().find(|(_, s)| s.name == b".debug_frame")?;
     let relocations =
         cubin.sections.iter().filter(|s| s.is_reloc() && s.info_section() == Some(index));
-    for record in relocations.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()) {
+    let mut records: Vec<_> =
+        relocations.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()).collect();
+    // The first description of a function counts; others tell of copies that it replaced.
+    records.sort_by_key(|record| record.offset);
+    let mut seen = HashSet::new();
+    for record in records.into_iter().filter(|record| seen.insert(record.symbol)) {
         // A function's address is followed by its length; the other records are pointers between descriptions.
         let Some(&size) = sizes.get(&record.symbol) else { continue };
         let at = record.offset as usize + 8;

@@ -4,6 +4,8 @@
 //! from the number of a rewritten kernel's instructions. Guaranteed: no line is left out, added or moved but inside the
 //! contents that have to differ.
 
+use std::collections::{HashMap, HashSet};
+
 /// A section of the text form, or what stands outside of sections.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
@@ -11,8 +13,18 @@ pub(super) struct Block {
     body: Vec<String>,
 }
 
-/// The sections of `text` without what may differ when the kernels `rewritten` do.
-pub(super) fn blocks(text: &str, rewritten: &[&str]) -> Vec<Block> {
+/// What may differ in a file.
+pub(super) struct Allowed<'a> {
+    /// Kernels with other code.
+    pub(super) rewritten: &'a [&'a str],
+    /// Functions that several objects define.
+    pub(super) copies: &'a HashSet<Vec<u8>>,
+    /// The contents of debug sections without what nvlink computes for copies.
+    pub(super) told: HashMap<&'static str, Vec<String>>,
+}
+
+/// The sections of `text` without what may differ.
+pub(super) fn blocks(text: &str, allowed: &Allowed<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("  "), blocks.last_mut()) {
@@ -23,7 +35,8 @@ pub(super) fn blocks(text: &str, rewritten: &[&str]) -> Vec<Block> {
     for block in &mut blocks {
         let name = block.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
         if let Some(name) = name.map(str::to_owned) {
-            block.reduce(&name, rewritten);
+            block.reduce(&name, allowed.rewritten);
+            block.without_copies(&name, allowed);
         }
     }
     // Bytes that no section has, row by row at offsets behind the code: as one row, without zeros.
@@ -43,6 +56,11 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
     (0..).map_while(pair)
 }
 
+/// Attributes of a kernel that are offsets of its instructions.
+fn tells_places(attribute: &str) -> bool {
+    attribute.ends_with("_OFFSETS") || attribute == "INDIRECT_BRANCH_TARGETS"
+}
+
 impl Block {
     fn reduce(&mut self, name: &str, rewritten: &[&str]) {
         let of_kernel = |prefix: &str| {
@@ -57,7 +75,7 @@ impl Block {
         } else if of_kernel(".nv.info.") {
             // ATTRIBUTE words N...
             self.each(|line| match line.split(' ').next() {
-                Some(attribute) if attribute.ends_with("_OFFSETS") => attribute.to_owned(),
+                Some(attribute) if tells_places(attribute) => attribute.to_owned(),
                 _ => line.to_owned(),
             });
         } else if name == ".symtab" {
@@ -68,6 +86,29 @@ impl Block {
                     && line.split(' ').any(|word| places.iter().any(|place| place == word));
                 let kept = |word: &&str| !(function && word.starts_with("size="));
                 line.split(' ').filter(kept).collect::<Vec<_>>().join(" ")
+            });
+        }
+    }
+
+    /// Leaves out what is told of copies, and places that move with it.
+    fn without_copies(&mut self, name: &str, allowed: &Allowed<'_>) {
+        let Allowed { rewritten, copies, told } = allowed;
+        if !rewritten.is_empty() || copies.is_empty() {
+            return;
+        }
+        if let Some(lines) = told.get(name) {
+            self.body.clone_from(lines);
+        }
+        let Some(target) = name.strip_prefix(".rela") else { return };
+        if target.starts_with(".debug_") || target.starts_with(".nv_debug_") {
+            let moves = told.contains_key(target);
+            // OFFSET TYPE SYMBOL [ADDEND]
+            self.each(|line| {
+                let mut words: Vec<&str> = line.split(' ').collect();
+                if words.get(2).is_some_and(|name| copies.contains(name.as_bytes())) {
+                    words.truncate(3);
+                }
+                words.into_iter().skip(usize::from(moves)).collect::<Vec<_>>().join(" ")
             });
         }
     }

@@ -12,7 +12,7 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 fn compared(theirs: &str, ours: &str) -> Result<Classes, String> {
-    compare(&bytes(theirs), &bytes(ours), &Debug::default())
+    compare(&bytes(theirs), &bytes(ours), &Inputs::default())
 }
 
 /// `text` with `new` for `old`, which stands in it once, behind the line that starts the section `section`.
@@ -29,9 +29,17 @@ fn edited(text: &str, section: &str, old: &str, new: &str) -> String {
 #[test]
 fn kept_code_is_what_may_differ() {
     let classes = compared(NVLINK, KEPT).unwrap();
-    assert_eq!(classes, Classes { unchanged: 1, control: 1, rewritten: vec!["fenced".to_owned()] });
+    assert_eq!(
+        classes,
+        Classes {
+            unchanged: 1,
+            control: 1,
+            rewritten: vec!["fenced".to_owned()],
+            ..Classes::default()
+        }
+    );
     let same = compared(NVLINK, NVLINK).unwrap();
-    assert_eq!(same, Classes { unchanged: 3, control: 0, rewritten: vec![] });
+    assert_eq!(same, Classes { unchanged: 3, ..Classes::default() });
 }
 
 #[test]
@@ -127,7 +135,7 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
     let debug = |objects: &[&Vec<u8>], arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let objects: Vec<Vec<u8>> = objects.iter().map(|&object| object.clone()).collect();
-        let debug = Debug::of(&arguments, &objects);
+        let debug = Inputs::of(&arguments, &objects);
         compare(&bytes(NVLINK), &bytes(NVLINK), &debug).unwrap()
     };
     assert_eq!(debug(&[&with], &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
@@ -137,4 +145,50 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
     let names = ["caller", "fenced", "leaf"];
     let other = names.iter().fold(object, |text, name| text.replace(name, &format!("{name}2")));
     assert_eq!(debug(&[&without, &bytes(&other)], &[]).rewritten, names);
+}
+
+/// Inputs of a link without options.
+fn inputs(objects: &[&str]) -> Inputs {
+    let objects: Vec<Vec<u8>> = objects.iter().map(|text| bytes(text)).collect();
+    Inputs::of(&[], &objects)
+}
+
+#[test]
+fn what_is_told_of_copies_may_differ_and_nothing_else() {
+    let compared = |section, old, new, objects: &[&str]| {
+        let ours = edited(NVLINK, section, old, new);
+        compare(&bytes(NVLINK), &bytes(&ours), &inputs(objects))
+    };
+    // An operation of the frame of `f`, which two objects have, and of `caller`, which one has.
+    let other = NVLINK.replace("caller", "taller");
+    let objects = [NVLINK, other.as_str()];
+    let same = compared(
+        ".debug_frame",
+        "0c818080\n  0x0060 28000404",
+        "0c818080\n  0x0060 28000408",
+        &objects,
+    );
+    assert_eq!(same.unwrap().listed["debug-of-replaced"], 1);
+    let error = compared(".debug_frame", "040c0000", "04100000", &objects).unwrap_err();
+    assert!(error.starts_with(".debug_frame: 'caller "), "{error}");
+    // Its size, and the code itself.
+    let error = compared(".debug_frame", "00010000", "80010000", &objects).unwrap_err();
+    assert!(error.starts_with(".debug_frame: 'f "), "{error}");
+    assert!(compared(".text.f", "00e20f00", "00e00f00", &objects).is_err());
+    assert!(compared(".debug_frame", "28000404", "28000408", &[NVLINK]).is_err());
+}
+
+#[test]
+fn devices_may_differ_where_code_is_dead() {
+    let less = edited(NVLINK, ".nv.compat", "FINALIZER words 0x9", "FINALIZER words 0x1");
+    let compared = |ours: &str, objects: &[&str]| {
+        compare(&bytes(NVLINK), &bytes(ours), &inputs(objects)).map(|classes| classes.listed)
+    };
+    let dead = less.replace("caller", "taller");
+    assert_eq!(compared(&less, &[&dead]).unwrap()["family-of-dead-code"], 1);
+    assert_eq!(compared(&less, &[NVLINK, &less]).unwrap()["family-of-dead-code"], 1);
+    // All code of the object is in the program, or culd tells more.
+    assert!(compared(&less, &[&less]).is_err());
+    let more = edited(NVLINK, ".nv.compat", "FINALIZER words 0x9", "FINALIZER words 0xb");
+    assert!(compared(&more, &[&dead]).is_err());
 }

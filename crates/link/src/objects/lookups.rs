@@ -1,0 +1,127 @@
+//! Phase 1: sorted lookups for what later phases ask of an object by function or by section.
+//!
+//! In: a cubin, roles and records. Out: [`Lookups`], and the questions as methods of [`Object`].
+
+use culd_cubin::attr::{Record, code};
+use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
+use hashbrown::HashSet;
+
+use super::roles::{names_code, reloc_sections};
+use super::{Object, Role, is_internal};
+
+/// What is found by searching.
+pub(crate) struct Lookups {
+    /// (function, registers) of all REGCOUNT records, sorted by function.
+    register_counts: Vec<(SymbolIndex, u32)>,
+    /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
+    parameter_banks: Vec<(SectionIndex, SectionIndex)>,
+    /// By section: true for sections that relocations patch.
+    patched: Vec<bool>,
+    /// (code, function) of all code sections that are named after a function, sorted by section.
+    code_functions: Vec<(SectionIndex, SymbolIndex)>,
+    /// (bank, start, end) of what internal symbols name, sorted: literals.
+    literals: Vec<(SectionIndex, u64, u64)>,
+}
+
+impl Lookups {
+    pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role], records: &[Record<'_>]) -> Self {
+        let counts = records.iter().filter(|record| record.code == code::REGCOUNT);
+        let counts = counts.filter_map(|r| Some((SymbolIndex(r.word(0)?), r.word(1)?)));
+        let mut patched = vec![false; cubin.sections.len()];
+        for (_, section, target) in reloc_sections(cubin, roles) {
+            patched[target.0 as usize] |= !section.data.is_empty();
+        }
+        let banks = cubin.section_indices().zip(roles);
+        let banks = banks.filter(|(_, role)| matches!(role, Role::Constant(0) | Role::Parameters));
+        let banks = banks.filter_map(|((index, bank), _)| Some((bank.info_section()?, index)));
+        let functions = cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function());
+        let code = functions.filter_map(|(index, symbol)| {
+            let text = symbol.defined_in()?;
+            let at = text.0 as usize;
+            names_code(roles[at], &cubin.sections[at], symbol).then_some((text, index))
+        });
+        let internal = cubin.symbols.iter().filter(|symbol| is_internal(symbol));
+        let literals = internal.filter_map(|symbol| {
+            Some((symbol.defined_in()?, symbol.value, symbol.value.saturating_add(symbol.size)))
+        });
+        Lookups {
+            register_counts: sorted(counts),
+            parameter_banks: sorted(banks),
+            patched,
+            code_functions: sorted(code),
+            literals: sorted(literals),
+        }
+    }
+}
+
+fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.sort();
+    items
+}
+
+impl<'d> Object<'d> {
+    /// The REGCOUNT of a function of this file.
+    pub(crate) fn register_count(&self, function: SymbolIndex) -> Option<u32> {
+        let at =
+            self.lookups.register_counts.binary_search_by_key(&function, |entry| entry.0).ok()?;
+        Some(self.lookups.register_counts[at].1)
+    }
+
+    /// The function that code section `text` is named after.
+    pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
+        let at = self.lookups.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
+        Some(self.lookups.code_functions[at].1)
+    }
+
+    /// What symbols name of bank `index`, as (start, end) in bytes; overlapping ones are one.
+    pub(crate) fn literals(&self, index: SectionIndex) -> Vec<(u64, u64)> {
+        let first = self.lookups.literals.partition_point(|literal| literal.0 < index);
+        let own = self.lookups.literals[first..].iter().take_while(|literal| literal.0 == index);
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for &(_, start, end) in own {
+            match ranges.last_mut().filter(|last| start <= last.1) {
+                Some(last) => last.1 = last.1.max(end),
+                None => ranges.push((start, end)),
+            }
+        }
+        ranges
+    }
+
+    /// Where the literals of bank `index` start, ascending, bytes.
+    pub(crate) fn literal_starts(&self, index: SectionIndex) -> impl Iterator<Item = u64> + '_ {
+        let first = self.lookups.literals.partition_point(|literal| literal.0 < index);
+        self.lookups.literals[first..]
+            .iter()
+            .take_while(move |literal| literal.0 == index)
+            .map(|l| l.1)
+    }
+
+    /// True when some relocation patches section `index`.
+    pub(crate) fn is_patched(&self, index: SectionIndex) -> bool {
+        self.lookups.patched[index.0 as usize]
+    }
+
+    /// The parameter bank of the entry whose code is `text`.
+    pub(crate) fn parameter_bank(&self, text: SectionIndex) -> Option<SectionIndex> {
+        let at = self.lookups.parameter_banks.binary_search_by_key(&text, |entry| entry.0).ok()?;
+        Some(self.lookups.parameter_banks[at].1)
+    }
+
+    /// All functions in the order in which they are created: that of symbols, but code before its
+    /// aliases (case alias/other-file in steps).
+    pub(super) fn ordered_functions(&self) -> Vec<SymbolIndex> {
+        let mut early = HashSet::new();
+        let mut order = Vec::new();
+        for (index, symbol) in self.cubin.symbol_indices().filter(|(_, s)| s.is_function()) {
+            let main = symbol.defined_in().and_then(|text| self.code_function(text));
+            if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
+                order.push(main);
+            }
+            if !early.contains(&index) {
+                order.push(index);
+            }
+        }
+        order
+    }
+}

@@ -1,0 +1,156 @@
+//! What nvlink writes wrongly beside unified functions.
+//!
+//! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that explain all that differs, or
+//! nothing. Guaranteed: each line of the difference is explained on its own, by what nvlink's file holds there.
+
+use culd_cubin::elf::stt;
+use culd_cubin::unified::SLOT;
+use culd_cubin::{Cubin, SymbolSection};
+use culd_inspect::diff::{self, Options};
+use culd_inspect::view::View;
+use std::collections::BTreeSet;
+
+/// Explains the differences of `actual` from `expected`.
+pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static str>> {
+    let theirs = View::parse(expected).ok()?;
+    let ours = View::parse(actual).ok()?;
+    let difference = diff::compare(&theirs, &ours, Options { tool: false });
+    let names = undefined_functions(expected)?;
+    let mut lines: Vec<&str> =
+        difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect();
+    let mut keys = BTreeSet::new();
+    // Records of attributes first: they say which sections may be longer.
+    let mut longer = BTreeSet::new();
+    lines.retain(|line| match misplaced(line, &names) {
+        Some(section) => {
+            longer.insert(section.to_owned());
+            keys.insert("externs-of-slots");
+            false
+        }
+        None => true,
+    });
+    lines.retain(|line| {
+        let section = line.strip_prefix("section.size  ").and_then(|rest| rest.split("  ").next());
+        section.is_none_or(|section| !longer.contains(section))
+    });
+    let moved: BTreeSet<String> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("reloc.missing  "))
+        .map(str::to_owned)
+        .collect();
+    let extra: BTreeSet<String> =
+        lines.iter().filter_map(|line| at_slot(line.strip_prefix("reloc.extra  ")?)).collect();
+    if !moved.is_empty() && moved == extra {
+        lines.retain(|line| !line.starts_with("reloc."));
+        keys.insert("unified-relocations");
+    }
+    (lines.is_empty() && !keys.is_empty()).then_some(keys)
+}
+
+/// Undefined functions as the difference names them in words: by name in EXTERNS, by index elsewhere.
+fn undefined_functions(bytes: &[u8]) -> Option<BTreeSet<String>> {
+    let cubin = Cubin::parse(bytes).ok()?;
+    let undefined = cubin.symbols.iter().enumerate().filter(|(_, symbol)| {
+        symbol.kind() == stt::FUNC && symbol.section == SymbolSection::Undefined
+    });
+    let words = undefined.flat_map(|(index, symbol)| {
+        [String::from_utf8_lossy(symbol.name).into_owned(), format!("{index:#x}")]
+    });
+    Some(words.collect())
+}
+
+/// The section of an attribute that has names of undefined functions behind what belongs there, in nvlink's file only.
+fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
+    let all_names = |words: &str| {
+        !words.is_empty() && words.split_whitespace().all(|word| names.contains(word))
+    };
+    let (kind, rest) = line.split_once("  ")?;
+    let (key, values) = rest.split_once("  ")?;
+    let mut key = key.split(' ');
+    let (section, name) = (key.next()?, key.next()?);
+    if !section.starts_with(".nv.info") {
+        return None;
+    }
+    let found = match (kind, name) {
+        ("attr.missing", "EXTERNS") => all_names(values.strip_prefix("words ")?),
+        ("attr", "EXTERNS" | "MIN_STACK_SIZE" | "CRS_STACK_SIZE") => {
+            let (theirs, ours) = values.split_once(" != ")?;
+            all_names(theirs.strip_prefix(ours)?)
+        }
+        _ => false,
+    };
+    found.then_some(section)
+}
+
+/// A record inside a jump slot as nvlink writes it: at the start of the slot.
+fn at_slot(record: &str) -> Option<String> {
+    let (place, rest) = record.strip_prefix(".rela.nv.uft+0x")?.split_once(' ')?;
+    let place = u64::from_str_radix(place, 16).ok()?;
+    Some(format!(".rela.nv.uft+{:#x} {rest}", place / SLOT * SLOT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = "\
+cubin 1
+file type=exec sm=90
+section .shstrtab strtab
+  rest
+section .strtab strtab
+  rest
+section .symtab symtab align=8
+  globals
+  global func k in=.text.k size=0x10 other=entry
+  global func free
+  global func f in=.text.f size=0x10
+section .nv.info nv_info align=4
+  MIN_STACK_SIZE words k 0x8
+section .nv.info.k nv_info flags=info align=4 info=.text.k
+  CRS_STACK_SIZE words 0x10
+  NUM_BARRIERS byte 0x1
+section .rela.nv.uft rela flags=info align=8 info=.nv.uft
+  0x0090 R_CUDA_ABS55_16_34 f
+section .text.k progbits flags=alloc+exec align=128 symbol=k
+  0x0000 zero 0x10
+section .text.f progbits flags=alloc+exec align=128 symbol=f
+  0x0000 zero 0x10
+section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
+  0x0000 zero 0x100
+";
+
+    /// What explains it when nvlink's file has `to` where culd's has `from`.
+    fn explained(from: &str, to: &str) -> Option<Vec<&'static str>> {
+        assert!(OURS.contains(from), "{from}");
+        let assemble = |text: &str| crate::asm::assemble(text).expect("the text is sound");
+        let keys = keys(&assemble(&OURS.replacen(from, to, 1)), &assemble(OURS));
+        keys.map(|keys| keys.into_iter().collect())
+    }
+
+    #[test]
+    fn names_behind_records_are_explained() {
+        let names = Some(vec!["externs-of-slots"]);
+        let stack = "MIN_STACK_SIZE words k 0x8";
+        assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x2"), names);
+        assert_eq!(explained("CRS_STACK_SIZE words 0x10", "CRS_STACK_SIZE words 0x10 0x2"), names);
+        let barriers = "  NUM_BARRIERS byte 0x1\n";
+        assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x1\n  EXTERNS words free\n"), names);
+        // A defined function, another value, another attribute, one that culd has and nvlink has not.
+        assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x3"), None);
+        assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x10"), None);
+        assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x2\n"), None);
+        assert_eq!(explained(barriers, ""), None);
+        assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x1\n  EXTERNS words f\n"), None);
+    }
+
+    #[test]
+    fn records_at_the_start_of_their_slot_are_explained() {
+        let record = "0x0090 R_CUDA_ABS55_16_34 f";
+        let key = Some(vec!["unified-relocations"]);
+        assert_eq!(explained(record, "0x0080 R_CUDA_ABS55_16_34 f"), key);
+        assert_eq!(explained(record, "0x0000 R_CUDA_ABS55_16_34 f"), None);
+        assert_eq!(explained(record, "0x0080 R_CUDA_ABS55_16_34 k"), None);
+        assert_eq!(explained(record, "0x0080 R_CUDA_ABS56_16_34 f"), None);
+    }
+}

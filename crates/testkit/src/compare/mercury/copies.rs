@@ -1,0 +1,158 @@
+//! What the debug sections of machine code tell of functions that several objects define, or that have an alias.
+//!
+//! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines, without what nvlink
+//! computes anew for code that took another's place (docs/DIFFERENCES.md, debug-of-replaced): operations of their frames,
+//! their lines, ranges of their registers. Guaranteed: whatever is told of other functions is in the lines.
+
+use super::inputs::Inputs;
+use culd_cubin::{Section, SectionIndex};
+use culd_inspect::view::{View, hex, is_mercury};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The contents of one section.
+type Lines = Vec<String>;
+
+/// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the operations.
+const HEAD: usize = 12;
+const ADDRESS: usize = HEAD + 8;
+const OPERATIONS: usize = ADDRESS + 16;
+/// Bytes of the operation that sets the address, before that.
+const SET_ADDRESS: usize = 3;
+
+/// The functions of a program that several of its inputs define, and those that share their code with an alias.
+pub(in crate::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Vec<u8>> {
+    let mut names: HashMap<SectionIndex, Vec<&[u8]>> = HashMap::new();
+    for symbol in program.cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
+        if let Some(code) = symbol.defined_in() {
+            names.entry(code).or_default().push(symbol.name);
+        }
+    }
+    let shared = names.into_values().filter(|names| names.len() > 1).flatten();
+    shared.map(<[u8]>::to_vec).chain(inputs.copies().iter().cloned()).collect()
+}
+
+/// The contents of the sections that may differ, by name.
+pub(in crate::compare) fn told(
+    view: &View<'_>,
+    copies: &HashSet<Vec<u8>>,
+) -> HashMap<&'static str, Lines> {
+    let mut told = HashMap::new();
+    for (index, section) in view.cubin.section_indices().filter(|(_, s)| !is_mercury(s)) {
+        let functions = || functions(view, index);
+        match section.name {
+            b".debug_frame" => told.insert(".debug_frame", frames(section, &functions(), copies)),
+            b".debug_line" => told.insert(".debug_line", units(section, &functions(), copies)),
+            b".nv_debug_line_sass" => {
+                told.insert(".nv_debug_line_sass", units(section, &functions(), copies))
+            }
+            b".nv_debug_info_reg_sass" => {
+                told.insert(".nv_debug_info_reg_sass", registers(section.data, copies))
+            }
+            _ => None,
+        };
+    }
+    told
+}
+
+/// The functions whose addresses are in section `target`, by place.
+fn functions<'v>(view: &'v View<'_>, target: SectionIndex) -> BTreeMap<usize, &'v [u8]> {
+    let tables = view.cubin.sections.iter();
+    let tables = tables.filter(|table| table.is_reloc() && table.info_section() == Some(target));
+    let mut functions = BTreeMap::new();
+    for record in tables.flat_map(|table| table.relocations().iter().collect::<Vec<_>>()) {
+        let symbol = view.cubin.symbol(record.symbol).filter(|symbol| symbol.is_function());
+        if let Some(symbol) = symbol {
+            functions.insert(record.offset as usize, symbol.name);
+        }
+    }
+    functions
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn word(data: &[u8], at: usize) -> Option<usize> {
+    let bytes = data.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(u32::from_le_bytes(bytes) as usize)
+}
+
+/// One line for each entry; of copies the function and its size.
+fn frames(
+    section: &Section<'_>,
+    functions: &BTreeMap<usize, &[u8]>,
+    copies: &HashSet<Vec<u8>>,
+) -> Lines {
+    let (data, mut at, mut lines) = (section.data, 0, Lines::new());
+    while let Some(end) = word(data, at + 4).map(|length| at + HEAD + length) {
+        let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
+        let line = match functions.get(&(at + ADDRESS)) {
+            Some(&name) if copies.contains(name) => {
+                // Its common entry, which is put together like it.
+                lines.pop();
+                format!("{} {}", text(name), part(at + ADDRESS, at + OPERATIONS))
+            }
+            Some(&name) => format!("{} {}", text(name), part(at + ADDRESS, end)),
+            None => part(at, end),
+        };
+        lines.push(line);
+        at = end;
+    }
+    lines.push(hex(data.get(at..).unwrap_or_default()));
+    lines
+}
+
+/// A line for the header of each unit and one for each function; of copies only the name.
+fn units(
+    section: &Section<'_>,
+    functions: &BTreeMap<usize, &[u8]>,
+    copies: &HashSet<Vec<u8>>,
+) -> Lines {
+    let (data, mut at, mut lines) = (section.data, 0, Lines::new());
+    while let Some(end) = word(data, at).map(|length| at + 4 + length) {
+        let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
+        let mut starts = functions
+            .range(at..end.max(at))
+            .map(|(place, name)| (place.saturating_sub(SET_ADDRESS), *name))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .peekable();
+        lines.push(part(at + 4, starts.peek().map_or(end, |start| start.0)));
+        while let Some((from, name)) = starts.next() {
+            let end = starts.peek().map_or(end, |start| start.0);
+            lines.push(if copies.contains(name) {
+                text(name)
+            } else {
+                // The address has none before it is patched.
+                format!("{} {}", text(name), part(from, end))
+            });
+        }
+        at = end;
+    }
+    lines
+}
+
+/// A line for each register; of copies without the ranges.
+fn registers(data: &[u8], copies: &HashSet<Vec<u8>>) -> Lines {
+    let (mut at, mut lines) = (0, Lines::new());
+    let string = |at: usize| {
+        let tail = data.get(at..)?;
+        tail.get(..tail.iter().position(|&byte| byte == 0)?)
+    };
+    while let Some((name, count)) =
+        string(at).and_then(|n| Some((n, word(data, at + n.len() + 1)?)))
+    {
+        lines.push(format!("{} {count}", text(name)));
+        at += name.len() + 5;
+        for _ in 0..count {
+            // u32, register, u32, u32 start, u32 end
+            let Some(register) = string(at + 4) else { return lines };
+            let range = at + 4 + register.len() + 1 + 4;
+            let end = if copies.contains(name) { range } else { range + 8 };
+            lines.push(hex(data.get(at..end).unwrap_or_default()));
+            at = range + 8;
+        }
+    }
+    lines.push(hex(data.get(at..).unwrap_or_default()));
+    lines
+}
