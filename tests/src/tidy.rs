@@ -158,7 +158,13 @@ fn own_dependencies(manifest: &str) -> Vec<String> {
     };
     let table = manifest.get("dependencies").and_then(toml::Value::as_table);
     let names = table.into_iter().flat_map(|table| table.keys());
-    names.filter_map(|name| name.strip_prefix("culd-")).map(str::to_owned).collect()
+    let own = |name| own_name(name).map(str::to_owned);
+    names.map(String::as_str).filter_map(own).collect()
+}
+
+/// The name in ARCHITECTURE.md of a crate of this project; `None` for the crates of others.
+fn own_name(name: &str) -> Option<&str> {
+    if name == "culd" { Some(name) } else { name.strip_prefix("culd-") }
 }
 
 fn reasons(files: &[File]) -> Vec<String> {
@@ -174,7 +180,7 @@ fn reasons(files: &[File]) -> Vec<String> {
     let manifest: toml::Table = toml::from_str(manifest).unwrap_or_default();
     let table = manifest.get("workspace").and_then(|table| table.get("dependencies"));
     let names = table.and_then(toml::Value::as_table).into_iter().flat_map(|table| table.keys());
-    let others = names.map(String::as_str).filter(|name| !name.starts_with("culd-"));
+    let others = names.map(String::as_str).filter(|name| own_name(name).is_none());
     let missing = others.filter(|name| !listed(name));
     missing.map(|name| format!("ARCHITECTURE.md: no reason for {name}")).collect()
 }

@@ -13,8 +13,9 @@ use crate::options::{Id, Options};
 /// Reads the index file, if there is one.
 pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
     let Some(path) = options.text(Id::Uidx) else { return Ok(None) };
-    let fatal =
-        |message: InputError, note| Err(Line::new(Severity::Fatal, message).with_notes(vec![note]));
+    let fatal = |message: InputError, note| {
+        Err(Line::about(Severity::Fatal, message).with_notes(vec![note]))
+    };
     let bytes = match files::read(path) {
         Ok((bytes, _)) => bytes,
         // nvlink tells a folder as `Memory allocation failure`.

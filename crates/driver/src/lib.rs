@@ -1,4 +1,4 @@
-//! Everything between a command line and the linker: options, files, what is printed.
+//! Everything between a command line, or a program, and the linker: options, inputs, files, what is printed.
 //!
 //! In: arguments. Out: the output file and an [`Outcome`] with exit status and lines. Guaranteed:
 //! no global state; an existing output is replaced only by a complete new one.
@@ -9,6 +9,7 @@ pub mod hints;
 mod host_script;
 mod index;
 mod input;
+mod job;
 mod lines;
 mod options;
 mod progress;
@@ -19,12 +20,14 @@ mod subcommand;
 mod timing;
 mod watch;
 
-pub use crate::lines::{Kind, Line, NOTE, Outcome};
+pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
+pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options};
+pub use crate::lines::{Cause, Kind, Line, NOTE, Outcome};
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
-pub use crate::run::{command, line, link_options, run};
+pub use crate::run::{command, run};
 pub use crate::subcommand::subcommand;
 
 /// The version of this program.

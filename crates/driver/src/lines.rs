@@ -1,7 +1,10 @@
 //! What is printed to standard error, and the exit status.
 
-use culd_link::Severity;
+use std::fmt;
 
+use culd_link::{Message, Severity};
+
+use crate::input::{Ignored, InputError};
 use crate::options::{Id, Options, UsageError};
 
 /// What a note begins with: as in lld and mold, and nothing that tools search for.
@@ -18,6 +21,39 @@ pub enum Kind {
     Dump,
 }
 
+/// What a line is about, for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The link.
+    Link(Box<Message>),
+    /// An input.
+    Input(InputError),
+    /// An input that is not linked.
+    Ignored(Ignored),
+}
+
+impl From<InputError> for Cause {
+    fn from(error: InputError) -> Self {
+        Cause::Input(error)
+    }
+}
+
+impl From<Ignored> for Cause {
+    fn from(ignored: Ignored) -> Self {
+        Cause::Ignored(ignored)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Link(message) => message.fmt(f),
+            Cause::Input(error) => error.fmt(f),
+            Cause::Ignored(ignored) => ignored.fmt(f),
+        }
+    }
+}
+
 /// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -27,12 +63,21 @@ pub struct Line {
     pub text: String,
     /// Lines below it that explain it.
     pub notes: Vec<String>,
+    /// The same as a value; lines about options and outputs have none.
+    pub cause: Option<Cause>,
 }
 
 impl Line {
+    /// A line about an input or the link, without notes.
+    pub fn about(severity: Severity, cause: impl Into<Cause>) -> Self {
+        let cause = cause.into();
+        Line { cause: Some(cause.clone()), ..Line::new(severity, cause) }
+    }
+
     /// A line without notes.
     pub fn new(severity: Severity, text: impl ToString) -> Self {
-        Line { kind: Kind::Message(severity), text: text.to_string(), notes: Vec::new() }
+        let text = text.to_string();
+        Line { kind: Kind::Message(severity), text, notes: Vec::new(), cause: None }
     }
 
     /// The same line with notes below it.
@@ -43,11 +88,11 @@ impl Line {
 
     /// A line that is printed as it is.
     pub(crate) fn plain(kind: Kind, text: String) -> Self {
-        Line { kind, text, notes: Vec::new() }
+        Line { kind, text, notes: Vec::new(), cause: None }
     }
 
     /// How bad it is, if it is a message.
-    pub(crate) fn severity(&self) -> Option<Severity> {
+    pub fn severity(&self) -> Option<Severity> {
         match self.kind {
             Kind::Message(severity) => Some(severity),
             Kind::Tool | Kind::Dump => None,

@@ -3,22 +3,18 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use culd_cubin::arch::{Arch, Flavour};
-use culd_cubin::note::ToolRecord;
-use culd_link::{
-    CallGraphNames, Counts, Diagnostic, HostReferences, Image, Input, LinkOptions, Message,
-    Output as _, Selection, Session, Severity,
-};
+use culd_link::{Counts, Image, Input, Output as _, Session, Severity};
 use thiserror::Error;
 
 use crate::files::Replacement;
-use crate::input::{self, Gathered, Module, References, Store};
+use crate::input::{Gathered, Item, Module, Store};
+use crate::job::{self, Job, Staged};
 use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::progress::{self, Progress};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{files, hints, host_script, index, register};
+use crate::{files, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -137,35 +133,18 @@ impl Run<'_> {
         let store: &Store = Box::leak(Box::new(Store::new()));
         let start = Instant::now();
         self.phase.begin("inputs");
-        let (gathered, said, gathering) =
-            input::gather(options, self.target, store, &session, lines.failed());
+        let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
+        let job = Job { options, target: self.target, index, session: &session };
+        let staged = job.stage(items, store, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
-            timing.compilations(&gathered.times);
+            timing.compilations(&staged.gathered.times);
         }
-        let inputs: Vec<Input<'_>> = gathered
-            .inputs
-            .iter()
-            .map(|input| Input { name: &input.name, bytes: input.bytes, system: input.system })
-            .collect();
-        let mut link_options = link_options(options, self.target.arch());
-        link_options.index = index;
-        if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
-            link_options.selection = host_references(gathered.references.as_ref());
-        }
-        if gathering.is_err() {
-            return self.end_early(said, &session, &inputs, &link_options, lines);
-        }
-        lines.extend(said);
-        lines.extend(input::no_lto(options));
-        // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
-        if lines.failed() {
-            if let Target::Real(_) = self.target {
-                let found = culd_link::check(&session, &inputs, &link_options);
-                lines.extend(found.into_iter().map(line));
-            }
+        if !staged.ready {
             return;
         }
+        let Staged { gathered, link_options, .. } = staged;
+        let inputs = gathered.link_inputs();
         if let Target::Virtual(_) = self.target {
             return self.write_register_file(&gathered, false, lines);
         }
@@ -179,7 +158,7 @@ impl Run<'_> {
             input.system && outcome.unused.binary_search(&place).is_err()
         };
         let system = inputs.iter().enumerate().any(used);
-        lines.extend(explained(outcome.diagnostics, &gathered));
+        lines.extend(job::explained(outcome.diagnostics, &gathered));
         if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
             lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
         }
@@ -206,25 +185,6 @@ impl Run<'_> {
             }
         }
         self.write_register_file(&gathered, system, lines);
-    }
-
-    /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
-    fn end_early(
-        &self,
-        mut said: Vec<Line>,
-        session: &Session,
-        inputs: &[Input<'_>],
-        link_options: &LinkOptions,
-        lines: &mut Lines,
-    ) {
-        if self.target.arch().flavour == Flavour::Classic {
-            let earlier = culd_link::check(session, inputs, link_options);
-            if earlier.iter().any(|line| line.severity == Severity::Fatal) {
-                said.retain(|line| line.severity() < Some(Severity::Error));
-                said.extend(earlier.into_iter().map(line));
-            }
-        }
-        lines.extend(said);
     }
 
     /// A phase that began at `start` has ended.
@@ -273,81 +233,4 @@ fn write(session: &Session, image: &Image<'_, '_>, path: &str) -> io::Result<()>
         image.write(session, &replacement)?;
     }
     replacement.commit()
-}
-
-/// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
-fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
-    let name = |diagnostic: &Diagnostic| match &diagnostic.message {
-        Message::Undefined { symbol, .. } => Some(symbol.clone()),
-        _ => None,
-    };
-    let names: Vec<Option<String>> = diagnostics.iter().map(name).collect();
-    let undefined: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-    let hints = hints::undefined(&undefined, &gathered.elsewhere, &gathered.missing_libraries);
-    let mut hints = hints.into_iter();
-    let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
-        let mut line = line(diagnostic);
-        if name.is_some() {
-            line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
-        }
-        line
-    };
-    diagnostics.into_iter().zip(names).map(explain).collect()
-}
-
-/// A diagnostic of the linker as a line.
-pub fn line(diagnostic: Diagnostic) -> Line {
-    let Diagnostic { severity, message, notes } = diagnostic;
-    if let Message::Dump { line } = message {
-        return Line::plain(Kind::Dump, line);
-    }
-    Line::new(severity, message).with_notes(notes.iter().map(ToString::to_string).collect())
-}
-
-/// The library's options for a link to `arch` as `options` say.
-pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
-    let tool = ToolRecord {
-        object: options.object_name().to_owned(),
-        tool: "culd".to_owned(),
-        release: format!("culd {}", crate::VERSION),
-        build: "follows nvlink 13.0.88".to_owned(),
-        options: options.normalised(),
-    };
-    let mut link_options = LinkOptions::new(arch, tool);
-    link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
-    link_options.debug = options.flag(Id::Debug);
-    link_options.relocatable = options.flag(Id::Relocatable);
-    link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
-    link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
-    link_options.disable_infos = options.flag(Id::DisableInfos);
-    link_options.selection = selection(options);
-    link_options.allow_undefined_globals = options.flag(Id::AllowUndefinedGlobals);
-    link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
-    link_options.dump_callgraph = match () {
-        () if options.flag(Id::DumpCallgraph) => Some(CallGraphNames::Source),
-        () if options.flag(Id::DumpCallgraphMangled) => Some(CallGraphNames::Mangled),
-        () => None,
-    };
-    link_options
-}
-
-/// Which kernels the options keep.
-fn selection(options: &Options) -> Selection {
-    // A list without elements is none.
-    let given = |id| options.values(id).filter(|values| !values.is_empty());
-    let (kernels, variables) = (given(Id::KernelsUsed), given(Id::VariablesUsed));
-    if kernels.is_none() && variables.is_none() {
-        return Selection::All;
-    }
-    let texts = |values: Option<&[String]>| values.unwrap_or_default().to_vec();
-    Selection::Named { kernels: texts(kernels), variables: texts(variables) }
-}
-
-/// Which kernels host code keeps: all, if it says nothing.
-fn host_references(references: Option<&References<'_>>) -> Selection {
-    let selects = |references: &&References<'_>| references.selects;
-    let Some(references) = references.filter(selects) else { return Selection::All };
-    let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
-    let (external, internal) = (owned(&references.external), owned(&references.internal));
-    Selection::Host(HostReferences { external, internal })
 }

@@ -9,6 +9,7 @@
 //! own that says what comes in and what goes out.
 #![forbid(unsafe_code)]
 
+mod account;
 mod assembly;
 mod attributes;
 mod banks;
@@ -49,6 +50,7 @@ mod textures;
 mod unified;
 mod void;
 
+pub use crate::account::{Account, Function, Removed, Why};
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
 pub use crate::dump::CallGraphNames;
 pub use crate::image::{Counts, Image, Output};

@@ -27,6 +27,11 @@ pub(super) struct Archive<'s, 'a> {
 }
 
 impl<'s, 'a> Archive<'s, 'a> {
+    /// An archive in memory: what it names outside itself is looked for in the working folder.
+    pub(super) fn bytes(name: &'s str, bytes: &'a [u8], system: bool) -> Self {
+        Archive { name, folder: PathBuf::new(), bytes, system, depth: 0, files: Vec::new() }
+    }
+
     /// The archive that is the file at `path`.
     pub(super) fn file(path: &'s str, bytes: &'a [u8], identity: Identity, system: bool) -> Self {
         let folder = folder_of(Path::new(path));

@@ -1,6 +1,6 @@
-//! From the files of a command line to cubins.
+//! From the files of a command line, or of a program, to cubins.
 //!
-//! In: [`Options`]. Out: [`Gathered`]: named cubin bytes in link order, the modules for the
+//! In: [`Options`] and [`Item`]s. Out: [`Gathered`]: named cubin bytes in link order, the modules for the
 //! register file, the names that host code refers to; and lines for the user. Guaranteed: what a
 //! file offers and is not linked is told, unless it is no device code at all; nothing is compiled
 //! or unpacked that is not linked; lines come in the order of the inputs whatever ran at the same
@@ -12,6 +12,7 @@
 mod archive;
 mod fatbin;
 mod host;
+mod item;
 mod library;
 mod ptx;
 mod ready;
@@ -21,16 +22,17 @@ mod walk;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use culd_link::{Session, Severity};
+use culd_link::{Input, Session, Severity};
 use thiserror::Error;
 use typed_arena::Arena;
 
 use crate::files::{Bytes, Identity};
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
-use crate::lines::Line;
+use crate::lines::{Cause, Line};
 use crate::options::{Id, Options, Target};
 
+pub use crate::input::item::{Content, InputKind, Item};
 pub(crate) use crate::input::ready::{Ready, no_lto};
 
 /// Holds the bytes of everything that was read or made, so that the rest can borrow them.
@@ -56,6 +58,14 @@ pub(crate) struct Gathered<'a> {
     pub(crate) without_code: usize,
     /// Compilations.
     pub(crate) times: Vec<Time>,
+}
+
+impl Gathered<'_> {
+    /// What the linker is given.
+    pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
+        let ready = self.inputs.iter();
+        ready.map(|Ready { name, bytes, system }| Input { name, bytes, system: *system }).collect()
+    }
 }
 
 /// Something that registers itself with the CUDA runtime.
@@ -90,7 +100,9 @@ pub(crate) struct Time {
 
 /// What an input is when it is not linked. Texts are culd's own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum Ignored {
+#[allow(missing_docs, reason = "the texts say what the fields are")]
+#[non_exhaustive]
+pub enum Ignored {
     #[error("Input file '{0}' is empty and was ignored")]
     Empty(String),
     #[error("Input file '{0}' was ignored: it is a linked cubin, which cannot be linked again")]
@@ -113,11 +125,15 @@ pub(crate) enum Ignored {
 
 /// Messages about inputs. Texts are nvlink's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum InputError {
+#[allow(missing_docs, reason = "the texts say what the fields are")]
+#[non_exhaustive]
+pub enum InputError {
     #[error("Could not open input file '{0}'")]
     Open(String),
     #[error("Could not read file '{0}'")]
     Read(String),
+    #[error("Input '{name}' is {found}, not {wanted}")]
+    WrongKind { name: String, wanted: &'static str, found: &'static str },
     #[error("cubin not an elf?")]
     NotElf,
     #[error("cubin not a device elf?")]
@@ -173,7 +189,7 @@ impl<'a> Event<'a> {
             Event::Line(line) => Some(line),
             Event::Piece(piece) => {
                 let told = InputError::PartialLto(piece.name);
-                options.lto().then(|| Line::new(Severity::Info, told))
+                options.lto().then(|| Line::about(Severity::Info, told))
             }
         }
     }
@@ -193,6 +209,7 @@ pub(crate) struct Stopped;
 /// What a walk over the inputs collects.
 struct Gather<'a, 'o> {
     options: &'o Options,
+    items: &'a [Item<'a>],
     target: Target,
     store: &'a Store,
     events: Vec<Event<'a>>,
@@ -211,6 +228,7 @@ struct Gather<'a, 'o> {
 /// [`Stopped`] the last line is fatal.
 pub(crate) fn gather<'a>(
     options: &Options,
+    items: &'a [Item<'a>],
     target: Target,
     store: &'a Store,
     session: &Session,
@@ -218,6 +236,7 @@ pub(crate) fn gather<'a>(
 ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
     let mut gather = Gather {
         options,
+        items,
         target,
         store,
         events: Vec::new(),
@@ -245,13 +264,13 @@ pub(crate) fn gather<'a>(
 
 impl<'a> Gather<'a, '_> {
     /// A line of nvlink's.
-    fn say(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
+    fn say(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
         self.failed |= severity >= Severity::Error;
-        self.line(severity, text, notes);
+        self.line(severity, cause, notes);
     }
 
-    fn line(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
-        self.events.push(Event::Line(Line::new(severity, text).with_notes(notes)));
+    fn line(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
+        self.events.push(Event::Line(Line::about(severity, cause).with_notes(notes)));
     }
 
     fn fatal(&mut self, error: InputError, notes: Vec<String>) -> Stopped {

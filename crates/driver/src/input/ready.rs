@@ -15,7 +15,7 @@ use super::{
     Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
 };
 use crate::files::Bytes;
-use crate::lines::{Kind, Line, warning_severity};
+use crate::lines::{Cause, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
 
 /// Device code on its way into the link.
@@ -173,8 +173,8 @@ struct Finish<'a, 'f, 'o> {
 }
 
 impl<'a> Finish<'a, '_, '_> {
-    fn say(&mut self, severity: Severity, text: impl ToString, notes: Vec<String>) {
-        self.lines.push(Line::new(severity, text).with_notes(notes));
+    fn say(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
+        self.lines.push(Line::about(severity, cause).with_notes(notes));
     }
 
     fn fatal(&mut self, error: InputError, notes: Vec<String>) -> Stopped {
@@ -237,9 +237,9 @@ pub(crate) fn no_lto(options: &Options) -> Vec<Line> {
         return Vec::new();
     }
     let severity = warning_severity(options);
-    let mut lines = vec![Line::new(severity, InputError::NoLto)];
+    let mut lines = vec![Line::about(severity, InputError::NoLto)];
     if severity == Severity::Error {
-        lines.push(Line::new(Severity::Fatal, InputError::MergeFailed));
+        lines.push(Line::about(Severity::Fatal, InputError::MergeFailed));
     }
     lines
 }

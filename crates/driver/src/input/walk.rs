@@ -1,4 +1,4 @@
-//! The files of the command line, looked into.
+//! The inputs, looked into.
 //!
 //! What a file is taken for depends on the extension of its name first, as in nvlink; where nvlink
 //! would go on to ignore it, its content decides (docs/DIFFERENCES.md, ignored-inputs).
@@ -7,8 +7,8 @@ use culd_fatbin::{Format, sniff};
 
 use super::archive::{Archive, is_archive};
 use super::ready::{Code, Piece};
-use super::{Event, Gather, Ignored, InputError, Stopped};
-use crate::files;
+use super::{Content, Event, Gather, Ignored, InputError, InputKind, Item, Stopped};
+use crate::files::{self, Identity};
 use crate::options::base_name;
 
 /// What nvlink ignores shorter files for; not even a fat binary fits.
@@ -28,24 +28,63 @@ pub(super) struct Source {
 impl<'a> Gather<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
-        let options = self.options;
         let libraries = self.search();
-        for path in &options.inputs {
-            self.file(path)?;
+        for item in self.items {
+            self.item(item)?;
         }
         self.libraries(libraries)
     }
 
-    fn file(&mut self, path: &str) -> Result<(), Stopped> {
+    fn item(&mut self, item: &'a Item<'a>) -> Result<(), Stopped> {
+        match (item.kind, &item.content) {
+            (InputKind::Named, Content::File) => self.file(&item.name),
+            (_, Content::File) => {
+                let (bytes, identity) = self.read(&item.name)?;
+                self.item_bytes(item, bytes, Some(identity))
+            }
+            (_, Content::Bytes(bytes)) => self.item_bytes(item, bytes, None),
+        }
+    }
+
+    /// An input whose kind is known, or told by its content alone.
+    fn item_bytes(
+        &mut self,
+        item: &Item<'_>,
+        bytes: &'a [u8],
+        identity: Option<Identity>,
+    ) -> Result<(), Stopped> {
+        let name = item.name.clone();
+        if let Some(wrong) = item.kind.mismatch(&name, sniff(bytes)) {
+            return Err(self.fatal(wrong, Vec::new()));
+        }
+        let system = is_system(&name);
+        match (is_archive(bytes), identity) {
+            (true, Some(identity)) if !self.first_time(identity) => Ok(()),
+            (true, Some(identity)) => self.archive(&Archive::file(&name, bytes, identity, system)),
+            (true, None) => self.archive(&Archive::bytes(&name, bytes, system)),
+            (false, _) if bytes.is_empty() => {
+                self.ignored(Ignored::Empty(name));
+                Ok(())
+            }
+            (false, _) => self.content(Source { name, member: false, system }, bytes),
+        }
+    }
+
+    fn read(&mut self, path: &str) -> Result<(&'a [u8], Identity), Stopped> {
         let read = files::read(path);
         let (bytes, identity) = read.map_err(|error| {
             self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
         })?;
+        Ok((&**self.store.alloc(bytes), identity))
+    }
+
+    /// A file of a command line.
+    fn file(&mut self, path: &str) -> Result<(), Stopped> {
+        let (bytes, identity) = self.read(path)?;
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(path.to_owned()));
             return Ok(());
         }
-        let bytes = &**self.store.alloc(bytes);
         let is_archive = is_archive(bytes);
         if bytes.len() < SHORTEST && !is_archive {
             let size = format!("it has {} bytes, too few for any kind of input", bytes.len());

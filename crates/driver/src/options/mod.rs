@@ -126,6 +126,27 @@ impl Options {
         Options { inputs: Vec::new(), target: None, values }
     }
 
+    /// Options for a link to `target` that is made by a program.
+    pub fn for_target(target: Target) -> Self {
+        let mut options = Options { target: Some(target), ..Options::new() };
+        options.set(Id::Arch, [target.name()]);
+        options
+    }
+
+    /// Sets the values of an option: none for a flag, one, or those of a list.
+    pub fn set(&mut self, id: Id, values: impl IntoIterator<Item = String>) {
+        let mut values: Vec<String> = values.into_iter().collect();
+        if Row::of(id).takes == Takes::Nothing {
+            values = vec![String::new()];
+        }
+        self.values[id as usize] = Some(values);
+    }
+
+    /// Takes an option back.
+    pub fn unset(&mut self, id: Id) {
+        self.values[id as usize] = None;
+    }
+
     /// All values of an option; `None` when it was not given.
     pub(crate) fn values(&self, id: Id) -> Option<&[String]> {
         self.values[id as usize].as_deref()

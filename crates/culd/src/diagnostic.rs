@@ -1,0 +1,106 @@
+//! What a link has to say, as values.
+
+use std::fmt;
+
+use culd_driver::{Cause, Kind, Line};
+use culd_link::Severity;
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it says: in nvlink's words where it has some.
+    pub text: String,
+    /// What explains it, in reading order.
+    pub notes: Vec<String>,
+    /// The same as a value; what a compiler printed has none.
+    pub cause: Option<Cause>,
+}
+
+/// A link that failed: everything that was said, the last line of which is an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LinkError {
+    /// All messages in order, warnings too.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl From<Line> for Diagnostic {
+    fn from(line: Line) -> Self {
+        let Line { kind, text, notes, cause } = line;
+        let severity = match kind {
+            Kind::Message(severity) => severity,
+            Kind::Tool => severity_of_tool(&text),
+            Kind::Dump => Severity::Info,
+        };
+        Diagnostic { severity, text, notes, cause }
+    }
+}
+
+/// How bad a line of ptxas is. That the link has failed is said by a line of its own.
+fn severity_of_tool(text: &str) -> Severity {
+    let words =
+        [("fatal", Severity::Error), ("error", Severity::Error), ("warning", Severity::Warning)];
+    let says = |word: &str| text.contains(&format!("{word:<7} :"));
+    words.into_iter().find(|(word, _)| says(word)).map_or(Severity::Info, |(_, severity)| severity)
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Fatal => "fatal",
+        };
+        write!(f, "{severity}: {}", self.text)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\n{}{note}", culd_driver::NOTE))
+    }
+}
+
+impl LinkError {
+    /// Errors only.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|line| line.severity >= Severity::Error)
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, line) in self.errors().enumerate() {
+            if place != 0 {
+                writeln!(f)?;
+            }
+            line.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_ptxas_keep_their_severity() {
+        assert_eq!(severity_of_tool("ptxas info    : 0 bytes gmem"), Severity::Info);
+        assert_eq!(
+            severity_of_tool("ptxas application ptx input, line 3; error   : no"),
+            Severity::Error
+        );
+        assert_eq!(severity_of_tool("ptxas warning : hm"), Severity::Warning);
+        assert_eq!(severity_of_tool("ptxas fatal   : no"), Severity::Error);
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_notes() {
+        let line = Line::new(Severity::Fatal, "no").with_notes(vec!["because".to_owned()]);
+        let info = Line::new(Severity::Info, "yes");
+        let error = LinkError { diagnostics: vec![info.into(), line.into()] };
+        assert_eq!(error.to_string(), "fatal: no\n  >>> because");
+    }
+}

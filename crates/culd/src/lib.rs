@@ -1,0 +1,67 @@
+//! A device linker for CUDA as a library: relocatable device code in, a cubin that the driver loads out.
+//!
+//! [`Linker`] takes cubins, fat binaries, host objects, archives and PTX, from memory or from files, and makes what
+//! `nvlink` would make of them. There is no global state: any number of links may run at once, on any threads, and one
+//! that is abandoned leaves nothing behind.
+//!
+//! ```
+//! use culd::{Kind, Linker, Options};
+//!
+//! let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/");
+//! let saxpy = std::fs::read(format!("{folder}saxpy.cubin"))?;
+//!
+//! let mut linker = Linker::new(Options::for_arch("sm_90")?);
+//! linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
+//! linker.add_file(format!("{folder}smooth.cubin"));
+//! let linked = linker.link()?;
+//!
+//! let report = linked.report()?;
+//! assert_eq!(report.kernels[0].name, "saxpy");
+//! assert_eq!(report.kernels[0].parameters[0].size, 8);
+//! assert_eq!(report.functions[0].calls, ["smooth"]);
+//! # assert!(linked.image().starts_with(b"\x7fELF"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is wrong is told as values:
+//!
+//! ```
+//! use culd::{Cause, Kind, Linker, Message, Options};
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/");
+//! # let saxpy = std::fs::read(format!("{folder}saxpy.cubin"))?;
+//! let mut linker = Linker::new(Options::for_arch("sm_90")?);
+//! linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
+//! let error = linker.link().unwrap_err();
+//! let undefined = |cause: &Cause| match cause {
+//!     Cause::Link(message) => matches!(&**message, Message::Undefined { symbol, .. } if symbol == "smooth"),
+//!     _ => false,
+//! };
+//! assert!(error.diagnostics.iter().filter_map(|line| line.cause.as_ref()).any(undefined));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The parts it is made of are here too: [`cubin`] reads and builds cubins, [`fatbin`] reads and writes fat binaries and
+//! finds them in objects and archives, [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together:
+//! it links for several architectures at once and packs the images into one fat binary.
+#![forbid(unsafe_code)]
+
+mod diagnostic;
+mod linker;
+mod options;
+mod report;
+
+/// The cubin format: a reader, and what is needed to write one.
+pub use culd_cubin as cubin;
+/// Fat binaries, host objects and archives: readers, and a writer of fat binaries.
+pub use culd_fatbin as fatbin;
+/// Relocation types as tables, and the patcher.
+pub use culd_reloc as reloc;
+
+pub use culd_cubin::arch::{ARCHS, Arch};
+pub use culd_driver::{Cause, InputError, InputKind as Kind, Part, UsageError};
+pub use culd_link::{Function, Message, Removed, Severity, Why, demangle};
+
+pub use crate::diagnostic::{Diagnostic, LinkError};
+pub use crate::linker::{Linked, Linker};
+pub use crate::options::{Options, OptionsError, UnknownArch};
+pub use crate::report::{Kernel, Parameter, Report, Section, Symbol};

@@ -1,0 +1,217 @@
+//! What a linked image holds, and what it does not.
+//!
+//! In: the image and what the linker said of it. Out: a [`Report`]. Guaranteed: names and sizes are those of the image.
+
+use std::collections::HashMap;
+
+use culd_cubin::attr::{Record, Records, code};
+use culd_cubin::{Cubin, Malformed, SymbolSection};
+use culd_link::{Account, Function, Removed};
+
+/// What is in an image, and what is not. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Global variables.
+    pub global: u64,
+    /// Constant variables, where there are some; not told on sm_100 and later.
+    pub constant: Option<u64>,
+    /// Kernels, the one whose code was created last first, as `-v` tells them.
+    pub kernels: Vec<Kernel>,
+    /// Sections in file order, without the null section.
+    pub sections: Vec<Section>,
+    /// Symbols in file order, without the null symbol and those of sections.
+    pub symbols: Vec<Symbol>,
+    /// The call graph.
+    pub functions: Vec<Function>,
+    /// Definitions of the inputs that are not in the image, and why.
+    pub removed: Vec<Removed>,
+}
+
+/// A kernel. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kernel {
+    /// Mangled name.
+    pub name: String,
+    /// Registers per thread of the whole call tree.
+    pub registers: u32,
+    /// Barriers per block.
+    pub barriers: u32,
+    /// Stack per thread; the kernel's own when recursion makes the rest unknown.
+    pub stack: u32,
+    /// Shared memory per block.
+    pub shared: u64,
+    /// Constant bank 0: what the driver passes, and parameters. Not told on sm_100 and later.
+    pub constant0: Option<u64>,
+    /// Constant bank 2, literals, where there are some.
+    pub constant2: Option<u64>,
+    /// All parameters together.
+    pub parameter_size: u32,
+    /// Where they begin in constant bank 0.
+    pub parameter_offset: u32,
+    /// Parameters in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a kernel. Sizes are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Its number, from 0.
+    pub ordinal: u16,
+    /// From the first parameter's begin.
+    pub offset: u32,
+    /// Its size.
+    pub size: u32,
+}
+
+/// A section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// `sh_type`.
+    pub sh_type: u32,
+    /// `sh_flags`.
+    pub flags: u64,
+    /// Bytes, in the file or not.
+    pub size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+}
+
+/// A function or variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Symbol {
+    /// Mangled name.
+    pub name: String,
+    /// The section that holds it; `None` for what is undefined.
+    pub section: Option<String>,
+    /// Offset in the section.
+    pub value: u64,
+    /// Bytes.
+    pub size: u64,
+    /// It is a function.
+    pub function: bool,
+    /// It is local to its file.
+    pub local: bool,
+}
+
+/// ELF's type of section symbols.
+const STT_SECTION: u8 = 3;
+/// At this bit of the third word of its record the size of a parameter begins.
+const SIZE_SHIFT: u32 = 18;
+
+impl Report {
+    pub(crate) fn build(
+        cubin: &Cubin<'_>,
+        report: &culd_link::Report,
+        account: &Account,
+    ) -> Result<Self, Malformed> {
+        let mut layouts = layouts(cubin)?;
+        let kernels = report.entries.iter().map(|entry| {
+            let layout = layouts.remove(&entry.name).unwrap_or_default();
+            Kernel {
+                name: entry.name.clone(),
+                registers: entry.registers,
+                barriers: entry.barriers,
+                stack: entry.stack,
+                shared: entry.shared,
+                constant0: entry.constant0,
+                constant2: entry.constant2,
+                parameter_size: layout.size,
+                parameter_offset: layout.offset,
+                parameters: layout.parameters,
+            }
+        });
+        Ok(Report {
+            global: report.global,
+            constant: report.constant3,
+            kernels: kernels.collect(),
+            sections: sections(cubin),
+            symbols: symbols(cubin),
+            functions: account.functions.clone(),
+            removed: account.removed.clone(),
+        })
+    }
+}
+
+/// Where the parameters of a kernel are.
+#[derive(Debug, Default)]
+struct Layout {
+    size: u32,
+    offset: u32,
+    parameters: Vec<Parameter>,
+}
+
+/// The parameters of all kernels by name.
+fn layouts(cubin: &Cubin<'_>) -> Result<HashMap<String, Layout>, Malformed> {
+    const PREFIX: &[u8] = b".nv.info.";
+    let mut all = HashMap::new();
+    for section in &cubin.sections {
+        let Some(name) = section.name.strip_prefix(PREFIX) else { continue };
+        let mut layout = Layout::default();
+        for record in Records::new(section.name, section.data) {
+            layout.take(&record?);
+        }
+        layout.parameters.sort_by_key(|parameter| parameter.ordinal);
+        all.insert(text(name), layout);
+    }
+    Ok(all)
+}
+
+impl Layout {
+    fn take(&mut self, record: &Record<'_>) {
+        let word = |place| record.word(place).unwrap_or_default();
+        match record.code {
+            code::KPARAM_INFO => self.parameter(word(1), word(2) >> SIZE_SHIFT),
+            // For kernels with a parameter of more than 16 KiB.
+            code::KPARAM_INFO_V2 => self.parameter(word(1), word(2) & 0xffff),
+            code::PARAM_CBANK => (self.offset, self.size) = (word(1) & 0xffff, word(1) >> 16),
+            _ => {}
+        }
+    }
+
+    fn parameter(&mut self, place: u32, size: u32) {
+        let (ordinal, offset) = ((place & 0xffff) as u16, place >> 16);
+        self.parameters.push(Parameter { ordinal, offset, size });
+    }
+}
+
+fn sections(cubin: &Cubin<'_>) -> Vec<Section> {
+    let real = cubin.sections.iter().skip(1);
+    let section = |section: &culd_cubin::Section<'_>| Section {
+        name: text(section.name),
+        sh_type: section.sh_type,
+        flags: section.flags,
+        size: section.size,
+        align: section.align,
+    };
+    real.map(section).collect()
+}
+
+fn symbols(cubin: &Cubin<'_>) -> Vec<Symbol> {
+    let real = cubin.symbols.iter().skip(1).filter(|symbol| symbol.kind() != STT_SECTION);
+    let symbol = |symbol: &culd_cubin::Symbol<'_>| {
+        let section = match symbol.section {
+            SymbolSection::In(index) => cubin.section(index).map(|section| text(section.name)),
+            _ => None,
+        };
+        Symbol {
+            name: text(symbol.name),
+            section,
+            value: symbol.value,
+            size: symbol.size,
+            function: symbol.is_function(),
+            local: symbol.binding() == culd_cubin::elf::stb::LOCAL,
+        }
+    };
+    real.map(symbol).collect()
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

@@ -1,0 +1,100 @@
+//! What a link is given, before anybody looked into it.
+
+use std::borrow::Cow;
+
+use culd_fatbin::Format;
+
+use super::InputError;
+
+/// An input of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item<'i> {
+    /// Its name in messages; the path of a file.
+    pub name: String,
+    /// What it is.
+    pub kind: InputKind,
+    /// Where its bytes are.
+    pub content: Content<'i>,
+}
+
+/// Where the bytes of an input are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content<'i> {
+    /// In the file that its name is the path of, which is read when the link begins.
+    File,
+    /// Here.
+    Bytes(Cow<'i, [u8]>),
+}
+
+/// What an input is said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputKind {
+    /// What its name says, as on the command line; where the name says nothing, what its content says.
+    Named,
+    /// What its content says.
+    #[default]
+    Any,
+    /// A relocatable cubin.
+    Cubin,
+    /// PTX text, which the user's ptxas compiles.
+    Ptx,
+    /// LTO-IR.
+    LtoIr,
+    /// A fat binary.
+    Fatbin,
+    /// An object for the host with device code in it.
+    Object,
+    /// An archive of objects.
+    Library,
+}
+
+impl<'i> Item<'i> {
+    /// A file as the command line takes it.
+    pub fn named(path: impl Into<String>) -> Self {
+        Item { name: path.into(), kind: InputKind::Named, content: Content::File }
+    }
+}
+
+impl InputKind {
+    /// Why what was found is not what was said; `None` when it is.
+    pub(super) fn mismatch(self, name: &str, found: Format) -> Option<InputError> {
+        use Format as F;
+        let fits = match self {
+            InputKind::Named | InputKind::Any => true,
+            InputKind::Cubin => matches!(found, F::RelocatableCubin | F::ExecutableCubin),
+            InputKind::Ptx => found == F::Ptx,
+            InputKind::LtoIr => found == F::LtoIr,
+            InputKind::Fatbin => found == F::Fatbin,
+            InputKind::Object => matches!(found, F::HostElf { .. } | F::Coff),
+            InputKind::Library => matches!(found, F::Archive | F::ThinArchive),
+        };
+        let name = name.to_owned();
+        (!fits).then(|| InputError::WrongKind { name, wanted: self.words(), found: words(found) })
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            InputKind::Named | InputKind::Any => "anything",
+            InputKind::Cubin => "a cubin",
+            InputKind::Ptx => "PTX text",
+            InputKind::LtoIr => "LTO-IR",
+            InputKind::Fatbin => "a fat binary",
+            InputKind::Object => "a host object",
+            InputKind::Library => "an archive",
+        }
+    }
+}
+
+fn words(found: Format) -> &'static str {
+    match found {
+        Format::RelocatableCubin => "a cubin",
+        Format::ExecutableCubin => "a linked cubin",
+        Format::Ptx => "PTX text",
+        Format::LtoIr => "LTO-IR",
+        Format::Fatbin => "a fat binary",
+        Format::HostElf { .. } | Format::Coff => "a host object",
+        Format::Archive | Format::ThinArchive => "an archive",
+        Format::Bitcode => "LLVM bitcode",
+        Format::Unknown => "of no known kind",
+    }
+}

@@ -1,0 +1,242 @@
+//! A link between its inputs and what is done with the image.
+//!
+//! In: [`Options`] and [`Item`]s. Out: what the linker is given, and for programs the whole link: [`Linked`]. Guaranteed:
+//! no output is written, nothing is printed; all that was read is given back.
+
+use culd_cubin::arch::{Arch, Flavour};
+use culd_cubin::note::ToolRecord;
+use culd_link::{
+    Account, CallGraphNames, Diagnostic, HostReferences, Image, IndexFile, Input, LinkOptions,
+    Message, Report, Selection, Session, Severity,
+};
+
+use crate::input::{self, Gathered, Item, References, Store};
+use crate::lines::{Cause, Kind, Line, Lines, Outcome};
+use crate::options::{Id, Options, Target};
+use crate::{hints, index};
+
+/// What came of a link in memory.
+#[derive(Debug)]
+pub struct Linked {
+    /// The linked cubin; `None` when there was an error.
+    pub image: Option<Vec<u8>>,
+    /// What there is to say, and how it ended.
+    pub outcome: Outcome,
+    /// Sizes; `None` when the inputs could not be merged.
+    pub report: Option<Report>,
+    /// What became of the inputs, if it was asked for and there is an image.
+    pub account: Option<Account>,
+    /// The names of the inputs' cubins in link order, and whether each is in the image.
+    pub parts: Vec<Part>,
+}
+
+/// A cubin that was given to the linker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its name in messages.
+    pub name: String,
+    /// False for one of a system library that nothing needed.
+    pub linked: bool,
+}
+
+/// A link in memory that is to be made.
+#[derive(Debug)]
+pub struct Request<'j> {
+    /// The options of a command line.
+    pub options: &'j Options,
+    /// The target.
+    pub target: Target,
+    /// The inputs in order.
+    pub items: &'j [Item<'j>],
+    /// The index file of unified functions and variables; else the one that the options name.
+    pub index: Option<IndexFile>,
+    /// Where it runs.
+    pub session: &'j Session,
+    /// [`Linked::account`] is wanted.
+    pub account: bool,
+}
+
+/// Links in memory.
+pub fn link(request: Request<'_>) -> Linked {
+    let Request { options, target, items, index, session, account } = request;
+    let store = Store::new();
+    let mut lines = Lines::new(options, &target.name());
+    let mut linked = Linked {
+        image: None,
+        outcome: Outcome::success(),
+        report: None,
+        account: None,
+        parts: Vec::new(),
+    };
+    let index = match index.map_or_else(|| index::read(options), |index| Ok(Some(index))) {
+        Ok(index) => index,
+        Err(line) => {
+            lines.push(line);
+            return Linked { outcome: lines.end(), ..linked };
+        }
+    };
+    let job = Job { options, target, index, session };
+    let Staged { gathered, link_options, ready } = job.stage(items, &store, &mut lines);
+    let linkable = ready && matches!(target, Target::Real(_));
+    let inputs = gathered.link_inputs();
+    if linkable {
+        let outcome = culd_link::prepare(session, &inputs, &link_options);
+        let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();
+        let part = |(place, input): (usize, &Input<'_>)| Part {
+            name: input.name.to_owned(),
+            linked: is_linked(place),
+        };
+        linked.parts = inputs.iter().enumerate().map(part).collect();
+        lines.extend(explained(outcome.diagnostics, &gathered));
+        let image = outcome.image.filter(|_| !lines.failed());
+        linked.account = image.as_ref().filter(|_| account).map(Image::account);
+        linked.image = image.map(|image| image.to_vec(session));
+        linked.report = outcome.report;
+    }
+    linked.outcome = lines.end();
+    linked
+}
+
+/// What a link is made of besides its inputs.
+pub(crate) struct Job<'j> {
+    pub(crate) options: &'j Options,
+    pub(crate) target: Target,
+    pub(crate) index: Option<IndexFile>,
+    pub(crate) session: &'j Session,
+}
+
+/// What the linker is given.
+pub(crate) struct Staged<'a> {
+    pub(crate) gathered: Gathered<'a>,
+    pub(crate) link_options: LinkOptions,
+    /// Nothing is wrong so far.
+    pub(crate) ready: bool,
+}
+
+impl Job<'_> {
+    /// Gathers `items`; what there is to say goes to `lines`.
+    pub(crate) fn stage<'a>(
+        &self,
+        items: &'a [Item<'a>],
+        store: &'a Store,
+        lines: &mut Lines,
+    ) -> Staged<'a> {
+        let options = self.options;
+        let (gathered, said, gathering) =
+            input::gather(options, items, self.target, store, self.session, lines.failed());
+        let mut link_options = link_options(options, self.target.arch());
+        link_options.index.clone_from(&self.index);
+        if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
+            link_options.selection = host_references(gathered.references.as_ref());
+        }
+        if gathering.is_err() {
+            self.end_early(said, &gathered.link_inputs(), &link_options, lines);
+            return Staged { gathered, link_options, ready: false };
+        }
+        lines.extend(said);
+        lines.extend(input::no_lto(options));
+        // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
+        let ready = !lines.failed();
+        if !ready && matches!(self.target, Target::Real(_)) {
+            let found = culd_link::check(self.session, &gathered.link_inputs(), &link_options);
+            lines.extend(found.into_iter().map(line));
+        }
+        Staged { gathered, link_options, ready }
+    }
+
+    /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
+    fn end_early(
+        &self,
+        mut said: Vec<Line>,
+        inputs: &[Input<'_>],
+        link_options: &LinkOptions,
+        lines: &mut Lines,
+    ) {
+        if self.target.arch().flavour == Flavour::Classic {
+            let earlier = culd_link::check(self.session, inputs, link_options);
+            if earlier.iter().any(|line| line.severity == Severity::Fatal) {
+                said.retain(|line| line.severity() < Some(Severity::Error));
+                said.extend(earlier.into_iter().map(line));
+            }
+        }
+        lines.extend(said);
+    }
+}
+
+/// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
+pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
+    let name = |diagnostic: &Diagnostic| match &diagnostic.message {
+        Message::Undefined { symbol, .. } => Some(symbol.clone()),
+        _ => None,
+    };
+    let names: Vec<Option<String>> = diagnostics.iter().map(name).collect();
+    let undefined: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+    let hints = hints::undefined(&undefined, &gathered.elsewhere, &gathered.missing_libraries);
+    let mut hints = hints.into_iter();
+    let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
+        let mut line = line(diagnostic);
+        if name.is_some() {
+            line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
+        }
+        line
+    };
+    diagnostics.into_iter().zip(names).map(explain).collect()
+}
+
+/// A diagnostic of the linker as a line.
+pub fn line(diagnostic: Diagnostic) -> Line {
+    let Diagnostic { severity, message, notes } = diagnostic;
+    if let Message::Dump { line } = message {
+        return Line::plain(Kind::Dump, line);
+    }
+    let cause = Cause::Link(Box::new(message));
+    Line::about(severity, cause).with_notes(notes.iter().map(ToString::to_string).collect())
+}
+
+/// The library's options for a link to `arch` as `options` say.
+pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
+    let tool = ToolRecord {
+        object: options.object_name().to_owned(),
+        tool: "culd".to_owned(),
+        release: format!("culd {}", crate::VERSION),
+        build: "follows nvlink 13.0.88".to_owned(),
+        options: options.normalised(),
+    };
+    let mut link_options = LinkOptions::new(arch, tool);
+    link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
+    link_options.debug = options.flag(Id::Debug);
+    link_options.relocatable = options.flag(Id::Relocatable);
+    link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
+    link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
+    link_options.disable_infos = options.flag(Id::DisableInfos);
+    link_options.selection = selection(options);
+    link_options.allow_undefined_globals = options.flag(Id::AllowUndefinedGlobals);
+    link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
+    link_options.dump_callgraph = match () {
+        () if options.flag(Id::DumpCallgraph) => Some(CallGraphNames::Source),
+        () if options.flag(Id::DumpCallgraphMangled) => Some(CallGraphNames::Mangled),
+        () => None,
+    };
+    link_options
+}
+
+/// Which kernels the options keep.
+fn selection(options: &Options) -> Selection {
+    // A list without elements is none.
+    let given = |id| options.values(id).filter(|values| !values.is_empty());
+    let (kernels, variables) = (given(Id::KernelsUsed), given(Id::VariablesUsed));
+    if kernels.is_none() && variables.is_none() {
+        return Selection::All;
+    }
+    let texts = |values: Option<&[String]>| values.unwrap_or_default().to_vec();
+    Selection::Named { kernels: texts(kernels), variables: texts(variables) }
+}
+
+/// Which kernels host code keeps: all, if it says nothing.
+fn host_references(references: Option<&References<'_>>) -> Selection {
+    let selects = |references: &&References<'_>| references.selects;
+    let Some(references) = references.filter(selects) else { return Selection::All };
+    let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
+    let (external, internal) = (owned(&references.external), owned(&references.internal));
+    Selection::Host(HostReferences { external, internal })
+}

@@ -1,0 +1,167 @@
+//! The library `culd` against the command, the linker itself and what nvlink made.
+//!
+//! In: recorded cases and the files of the quickstart. Out: a report of what is not the same. Guaranteed: images are
+//! compared whole.
+
+use std::fs;
+use std::path::Path;
+
+use culd::{Cause, InputError, Kind, Linker, Options, Severity, Why};
+use culd_testkit::case::{self, Case};
+use culd_tests::{PROGRAM, case_options, command, link, root};
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+
+/// A linker with the inputs and options of a recorded case.
+fn linker(case: &Case) -> Linker<'static> {
+    let words: Vec<String> =
+        case.arguments().into_iter().filter(|word| !word.ends_with(".cubin")).collect();
+    let options = Options::parse(&words);
+    // The tool note of a link with -g tells the output's name: that in `culd_tests::link_options`.
+    let mut options =
+        options.unwrap_or_else(|error| panic!("{}: {error}", case.name)).output_name("out.cubin");
+    let name = words.iter().position(|word| word == "-uidx").map(|at| words[at + 1].clone());
+    let mut files = case.index_files().expect("index files").into_iter();
+    let index = name.and_then(|name| files.find(|(file, _)| *file == name));
+    if let Some((_, bytes)) = index {
+        options = options.index_file(bytes).expect("an index file");
+    }
+    let mut linker = Linker::new(options);
+    for (name, bytes) in case.inputs().expect("inputs") {
+        linker.add_bytes(name, Kind::Cubin, bytes);
+    }
+    linker
+}
+
+#[test]
+fn recorded_cases_come_out_as_from_the_linker_itself() {
+    let mut linked = 0;
+    for case in case::all().expect("cases") {
+        let options = case_options(&case, &case.arguments()).expect("options");
+        if case.inputs().expect("inputs").is_empty() {
+            continue;
+        }
+        let expected = link(&options, &case.inputs().expect("inputs"), 1).expect("a session").image;
+        let image = linker(&case).link().ok().map(culd::Linked::into_image);
+        assert!(expected == image, "{}", case.name);
+        linked += 1;
+    }
+    assert!(linked > 100, "{linked} cases");
+}
+
+fn quickstart(name: &str) -> std::path::PathBuf {
+    root().join("testdata/quickstart").join(name)
+}
+
+#[test]
+fn the_command_and_the_library_make_the_same_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("out").display().to_string();
+    for flags in [&[][..], &["-g"], &["-r"], &["--preserve-relocs"], &["-kernels-used=saxpy"]] {
+        let mut words = vec!["-arch=sm_90".to_owned(), "-o".to_owned(), output.clone()];
+        words.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let options = Options::parse(&words).expect("options");
+        let mut linker = Linker::new(options);
+        for name in ["saxpy.cubin", "smooth.cubin"] {
+            words.push(quickstart(name).display().to_string());
+            linker.add_file(quickstart(name));
+        }
+        let run = command(Path::new(CULD), PROGRAM, &words, folder.path()).expect("it runs");
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let linked = linker.link().expect("it links");
+        assert!(fs::read(&output).expect("the output") == linked.image(), "{flags:?}");
+    }
+}
+
+#[test]
+fn what_is_said_to_be_something_else_is_refused_by_name() {
+    let bytes = fs::read(quickstart("saxpy.cubin")).expect("a cubin");
+    let kinds = [Kind::Ptx, Kind::LtoIr, Kind::Fatbin, Kind::Object, Kind::Library];
+    for kind in kinds {
+        let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+        let error = linker.add_bytes("it", kind, &bytes).link().expect_err("not of that kind");
+        let wrong = |cause: &Cause| {
+            matches!(cause, Cause::Input(InputError::WrongKind { name, found, .. })
+                if name == "it" && *found == "a cubin")
+        };
+        assert!(error.errors().filter_map(|line| line.cause.as_ref()).any(wrong), "{error}");
+    }
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    let error = linker.add_file_of_kind(quickstart("nowhere"), Kind::Cubin).link();
+    assert!(error.expect_err("no file").to_string().contains("nowhere"));
+}
+
+#[test]
+fn the_report_tells_resources_places_and_what_was_left_out() {
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
+    let linked = linker.link().expect("it links");
+    let report = linked.report().expect("a report");
+    let kernel = &report.kernels[0];
+    // As `culd -v` and the source tell them (README.md, testdata/quickstart/saxpy.ptx).
+    assert_eq!((kernel.name.as_str(), kernel.registers, kernel.barriers), ("saxpy", 24, 1));
+    assert_eq!((kernel.shared, kernel.constant0), (2048, Some(544)));
+    assert_eq!((report.global, report.constant), (4, Some(4)));
+    let mut end = 0;
+    for (place, parameter) in kernel.parameters.iter().enumerate() {
+        assert_eq!(usize::from(parameter.ordinal), place);
+        assert!(parameter.offset >= end && parameter.size > 0);
+        end = parameter.offset + parameter.size;
+    }
+    assert_eq!(end, kernel.parameter_size);
+    assert!(report.sections.iter().any(|section| section.name == ".text.saxpy"));
+    assert!(report.symbols.iter().any(|symbol| symbol.name == "smooth" && symbol.function));
+    let removed: Vec<_> =
+        report.removed.iter().map(|removed| (&removed.symbol[..], &removed.why)).collect();
+    assert_eq!(removed, [("unused", &Why::Unreached)]);
+    assert_eq!(linked.parts.len(), 2);
+
+    // The function alone: nothing needs it.
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    linker.add_file(quickstart("smooth.cubin"));
+    let report = linker.link().expect("it links").report().expect("a report");
+    assert!(
+        report
+            .removed
+            .iter()
+            .any(|removed| removed.symbol == "smooth" && removed.why == Why::Unreached)
+    );
+    assert!(!report.symbols.iter().any(|symbol| symbol.name == "smooth"));
+
+    // The kernel is not one of those that are used.
+    let options = Options::for_arch("sm_90").expect("sm_90").kernels_used(["other"]);
+    let mut linker = Linker::new(options);
+    linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
+    let report = linker.link().expect("it links").report().expect("a report");
+    assert!(
+        report
+            .removed
+            .iter()
+            .any(|removed| removed.symbol == "saxpy" && removed.why == Why::Unused)
+    );
+}
+
+#[test]
+fn links_run_at_the_same_time_and_do_not_see_each_other() {
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
+    let mut broken = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    broken.add_file(quickstart("saxpy.cubin"));
+    let expected = linker.link().expect("it links");
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (linker, broken, expected) = (&linker, &broken, &expected);
+            scope.spawn(move || {
+                for round in 0..20 {
+                    if (thread + round) % 3 == 0 {
+                        let error = broken.link().expect_err("smooth is missing");
+                        assert!(error.errors().all(|line| line.severity == Severity::Error));
+                        assert!(error.to_string().contains("Undefined reference to 'smooth'"));
+                    } else {
+                        assert!(linker.link().as_ref() == Ok(expected));
+                    }
+                }
+            });
+        }
+    });
+}
