@@ -97,6 +97,31 @@ pub fn link(request: Request<'_>) -> Linked {
     linked
 }
 
+/// A cubin that an input came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cubin {
+    /// Its name in messages.
+    pub name: String,
+    /// The whole file.
+    pub bytes: Vec<u8>,
+}
+
+/// Unpacks and compiles inputs, and links nothing.
+pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
+    let Request { options, target, items, session, .. } = request;
+    let store = Store::new();
+    let mut lines = Lines::new(options, &target.name());
+    let (gathered, said, gathering) = input::gather(options, items, target, &store, session, false);
+    lines.extend(said);
+    let cubin =
+        |ready: &input::Ready<'_>| Cubin { name: ready.name.clone(), bytes: ready.bytes.to_vec() };
+    let cubins = match gathering {
+        Ok(()) => gathered.inputs.iter().map(cubin).collect(),
+        Err(_) => Vec::new(),
+    };
+    (cubins, lines.end())
+}
+
 /// What a link is made of besides its inputs.
 pub(crate) struct Job<'j> {
     pub(crate) options: &'j Options,

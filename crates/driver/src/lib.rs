@@ -21,7 +21,9 @@ mod timing;
 mod watch;
 
 pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
-pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options};
+pub use crate::job::{
+    Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,
+};
 pub use crate::lines::{Cause, Kind, Line, NOTE, Outcome};
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,

@@ -1,0 +1,303 @@
+//! The functions of the library, under all their names.
+//!
+//! In: what C gives. Out: a code. Guaranteed: pointers are looked at once, here, and turned into values; what a caller
+//! says of a buffer is believed, as in every C interface. The rest of the crate sees slices and numbers.
+#![allow(unsafe_code, reason = "C gives pointers")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+
+use crate::handles;
+use crate::link::Link;
+use crate::result::Code;
+
+/// A handle, which C takes for a pointer.
+pub type Handle = usize;
+
+/// The release whose behaviour this is.
+const VERSION: (c_uint, c_uint) = (13, 0);
+
+/// Runs `work`; a panic becomes a code. That of a defect: input never panics.
+fn guarded(work: impl FnOnce() -> Code) -> c_int {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Code::Internal) as c_int
+}
+
+/// `work` with the link of `handle`.
+fn with(handle: Handle, work: impl FnOnce(&mut Link) -> Code) -> c_int {
+    guarded(|| match handles::get(handle) {
+        // A link that panicked is as good as before: its parts are replaced whole.
+        Some(link) => work(&mut link.lock().unwrap_or_else(PoisonError::into_inner)),
+        None => Code::NullInput,
+    })
+}
+
+/// Text of C's.
+///
+/// # Safety
+/// `text` is null or ends with NUL.
+unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: as the caller promises.
+    let text = unsafe { text.as_ref().map(|text| CStr::from_ptr(text)) };
+    text.map(|text| text.to_string_lossy().into_owned())
+}
+
+/// Puts `value` where `place` points.
+///
+/// # Safety
+/// `place` is null or can be written.
+unsafe fn put<T>(place: *mut T, value: T) -> Code {
+    if place.is_null() {
+        return Code::NullInput;
+    }
+    // SAFETY: not null; else as the caller promises.
+    unsafe { place.write(value) };
+    Code::Success
+}
+
+/// Copies `bytes`, if there are some, to where `place` points.
+///
+/// # Safety
+/// `place` is null or has room for as many bytes as the function for sizes told.
+unsafe fn copy(place: *mut c_char, bytes: Result<&[u8], Code>) -> Code {
+    match bytes {
+        _ if place.is_null() => Code::NullInput,
+        Err(code) => code,
+        Ok(bytes) => {
+            // SAFETY: not null; else as the caller promises.
+            unsafe { place.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            Code::Success
+        }
+    }
+}
+
+/// A function under its own name and those of every release.
+macro_rules! export {
+    ($(#[$doc:meta])* fn $name:ident $args:tt [$($alias:ident)*] $body:block) => {
+        export!(@own [$(#[$doc])*] $name $args $body);
+        $(export!(@alias $alias $name $args);)*
+    };
+    (@own [$(#[$doc:meta])*] $name:ident ($($arg:ident: $type:ty),*) $body:block) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Pointers are null or what the header says of them.
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, reason = "not every function has pointers")]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+            // SAFETY: whatever is done with a pointer below is what the caller promises.
+            unsafe { $body }
+        }
+    };
+    (@alias $alias:ident $name:ident ($($arg:ident: $type:ty),*)) => {
+        /// The same for programs that were compiled with the header of this release.
+        ///
+        /// # Safety
+        /// As the function it calls.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $alias($($arg: $type),*) -> c_int {
+            // SAFETY: as the caller promises.
+            unsafe { $name($($arg),*) }
+        }
+    };
+}
+
+export! {
+    /// Makes a handle. One that is refused for its options has a log, too.
+    fn nvJitLinkCreate(handle: *mut Handle, count: u32, options: *const *const c_char)
+    [__nvJitLinkCreate_13_0 __nvJitLinkCreate_13_1 __nvJitLinkCreate_13_2 __nvJitLinkCreate_13_3
+     __nvJitLinkCreate_13_4 __nvJitLinkCreate_13_5] {
+        guarded(|| {
+            if handle.is_null() || (options.is_null() && count != 0) {
+                return Code::NullInput;
+            }
+            let mut words = Vec::new();
+            for place in 0..count as usize {
+                match text(*options.add(place)) {
+                    Some(word) => words.push(word),
+                    None => return Code::NullInput,
+                }
+            }
+            let link = Link::new(&words);
+            let code = link.created();
+            put(handle, handles::create(link).get());
+            code
+        })
+    }
+}
+
+export! {
+    /// Gives a handle back and sets it to null.
+    fn nvJitLinkDestroy(handle: *mut Handle)
+    [__nvJitLinkDestroy_13_0 __nvJitLinkDestroy_13_1 __nvJitLinkDestroy_13_2
+     __nvJitLinkDestroy_13_3 __nvJitLinkDestroy_13_4 __nvJitLinkDestroy_13_5] {
+        guarded(|| {
+            if handle.is_null() || handles::destroy(*handle).is_none() {
+                return Code::NullInput;
+            }
+            put(handle, 0)
+        })
+    }
+}
+
+export! {
+    /// Adds an input in memory, which is copied.
+    fn nvJitLinkAddData(
+        handle: Handle, kind: c_int, data: *const c_void, size: usize, name: *const c_char
+    )
+    [__nvJitLinkAddData_13_0 __nvJitLinkAddData_13_1 __nvJitLinkAddData_13_2
+     __nvJitLinkAddData_13_3 __nvJitLinkAddData_13_4 __nvJitLinkAddData_13_5] {
+        with(handle, |link| {
+            if data.is_null() || isize::try_from(size).is_err() {
+                return Code::NullInput;
+            }
+            let bytes = std::slice::from_raw_parts(data.cast::<u8>(), size);
+            link.add_data(kind, text(name).as_deref(), bytes)
+        })
+    }
+}
+
+export! {
+    /// Adds the input at a path.
+    fn nvJitLinkAddFile(handle: Handle, kind: c_int, path: *const c_char)
+    [__nvJitLinkAddFile_13_0 __nvJitLinkAddFile_13_1 __nvJitLinkAddFile_13_2
+     __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5] {
+        with(handle, |link| match text(path) {
+            Some(path) => link.add_file(kind, &path),
+            None => Code::NullInput,
+        })
+    }
+}
+
+export! {
+    /// Links.
+    fn nvJitLinkComplete(handle: Handle)
+    [__nvJitLinkComplete_13_0 __nvJitLinkComplete_13_1 __nvJitLinkComplete_13_2
+     __nvJitLinkComplete_13_3 __nvJitLinkComplete_13_4 __nvJitLinkComplete_13_5] {
+        with(handle, Link::complete)
+    }
+}
+
+/// A function that tells the size of something, and one that copies it.
+macro_rules! result {
+    ($what:ident
+     $size:ident [$($size_alias:ident)*]
+     $get:ident [$($get_alias:ident)*]) => {
+        export! {
+            /// Tells how many bytes there are.
+            fn $size(handle: Handle, size: *mut usize) [$($size_alias)*] {
+                with(handle, |link| match link.$what() {
+                    _ if size.is_null() => Code::NullInput,
+                    Ok(bytes) => put(size, bytes.len()),
+                    Err(code) => code,
+                })
+            }
+        }
+        export! {
+            /// Copies the bytes.
+            fn $get(handle: Handle, buffer: *mut c_char) [$($get_alias)*] {
+                with(handle, |link| copy(buffer, link.$what()))
+            }
+        }
+    };
+}
+
+result! {
+    cubin
+    nvJitLinkGetLinkedCubinSize
+    [__nvJitLinkGetLinkedCubinSize_13_0 __nvJitLinkGetLinkedCubinSize_13_1
+     __nvJitLinkGetLinkedCubinSize_13_2 __nvJitLinkGetLinkedCubinSize_13_3
+     __nvJitLinkGetLinkedCubinSize_13_4 __nvJitLinkGetLinkedCubinSize_13_5]
+    nvJitLinkGetLinkedCubin
+    [__nvJitLinkGetLinkedCubin_13_0 __nvJitLinkGetLinkedCubin_13_1 __nvJitLinkGetLinkedCubin_13_2
+     __nvJitLinkGetLinkedCubin_13_3 __nvJitLinkGetLinkedCubin_13_4 __nvJitLinkGetLinkedCubin_13_5]
+}
+
+result! {
+    ptx
+    nvJitLinkGetLinkedPtxSize
+    [__nvJitLinkGetLinkedPtxSize_13_0 __nvJitLinkGetLinkedPtxSize_13_1
+     __nvJitLinkGetLinkedPtxSize_13_2 __nvJitLinkGetLinkedPtxSize_13_3
+     __nvJitLinkGetLinkedPtxSize_13_4 __nvJitLinkGetLinkedPtxSize_13_5]
+    nvJitLinkGetLinkedPtx
+    [__nvJitLinkGetLinkedPtx_13_0 __nvJitLinkGetLinkedPtx_13_1 __nvJitLinkGetLinkedPtx_13_2
+     __nvJitLinkGetLinkedPtx_13_3 __nvJitLinkGetLinkedPtx_13_4 __nvJitLinkGetLinkedPtx_13_5]
+}
+
+result! {
+    lto_ir
+    nvJitLinkGetLinkedLTOIRSize
+    [__nvJitLinkGetLinkedLTOIRSize_13_0 __nvJitLinkGetLinkedLTOIRSize_13_1
+     __nvJitLinkGetLinkedLTOIRSize_13_2 __nvJitLinkGetLinkedLTOIRSize_13_3
+     __nvJitLinkGetLinkedLTOIRSize_13_4 __nvJitLinkGetLinkedLTOIRSize_13_5]
+    nvJitLinkGetLinkedLTOIR
+    [__nvJitLinkGetLinkedLTOIR_13_0 __nvJitLinkGetLinkedLTOIR_13_1 __nvJitLinkGetLinkedLTOIR_13_2
+     __nvJitLinkGetLinkedLTOIR_13_3 __nvJitLinkGetLinkedLTOIR_13_4 __nvJitLinkGetLinkedLTOIR_13_5]
+}
+
+/// A log: its size is 0 while there is nothing in it, and its text ends with NUL even then.
+macro_rules! log {
+    ($what:ident
+     $size:ident [$($size_alias:ident)*]
+     $get:ident [$($get_alias:ident)*]) => {
+        export! {
+            /// Tells how many bytes the log has with its NUL; 0 when there is nothing in it.
+            fn $size(handle: Handle, size: *mut usize) [$($size_alias)*] {
+                with(handle, |link| {
+                    let text = link.$what().len();
+                    put(size, if text == 0 { 0 } else { text + 1 })
+                })
+            }
+        }
+        export! {
+            /// Copies the log and a NUL.
+            fn $get(handle: Handle, buffer: *mut c_char) [$($get_alias)*] {
+                with(handle, |link| {
+                    let text: Vec<u8> = link.$what().bytes().chain([0]).collect();
+                    copy(buffer, Ok(&text))
+                })
+            }
+        }
+    };
+}
+
+log! {
+    error_log
+    nvJitLinkGetErrorLogSize
+    [__nvJitLinkGetErrorLogSize_13_0 __nvJitLinkGetErrorLogSize_13_1
+     __nvJitLinkGetErrorLogSize_13_2 __nvJitLinkGetErrorLogSize_13_3
+     __nvJitLinkGetErrorLogSize_13_4 __nvJitLinkGetErrorLogSize_13_5]
+    nvJitLinkGetErrorLog
+    [__nvJitLinkGetErrorLog_13_0 __nvJitLinkGetErrorLog_13_1 __nvJitLinkGetErrorLog_13_2
+     __nvJitLinkGetErrorLog_13_3 __nvJitLinkGetErrorLog_13_4 __nvJitLinkGetErrorLog_13_5]
+}
+
+log! {
+    info_log
+    nvJitLinkGetInfoLogSize
+    [__nvJitLinkGetInfoLogSize_13_0 __nvJitLinkGetInfoLogSize_13_1
+     __nvJitLinkGetInfoLogSize_13_2 __nvJitLinkGetInfoLogSize_13_3
+     __nvJitLinkGetInfoLogSize_13_4 __nvJitLinkGetInfoLogSize_13_5]
+    nvJitLinkGetInfoLog
+    [__nvJitLinkGetInfoLog_13_0 __nvJitLinkGetInfoLog_13_1 __nvJitLinkGetInfoLog_13_2
+     __nvJitLinkGetInfoLog_13_3 __nvJitLinkGetInfoLog_13_4 __nvJitLinkGetInfoLog_13_5]
+}
+
+export! {
+    /// Tells the release whose interface this is.
+    fn nvJitLinkVersion(major: *mut c_uint, minor: *mut c_uint) [] {
+        guarded(|| {
+            if major.is_null() || minor.is_null() {
+                return Code::NullInput;
+            }
+            put(major, VERSION.0);
+            put(minor, VERSION.1)
+        })
+    }
+}
+
+/// NVIDIA's libraries ask each other through this function; what it takes is not published. There is nothing to get.
+#[unsafe(no_mangle)]
+pub extern "C" fn __nvJitLinkAPI() -> *const c_void {
+    std::ptr::null()
+}

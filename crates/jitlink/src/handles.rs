@@ -1,0 +1,64 @@
+//! Handles.
+//!
+//! In: a [`Link`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number that is given once in the
+//! life of a process, never an address, so that one that was destroyed or made up is found to be none.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::link::Link;
+
+/// A link and who works on it.
+pub type Shared = Arc<Mutex<Link>>;
+
+type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
+
+/// The links of the process. The interface has one name space of handles for all threads, so there is one table.
+struct Table {
+    next: usize,
+    links: HashMap<usize, Shared, Hasher>,
+}
+
+static TABLE: RwLock<Table> =
+    RwLock::new(Table { next: 1, links: HashMap::with_hasher(BuildHasherDefault::new()) });
+
+/// Handles are multiples of this, so that they do not look like small numbers or misaligned addresses.
+const STEP: usize = 16;
+
+/// A new handle for `link`.
+pub fn create(link: Link) -> NonZeroUsize {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let handle = table.next.saturating_mul(STEP);
+    table.next += 1;
+    table.links.insert(handle, Arc::new(Mutex::new(link)));
+    NonZeroUsize::new(handle).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The link of a handle.
+pub fn get(handle: usize) -> Option<Shared> {
+    TABLE.read().unwrap_or_else(PoisonError::into_inner).links.get(&handle).cloned()
+}
+
+/// Gives a handle back; `None` when it is none.
+pub fn destroy(handle: usize) -> Option<Shared> {
+    TABLE.write().unwrap_or_else(PoisonError::into_inner).links.remove(&handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_good_until_it_is_given_back() {
+        let one = create(Link::new(&[])).get();
+        let two = create(Link::new(&[])).get();
+        assert_ne!(one, two);
+        assert!(get(one).is_some() && destroy(one).is_some());
+        assert!(get(one).is_none() && destroy(one).is_none());
+        assert!(get(two).is_some() && get(0).is_none() && get(two + 1).is_none());
+        destroy(two);
+        assert_ne!(create(Link::new(&[])).get(), one);
+    }
+}

@@ -1,0 +1,425 @@
+//! A link behind a handle.
+//!
+//! In: options, inputs one by one, and that there will be no more. Out: codes, logs, the image. Guaranteed: the codes
+//! and the texts of the logs are those of libnvJitLink 13.0.88 where docs/JITLINK.md says nothing else.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use culd_driver::{
+    Cause, Content, Cubin, Ignored, InputError, InputKind, Item, Kind as LineKind, Line,
+    LinkRequest, Outcome, Target,
+};
+use culd_fatbin::{Format, sniff};
+use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
+
+use crate::home;
+use crate::options::{self, LinkOptions, Refusal};
+use crate::result::{Code, Kind};
+
+/// What NVIDIA's library says of itself in the tool note; ours is as long (in bytes).
+const OBJECT_NAME: &str = "in-memory-ELF-image";
+const NOTE: &str = "through the functions of libnvJitLink";
+/// Bytes of an ELF header.
+const ELF_HEADER: usize = 64;
+/// What messages call an input without a name.
+const NO_NAME: &str = "(null)";
+
+/// A link in the making.
+pub struct Link {
+    options: Result<LinkOptions, Code>,
+    cubins: Vec<Cubin>,
+    index: Option<IndexFile>,
+    errors: String,
+    infos: String,
+    begin: Instant,
+    state: State,
+}
+
+enum State {
+    /// Inputs may come.
+    Open,
+    /// It failed.
+    Failed,
+    Linked(Vec<u8>),
+}
+
+impl Link {
+    /// A link with the options `words`; [`Link::created`] tells whether they are some.
+    pub fn new(words: &[String]) -> Self {
+        let (options, errors) = match options::parse(words) {
+            Ok(mut options) => {
+                if let Some(ptxas) = home::ptxas() {
+                    let ptxas = ptxas.to_string_lossy().into_owned();
+                    options.options.set(culd_driver::Id::PtxasPath, [ptxas]);
+                }
+                (Ok(options), String::new())
+            }
+            Err((code, text)) => (Err(code), text),
+        };
+        Link {
+            options,
+            cubins: Vec::new(),
+            index: None,
+            errors,
+            infos: String::new(),
+            begin: Instant::now(),
+            state: State::Open,
+        }
+    }
+
+    /// What `nvJitLinkCreate` returns.
+    pub fn created(&self) -> Code {
+        match &self.options {
+            Ok(_) => Code::Success,
+            Err(code) => *code,
+        }
+    }
+
+    /// The error log.
+    pub fn error_log(&self) -> &str {
+        &self.errors
+    }
+
+    /// The info log.
+    pub fn info_log(&self) -> &str {
+        &self.infos
+    }
+
+    /// The linked cubin.
+    ///
+    /// # Errors
+    /// There is none (yet).
+    pub fn cubin(&self) -> Result<&[u8], Code> {
+        match &self.state {
+            State::Linked(image) => Ok(image),
+            State::Open | State::Failed => Err(Code::Internal),
+        }
+    }
+
+    /// Linked PTX.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn ptx(&self) -> Result<&[u8], Code> {
+        Err(match &self.options {
+            Ok(options) if options.ptx => Code::Internal,
+            _ => Code::InvalidInput,
+        })
+    }
+
+    /// Linked LTO-IR.
+    ///
+    /// # Errors
+    /// There never is some: what is linked is machine code.
+    pub fn lto_ir(&self) -> Result<&[u8], Code> {
+        Err(Code::InvalidInput)
+    }
+
+    /// Adds the file at `path`.
+    pub fn add_file(&mut self, kind: i32, path: &str) -> Code {
+        match std::fs::read(path) {
+            Ok(bytes) => self.add_data(kind, Some(path), &bytes),
+            Err(_) => self.refuse((Code::InvalidInput, format!("no such file: {path}\n"))),
+        }
+    }
+
+    /// Adds an input in memory.
+    pub fn add_data(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Code {
+        match self.add(kind, name, bytes) {
+            Ok(()) => Code::Success,
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    fn refuse(&mut self, (code, text): Refusal) -> Code {
+        self.errors.push_str(&text);
+        code
+    }
+
+    fn add(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Result<(), Refusal> {
+        // Some texts have the name of an input, others nothing where there is none.
+        let (told, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
+        let Some(kind) = Kind::of(kind) else {
+            let text = format!("unsupported input type: {shown}\n");
+            return Err((Code::IncorrectInputType, text));
+        };
+        if kind == Kind::Index && self.index(bytes) {
+            return Ok(());
+        }
+        let format = format(bytes);
+        if !kind.takes(format) {
+            return Err(match kind {
+                Kind::Any => {
+                    (Code::UnrecognizedInput, format!("unrecognized input type: {shown}\n"))
+                }
+                _ => {
+                    let kind = kind.name();
+                    let text = format!(
+                        "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{told}\n"
+                    );
+                    (Code::IncorrectInputType, text)
+                }
+            });
+        }
+        let cubins = self.unpack(kind, format, name, bytes)?;
+        if !matches!((&self.state, &self.options), (State::Open, Ok(_))) {
+            let text = format!("ERROR 1: empty elfw when adding cubin{told}\n");
+            return Err((Code::Internal, text));
+        }
+        for cubin in &cubins {
+            self.check(cubin, told)?;
+        }
+        self.cubins.extend(cubins);
+        Ok(())
+    }
+
+    /// Takes an index file of unified functions and variables, if `bytes` are one.
+    fn index(&mut self, bytes: &[u8]) -> bool {
+        match IndexFile::parse(bytes.to_vec()) {
+            Ok(index) => {
+                self.index = Some(index);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The cubins in an input.
+    fn unpack(
+        &mut self,
+        kind: Kind,
+        format: Format,
+        name: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<Vec<Cubin>, Refusal> {
+        let shown = name.unwrap_or(NO_NAME);
+        let Ok(options) = &self.options else { return Ok(Vec::new()) };
+        match format {
+            Format::LtoIr => return Err(Self::lto(options)),
+            // To NVIDIA's library a cubin is no object, and a linked one is nothing.
+            Format::RelocatableCubin if kind == Kind::Object => return Ok(Vec::new()),
+            Format::ExecutableCubin => return Ok(Vec::new()),
+            Format::RelocatableCubin => {
+                return Ok(vec![Cubin { name: shown.to_owned(), bytes: bytes.to_vec() }]);
+            }
+            _ => {}
+        }
+        let item = Item {
+            name: shown.to_owned(),
+            kind: InputKind::Any,
+            content: Content::Bytes(bytes.into()),
+        };
+        let session = Session::serial();
+        let (mut cubins, outcome) = culd_driver::unpack(LinkRequest {
+            options: &options.options,
+            target: Target::Real(options.arch),
+            items: &[item],
+            index: None,
+            session: &session,
+            account: false,
+        });
+        // Members have the name of their archive.
+        cubins.iter_mut().for_each(|cubin| shown.clone_into(&mut cubin.name));
+        // An archive none of whose members has code for the target.
+        let missing =
+            |line: &Line| matches!(line.cause, Some(Cause::Ignored(Ignored::Members { .. })));
+        if cubins.is_empty() && outcome.lines.iter().any(missing) {
+            return Err(no_code(name));
+        }
+        self.told(outcome, name)?;
+        Ok(cubins)
+    }
+
+    fn lto(options: &LinkOptions) -> Refusal {
+        if options.lto {
+            let text = "ERROR: LTO-IR cannot be compiled: culd has no compiler for it\n";
+            return (Code::NvvmCompile, text.to_owned());
+        }
+        let text = "ERROR 1: LTO-IR input cannot be used without LTO enabled (-lto)\n";
+        (Code::LtoNotEnabled, text.to_owned())
+    }
+
+    /// Takes in what the driver has to say of an input.
+    fn told(&mut self, outcome: Outcome, name: Option<&str>) -> Result<(), Refusal> {
+        let failed = outcome.status != 0;
+        let tool_failed = failed && outcome.lines.iter().any(|line| line.kind == LineKind::Tool);
+        let mut refusal = None;
+        for line in outcome.lines {
+            let text = shown(&line);
+            match line.cause {
+                _ if line.kind == LineKind::Tool => {
+                    let log = if failed { &mut self.errors } else { &mut self.infos };
+                    log.push_str(&text);
+                }
+                // The compiler has said why.
+                Some(Cause::Input(InputError::Fatbinary)) if tool_failed => {
+                    refusal = Some((Code::PtxCompile, compile_failed(name)));
+                }
+                Some(Cause::Input(InputError::Compiler { .. })) => {
+                    refusal = Some((Code::PtxCompile, text + &compile_failed(name)));
+                }
+                Some(Cause::Input(InputError::LtoFound)) => {
+                    refusal = self.options.as_ref().ok().map(Self::lto);
+                }
+                Some(Cause::Input(InputError::ArchNotFound { .. })) => {
+                    refusal.get_or_insert_with(|| no_code(name));
+                }
+                _ if line.severity() >= Some(Severity::Error) => {
+                    let (_, before) = refusal.take().unwrap_or((Code::InvalidInput, String::new()));
+                    refusal = Some((Code::InvalidInput, before + &text));
+                }
+                _ => self.infos.push_str(&text),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Looks whether a cubin can be linked for the target.
+    fn check(&self, cubin: &Cubin, told: &str) -> Result<(), Refusal> {
+        let Ok(options) = &self.options else { return Ok(()) };
+        let input = Input { name: &cubin.name, bytes: &cubin.bytes, system: false };
+        let link_options = culd_driver::link_options(&options.options, options.arch);
+        let found = culd_link::check(&Session::serial(), &[input], &link_options);
+        let worst = found.into_iter().filter(|line| line.severity >= Severity::Error);
+        let mut text = String::new();
+        let mut any = false;
+        for line in worst {
+            any = true;
+            if !matches!(line.message, Message::ArchMismatch { .. }) {
+                text.push_str(&shown(&culd_driver::line(line)));
+            }
+        }
+        let _ = writeln!(text, "ERROR 4: bad input:{told}");
+        if any { Err((Code::InvalidInput, text)) } else { Ok(()) }
+    }
+
+    /// Links.
+    pub fn complete(&mut self) -> Code {
+        let began = Instant::now();
+        match (&self.state, &self.options) {
+            (_, Err(_)) => {
+                let text = "ERROR 1: empty elfw in nvJitLinkComplete\n";
+                return self.refuse((Code::Internal, text.to_owned()));
+            }
+            (State::Failed | State::Linked(_), _) => return Code::Internal,
+            (State::Open, Ok(_)) => {}
+        }
+        self.state = State::Failed;
+        let result = self.link();
+        if self.options.as_ref().is_ok_and(|options| options.time) {
+            let before = began.duration_since(self.begin).as_secs_f64() * 1e3;
+            let own = began.elapsed().as_secs_f64() * 1e3;
+            let _ = writeln!(self.infos, "nvJitLink time until Complete: {before:.6}");
+            let _ = writeln!(self.infos, "nvJitLinkComplete time to finish: {own:.6}");
+        }
+        result.map_or_else(|refusal| self.refuse(refusal), |()| Code::Success)
+    }
+
+    fn link(&mut self) -> Result<(), Refusal> {
+        let Ok(options) = &self.options else { return Ok(()) };
+        if options.lto {
+            let text = "ERROR in nvvmCompileProgram: NVVM_ERROR_NO_MODULE_IN_PROGRAM\n";
+            return Err((Code::NvvmCompile, text.to_owned()));
+        }
+        let mut link_options = culd_driver::link_options(&options.options, options.arch);
+        link_options.index.clone_from(&self.index);
+        OBJECT_NAME.clone_into(&mut link_options.tool.object);
+        NOTE.clone_into(&mut link_options.tool.options);
+        let cubins = std::mem::take(&mut self.cubins);
+        let inputs: Vec<Input<'_>> = cubins
+            .iter()
+            .map(|cubin| Input { name: &cubin.name, bytes: &cubin.bytes, system: false })
+            .collect();
+        let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
+        let verbose = options.verbose;
+        let failed = outcome.image.is_none();
+        let failure = failed.then(|| failure(&outcome.diagnostics));
+        let mut errors = String::new();
+        for diagnostic in outcome.diagnostics {
+            if !is_told(&diagnostic.message) {
+                continue;
+            }
+            let is_error = diagnostic.severity >= Severity::Error;
+            let log = if is_error { &mut errors } else { &mut self.infos };
+            log.push_str(&shown(&culd_driver::line(diagnostic)));
+        }
+        for text in outcome.report.iter().filter(|_| verbose).flat_map(culd_link::Report::lines) {
+            self.infos.push_str(&shown(&Line::new(Severity::Info, text)));
+        }
+        match (outcome.image, failure) {
+            (Some(image), _) => {
+                self.state = State::Linked(image);
+                Ok(())
+            }
+            (None, failure) => {
+                let (code, text) = failure.unwrap_or((Code::Internal, String::new()));
+                Err((code, errors + &text))
+            }
+        }
+    }
+}
+
+/// What `bytes` look like; the begin of an ELF header is nothing.
+fn format(bytes: &[u8]) -> Format {
+    match sniff(bytes) {
+        Format::HostElf { .. } if bytes.len() < ELF_HEADER => Format::Unknown,
+        format => format,
+    }
+}
+
+/// A line as it is in a log.
+fn shown(line: &Line) -> String {
+    let text = line.show("");
+    match line.kind {
+        // ptxas begins a line that goes on with blanks; here it has ptxas's name, too.
+        LineKind::Tool if text.starts_with("    ") => format!("ptxas         . {text}\n"),
+        LineKind::Tool => format!("{text}\n"),
+        _ => format!("{}\n", text.trim_start()),
+    }
+}
+
+/// What is said of an input without code for the target.
+fn no_code(name: Option<&str>) -> Refusal {
+    (Code::InvalidInput, format!("ERROR 3: bad input: {}\n", name.unwrap_or_default()))
+}
+
+fn compile_failed(name: Option<&str>) -> String {
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("ERROR NVJITLINK_ERROR_PTX_COMPILE: JIT the PTX{name}\n")
+}
+
+/// False for what only the command tells.
+fn is_told(message: &Message) -> bool {
+    !matches!(
+        message,
+        Message::MergeFailed | Message::ForOneArch { .. } | Message::MissingIsaClass { .. }
+    )
+}
+
+/// How a link ended that failed: with an input that does not go with those before, or with the program as a whole.
+fn failure(diagnostics: &[Diagnostic]) -> Refusal {
+    let merge = diagnostics.iter().any(|line| line.message == Message::MergeFailed);
+    let file = diagnostics.iter().rev().find_map(|line| clashing_file(&line.message));
+    match file.filter(|_| merge) {
+        Some(file) => {
+            let file = if file == NO_NAME { "" } else { file };
+            (Code::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
+        }
+        None => (Code::Internal, "ERROR 9: finish\n".to_owned()),
+    }
+}
+
+/// The input that does not go with those before.
+fn clashing_file(message: &Message) -> Option<&str> {
+    match message {
+        Message::SpaceMismatch { file, .. }
+        | Message::ManagedMismatch { file, .. }
+        | Message::SizeMismatch { file, .. }
+        | Message::MultipleDefinition { file, .. }
+        | Message::CommonTooLarge { file, .. }
+        | Message::PrototypeMismatch { file, .. }
+        | Message::BadUnified { file, .. } => Some(file),
+        _ => None,
+    }
+}

@@ -1,0 +1,277 @@
+//! The options of `nvJitLinkCreate`.
+//!
+//! In: the words. Out: [`LinkOptions`], or the code and log text of the first word that is wrong. Guaranteed: as observed
+//! with 13.0.88 (docs/JITLINK.md, options), where one word in four is looked at up to its known part only.
+
+use culd_cubin::arch::{ARCHS, Arch, Variant};
+use culd_driver::{Id, Options, Target};
+
+use crate::result::Code;
+
+/// What a link is asked to do.
+#[derive(Debug, Clone)]
+pub struct LinkOptions {
+    /// The architecture.
+    pub arch: &'static Arch,
+    /// The target is virtual: only PTX can come out.
+    pub is_virtual: bool,
+    /// `-lto`.
+    pub lto: bool,
+    /// `-ptx`.
+    pub ptx: bool,
+    /// `-verbose`.
+    pub verbose: bool,
+    /// `-time`.
+    pub time: bool,
+    /// The words as they came, for NVIDIA's library.
+    pub words: Vec<String>,
+    /// The driver's options that the rest comes to.
+    pub options: Options,
+}
+
+/// Why there is no handle to work with: the code, and what the error log says.
+pub type Refusal = (Code, String);
+
+/// Options that count up to their end, whatever follows. To NVIDIA's library `-restrict` is `-r`.
+const FLAGS: &[&str] = &[
+    "-dlto",
+    "-fast-compile",
+    "-lineinfo",
+    "-lto",
+    "-no-cache",
+    "-Ofc=",
+    "-optimize-unused-variables",
+    "-ptx",
+    "-r",
+    "-time",
+    "-verbose",
+];
+
+/// Options with a value, and whether there must be one.
+const VALUES: &[(&str, bool)] = &[
+    ("-arch=", true),
+    ("-fma=", false),
+    ("-ftz=", false),
+    ("-jump-table-density=", false),
+    ("-kernels-used=", true),
+    ("-maxrregcount=", true),
+    ("-prec-div=", false),
+    ("-prec-sqrt=", false),
+    ("-split-compile-extended=", false),
+    ("-split-compile=", false),
+    ("-variables-used=", true),
+    ("-Xnvvm=", true),
+    ("-Xptxas=", true),
+];
+
+/// Architectures of the past.
+const UNSUPPORTED: &[u32] =
+    &[10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 69, 70];
+/// Numbers from here on are no numbers of architectures to NVIDIA's library.
+const TOO_LARGE: i64 = 1000;
+
+#[derive(Default)]
+struct Given {
+    arch: Option<(&'static Arch, bool)>,
+    debug: bool,
+    relocatable: bool,
+    lto: bool,
+    ptx: bool,
+    verbose: bool,
+    time: bool,
+    kernels: Vec<String>,
+    variables: Vec<String>,
+    ptxas: Vec<String>,
+}
+
+/// Reads the options of a link.
+///
+/// # Errors
+/// The first that is wrong, or what is wrong with them together.
+pub fn parse(words: &[String]) -> Result<LinkOptions, Refusal> {
+    let mut given = Given::default();
+    words.iter().try_for_each(|word| given.take(word))?;
+    let (arch, is_virtual) = given.arch.ok_or((Code::MissingArch, String::new()))?;
+    let incompatible = |text: &str| Err((Code::IncompatibleOptions, format!("ERROR: {text}\n")));
+    if given.ptx && !given.lto {
+        return incompatible("-ptx requires -lto");
+    }
+    if is_virtual && !given.ptx {
+        return incompatible("virtual arch requires -ptx");
+    }
+    Ok(given.finish(arch, is_virtual, words))
+}
+
+impl Given {
+    fn take(&mut self, word: &str) -> Result<(), Refusal> {
+        let unrecognized = || (Code::UnrecognizedOption, format!("unrecognized option: {word}\n"));
+        if let Some((name, value)) = VALUES.iter().find_map(|&(name, needed)| {
+            let value = word.strip_prefix(name)?;
+            Some((name, (!needed || !value.is_empty()).then_some(value)))
+        }) {
+            let value = value.ok_or_else(|| missing(word))?;
+            return self.value(name, value, word);
+        }
+        if word == "-g" {
+            self.debug = true;
+            return Ok(());
+        }
+        if let Some(level) = word.strip_prefix("-O").filter(|level| level.len() == 1) {
+            return match level.as_bytes() {
+                b"0" | b"3" => {
+                    self.ptxas.push(word.to_owned());
+                    Ok(())
+                }
+                [b'0'..=b'9'] => Err((
+                    Code::UnrecognizedOption,
+                    format!("unsupported value of -O: {level}. Only 0 and 3 are supported.\n"),
+                )),
+                _ => Err(unrecognized()),
+            };
+        }
+        let flag = FLAGS.iter().find(|flag| word.starts_with(**flag)).ok_or_else(unrecognized)?;
+        self.flag(flag);
+        Ok(())
+    }
+
+    fn flag(&mut self, flag: &str) {
+        match flag {
+            "-lto" | "-dlto" => self.lto = true,
+            "-ptx" => self.ptx = true,
+            "-r" => self.relocatable = true,
+            "-time" => self.time = true,
+            "-verbose" => {
+                self.verbose = true;
+                self.ptxas.push("-v".to_owned());
+            }
+            "-lineinfo" => self.ptxas.push(flag.to_owned()),
+            // The others are about LTO.
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, name: &str, value: &str, word: &str) -> Result<(), Refusal> {
+        match name {
+            "-arch=" => self.arch = Some(arch(value, word)?),
+            "-kernels-used=" => self.kernels.push(value.to_owned()),
+            "-variables-used=" => self.variables.push(value.to_owned()),
+            "-maxrregcount=" => self.ptxas.push(word.to_owned()),
+            "-Xptxas=" => self.ptxas.push(value.to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[String]) -> LinkOptions {
+        let mut options = Options::for_target(Target::Real(arch));
+        let flags = [(Id::Debug, self.debug), (Id::Relocatable, self.relocatable)];
+        // NVIDIA's library looks at no references of the host's code, and links libcudadevrt whole.
+        let always = [(Id::IgnoreHostInfo, true), (Id::KeepSystemLibraries, true)];
+        for (id, _) in flags.into_iter().chain(always).filter(|(_, on)| *on) {
+            options.set(id, []);
+        }
+        let lists = [
+            (Id::KernelsUsed, self.kernels),
+            (Id::VariablesUsed, self.variables),
+            (Id::Xptxas, self.ptxas),
+        ];
+        for (id, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            options.set(id, list);
+        }
+        let (lto, ptx, verbose, time) = (self.lto, self.ptx, self.verbose, self.time);
+        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, words: words.to_vec(), options }
+    }
+}
+
+fn missing(word: &str) -> Refusal {
+    let code = "ERROR NVJITLINK_ERROR_UNRECOGNIZED_OPTION";
+    (Code::UnrecognizedOption, format!("{code}: missing option value ({word})\n"))
+}
+
+/// The architecture that `value` names, and whether it is a virtual one. As in NVIDIA's library a number is read from
+/// its begin, and what follows counts only where it makes a known name.
+fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
+    let kinds = [("sm_", false), ("compute_", true), ("lto_", true)];
+    let known = kinds
+        .into_iter()
+        .find_map(|(kind, is_virtual)| Some((value.strip_prefix(kind)?, is_virtual)));
+    let (rest, is_virtual) = known.ok_or_else(|| missing(word))?;
+    let digits_end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (negative, digits) = match rest.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let (digits, suffix) = digits.split_at(digits_end(digits));
+    if digits.is_empty() {
+        return Err(missing(word));
+    }
+    let unsupported = |what: &str| {
+        let code = "ERROR NVJITLINK_ERROR_UNSUPPORTED_ARCH";
+        (Code::UnsupportedArch, format!("{code}: unsupported architecture ({what})\n"))
+    };
+    let number: i64 = digits.parse().unwrap_or(i64::MAX);
+    let number = match u32::try_from(number) {
+        Ok(0) => return Err(missing(word)),
+        Ok(number) if i64::from(number) < TOO_LARGE && !negative => number,
+        _ => return Err(unsupported(word)),
+    };
+    let variant = match suffix {
+        "a" => Variant::Accelerated,
+        "f" => Variant::Family,
+        _ => Variant::Plain,
+    };
+    let found = |variant| ARCHS.iter().find(|arch| arch.sm == number && arch.variant == variant);
+    match found(variant).or_else(|| found(Variant::Plain)) {
+        Some(arch) => Ok((arch, is_virtual)),
+        None if UNSUPPORTED.contains(&number) => Err(unsupported(&format!("compute_{number}"))),
+        None => {
+            let code = "ERROR NVJITLINK_ERROR_UNRECOGNIZED_ARCH";
+            let text = format!("{code}: unrecognized architecture (compute_{number}{suffix})\n");
+            Err((Code::UnrecognizedArch, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(words: &[&str]) -> Code {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        parse(&words).map_or_else(|(code, _)| code, |_| Code::Success)
+    }
+
+    #[test]
+    fn words_are_taken_as_observed() {
+        let with = |word: &str| code(&["-arch=sm_90", word]);
+        for word in ["-r", "-restrict", "-times", "-dlto", "-lineinfo=1", "-O0", "-ftz=", "-Ofc=x"]
+        {
+            assert_eq!(with(word), Code::Success, "{word}");
+        }
+        for word in ["-v", "", "-O1", "-O33", "-O", "-Xptxas=", "-ftz", "-g=1", "-w", "-ofc", "x"] {
+            assert_eq!(with(word), Code::UnrecognizedOption, "{word}");
+        }
+        assert_eq!(with("-ptx"), Code::IncompatibleOptions);
+        assert_eq!(code(&[]), Code::MissingArch);
+    }
+
+    #[test]
+    fn architectures_are_read_as_observed() {
+        let one = |name: &str| code(&[&format!("-arch={name}")]);
+        for name in ["sm_75", "sm_90a", "sm_100f", "sm_90x", "sm_89a", "sm_090", "sm_90 "] {
+            assert_eq!(one(name), Code::Success, "{name}");
+        }
+        for name in ["", "sm_", "sm_x", "SM_90", "90", "foo", "sm_0"] {
+            assert_eq!(one(name), Code::UnrecognizedOption, "{name}");
+        }
+        for name in ["sm_50", "sm_70", "sm_-90", "sm_1000", "sm_9000000000000"] {
+            assert_eq!(one(name), Code::UnsupportedArch, "{name}");
+        }
+        for name in ["sm_72", "sm_99", "sm_101", "sm_99a", "sm_999"] {
+            assert_eq!(one(name), Code::UnrecognizedArch, "{name}");
+        }
+        for name in ["compute_90", "lto_90"] {
+            assert_eq!(one(name), Code::IncompatibleOptions, "{name}");
+        }
+    }
+}
