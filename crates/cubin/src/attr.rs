@@ -149,9 +149,21 @@ attributes! {
     0x66 ATTRIBUTE_66 Plain;
 }
 
+/// By code: its place in [`ATTRIBUTES`]; their number where there is none.
+const PLACES: [u8; 256] = {
+    let mut places = [ATTRIBUTES.len() as u8; 256];
+    let mut place = 0;
+    while place < ATTRIBUTES.len() {
+        places[ATTRIBUTES[place].0 as usize] = place as u8;
+        place += 1;
+    }
+    places
+};
+
 /// The row of attribute `code`: its name without `EIATTR_` and what its payload holds.
 pub fn known(code: u8) -> Option<(&'static str, Shape)> {
-    ATTRIBUTES.iter().find(|row| row.0 == code).map(|row| (row.1, row.2))
+    let place = *PLACES.get(usize::from(code))?;
+    ATTRIBUTES.get(usize::from(place)).map(|row| (row.1, row.2))
 }
 
 /// One attribute record.
@@ -282,5 +294,12 @@ mod tests {
     #[test]
     fn the_table_has_each_code_once_in_order() {
         assert!(ATTRIBUTES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn codes_are_found() {
+        assert!(ATTRIBUTES.iter().all(|row| known(row.0) == Some((row.1, row.2))));
+        let unknown = (0..=u8::MAX).filter(|&code| known(code).is_none()).count();
+        assert_eq!(unknown, 256 - ATTRIBUTES.len());
     }
 }

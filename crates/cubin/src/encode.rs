@@ -5,7 +5,7 @@
 use object::LittleEndian as Le;
 use object::elf::{Rel64, Rela64, SectionHeader64, Sym64};
 use object::endian::{I64, U16, U32, U64};
-use object::pod::bytes_of;
+use object::pod::{Pod, bytes_of};
 
 use crate::elf;
 
@@ -89,8 +89,8 @@ pub struct SectionHeader {
 }
 
 impl SectionHeader {
-    /// Appends the 64 bytes.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// The 64 bytes.
+    pub fn bytes(&self) -> [u8; 64] {
         let raw = SectionHeader64::<Le> {
             sh_name: U32::new(Le, self.name),
             sh_type: U32::new(Le, object::elf::SectionType(self.sh_type)),
@@ -103,7 +103,12 @@ impl SectionHeader {
             sh_addralign: U64::new(Le, self.align),
             sh_entsize: U64::new(Le, self.entsize),
         };
-        out.extend_from_slice(bytes_of(&raw));
+        array(&raw)
+    }
+
+    /// Appends the 64 bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes());
     }
 }
 
@@ -131,8 +136,8 @@ pub struct SymbolEntry {
 }
 
 impl SymbolEntry {
-    /// Appends the 24 bytes.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// The 24 bytes.
+    pub fn bytes(&self) -> [u8; 24] {
         let raw = Sym64::<Le> {
             st_name: U32::new(Le, self.name),
             st_info: object::elf::SymbolInfo(self.info),
@@ -141,27 +146,49 @@ impl SymbolEntry {
             st_value: U64::new(Le, self.value),
             st_size: U64::new(Le, self.size),
         };
-        out.extend_from_slice(bytes_of(&raw));
+        array(&raw)
+    }
+
+    /// Appends the 24 bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes());
     }
 }
 
-/// Appends one RELA record of 24 bytes.
-pub fn write_rela(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32, addend: i64) {
+/// The bytes of a structure of `N` bytes.
+fn array<T: Pod, const N: usize>(raw: &T) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(bytes_of(raw));
+    bytes
+}
+
+/// One RELA record.
+pub fn rela(offset: u64, symbol: u32, kind: u32, addend: i64) -> [u8; 24] {
     let raw = Rela64::<Le> {
         r_offset: U64::new(Le, offset),
         r_info: U64::new(Le, u64::from(symbol) << 32 | u64::from(kind)),
         r_addend: I64::new(Le, addend),
     };
-    out.extend_from_slice(bytes_of(&raw));
+    array(&raw)
 }
 
-/// Appends one REL record of 16 bytes.
-pub fn write_rel(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32) {
+/// One REL record.
+pub fn rel(offset: u64, symbol: u32, kind: u32) -> [u8; 16] {
     let raw = Rel64::<Le> {
         r_offset: U64::new(Le, offset),
         r_info: U64::new(Le, u64::from(symbol) << 32 | u64::from(kind)),
     };
-    out.extend_from_slice(bytes_of(&raw));
+    array(&raw)
+}
+
+/// Appends one RELA record of 24 bytes.
+pub fn write_rela(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32, addend: i64) {
+    out.extend_from_slice(&rela(offset, symbol, kind, addend));
+}
+
+/// Appends one REL record of 16 bytes.
+pub fn write_rel(out: &mut Vec<u8>, offset: u64, symbol: u32, kind: u32) {
+    out.extend_from_slice(&rel(offset, symbol, kind));
 }
 
 /// One program header.

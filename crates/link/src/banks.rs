@@ -75,7 +75,12 @@ fn add_records(
         let name = draft.names.prefixed(b".rela", draft.sections[bank].name);
         let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
         draft.sections[section].owner = Some(bank);
-        draft.relocs.push(RelocSection { section, target: bank, sources: Vec::new() })
+        draft.relocs.push(RelocSection {
+            section,
+            target: bank,
+            previous: None,
+            sources: Vec::new(),
+        })
     });
     let moved = sources.iter().map(|source| RelocSource {
         base: source.base + offset,

@@ -299,8 +299,8 @@ impl<'d> Reader<'_, 'd> {
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
     ) {
-        for edge in &self.object.records.edges {
-            match *edge {
+        for edge in self.object.edges() {
+            match edge {
                 Edge::Call { caller, callee } => {
                     if let (Some(from), Some(to)) = (self.counted(caller), self.id(callee)) {
                         records.calls.push((from, to));
@@ -340,7 +340,7 @@ impl<'d> Reader<'_, 'd> {
                 signatures[id].address_taken = true;
             }
         }
-        for &(function, prototype) in &self.object.records.prototypes {
+        for (function, prototype) in self.object.prototypes() {
             let prototype = names.intern(self.object.prototype(prototype));
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].prototype = Some(prototype);

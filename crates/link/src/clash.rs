@@ -381,15 +381,16 @@ impl<'d> Check<'_, 'd> {
     /// A prototype record must agree with what is remembered; an address-taken record overwrites.
     fn prototypes(&mut self) {
         let id = self.id;
-        for edge in &self.object.records.edges {
-            if let Edge::AddressTaken { function, prototype } = *edge {
+        let object = self.object;
+        for edge in object.edges() {
+            if let Edge::AddressTaken { function, prototype } = edge {
                 let prototype = self.names.intern(self.object.prototype(prototype));
                 if let Some(known) = self.known_function(function) {
                     known.prototype = Some((prototype, id));
                 }
             }
         }
-        for &(function, prototype) in &self.object.records.prototypes {
+        for (function, prototype) in object.prototypes() {
             let prototype = self.names.intern(self.object.prototype(prototype));
             let Some(known) = self.known_function(function) else { continue };
             let (before, by) = *known.prototype.get_or_insert((prototype, id));

@@ -56,24 +56,24 @@ impl Content {
             Content::Records { reloc, size } => {
                 let kept = &relocated.sections[*reloc].kept;
                 let rela = *size == (RELA_SIZE * kept.len()) as u64;
-                bytes.copy_from_slice(&records(kept, rela, symbol));
+                write_records(kept, rela, symbol, bytes);
             }
         }
     }
 }
 
-/// Relocation records, with addends if `rela`; `symbol` gives the output index of a symbol.
-fn records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32) -> Vec<u8> {
-    let mut out = Vec::with_capacity(kept.len() * if rela { RELA_SIZE } else { REL_SIZE });
-    for &Kept { offset, symbol: named, kind, addend } in kept {
+/// Writes relocation records into their bytes, with addends if `rela`; `symbol` gives the output index of a symbol.
+fn write_records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32, bytes: &mut [u8]) {
+    let size = if rela { RELA_SIZE } else { REL_SIZE };
+    for (record, bytes) in kept.iter().zip(bytes.chunks_exact_mut(size)) {
+        let &Kept { offset, symbol: named, kind, addend } = record;
         let symbol = named.map_or(0, &symbol);
         if rela {
-            encode::write_rela(&mut out, offset, symbol, kind, addend);
+            bytes.copy_from_slice(&encode::rela(offset, symbol, kind, addend));
         } else {
-            encode::write_rel(&mut out, offset, symbol, kind);
+            bytes.copy_from_slice(&encode::rel(offset, symbol, kind));
         }
     }
-    out
 }
 
 /// Bytes of a record with and without addend.
@@ -152,8 +152,9 @@ impl Maker<'_, '_> {
 
     /// `.nv.info.<function>`.
     fn function_info(&self, node: NodeId) -> Vec<u8> {
-        let mut out = Vec::new();
-        for attribute in &self.functions[node] {
+        let attributes = &self.functions[node];
+        let mut out = Vec::with_capacity(attributes.iter().map(Attribute::size).sum());
+        for attribute in attributes {
             attribute.write(&mut out, &|symbol| self.symbol(symbol));
         }
         out
@@ -239,7 +240,8 @@ impl Maker<'_, '_> {
         }
         for resolved in &draft.resolved {
             let applied = self.relocated.applied(&resolved.targets);
-            let bytes = records(&applied, true, |symbol| self.symbol(symbol));
+            let mut bytes = vec![0; RELA_SIZE * applied.len()];
+            write_records(&applied, true, |symbol| self.symbol(symbol), &mut bytes);
             contents[resolved.section] = Some(Content::Bytes(bytes));
         }
         for user in &self.slots.users {

@@ -60,8 +60,11 @@ pub(crate) enum Kind {
     Unlisted,
 }
 
+/// Categories of sections.
+pub(crate) const CATEGORIES: usize = 15;
+
 impl Kind {
-    /// Sections are sorted by this, then by creation.
+    /// Sections are sorted by this, then by creation; less than [`CATEGORIES`].
     pub(crate) fn category(self) -> u8 {
         match self {
             Kind::Debug | Kind::Unlisted => 0,
@@ -100,36 +103,34 @@ impl Kind {
         )
     }
 
-    /// `sh_type` and `sh_entsize`. An object that is linked again keeps CUDA's own types.
-    fn form(self, relocatable: bool) -> (u32, u64) {
+    /// `sh_type`. An object that is linked again keeps CUDA's own types.
+    fn sh_type(self, relocatable: bool) -> u32 {
         match self {
-            Kind::Parameters if relocatable => (sht::CUDA_CONSTANT0, 0),
-            Kind::Constant(bank) if relocatable => (sht::CUDA_CONSTANT0 + u32::from(bank), 0),
-            Kind::GlobalInit if relocatable => (sht::CUDA_GLOBAL_INIT, 0),
-            Kind::Global if relocatable => (sht::CUDA_GLOBAL, 0),
-            Kind::Shared | Kind::PoolShared if relocatable => (sht::CUDA_SHARED, 0),
-            Kind::ReservedShared if relocatable => (sht::CUDA_SHARED_RESERVED, 0),
+            Kind::Parameters if relocatable => sht::CUDA_CONSTANT0,
+            Kind::Constant(bank) if relocatable => sht::CUDA_CONSTANT0 + u32::from(bank),
+            Kind::GlobalInit if relocatable => sht::CUDA_GLOBAL_INIT,
+            Kind::Global if relocatable => sht::CUDA_GLOBAL,
+            Kind::Shared | Kind::PoolShared if relocatable => sht::CUDA_SHARED,
+            Kind::ReservedShared if relocatable => sht::CUDA_SHARED_RESERVED,
             Kind::Debug | Kind::Constant(_) | Kind::Text | Kind::GlobalInit | Kind::Parameters => {
-                (sht::PROGBITS, 0)
+                sht::PROGBITS
             }
-            Kind::Unlisted => (sht::NULL, 0),
-            Kind::HighIndices => (sht::SYMTAB_SHNDX, 4),
-            Kind::TkInfo | Kind::CuInfo => (sht::NOTE, 0),
-            Kind::FileInfo | Kind::FunctionInfo => (sht::CUDA_INFO, 0),
-            Kind::Compat => (sht::CUDA_COMPAT, 0),
-            Kind::FunctionTable | Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, ENTRY_SIZE as u64),
-            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, ENTRY_SIZE as u64),
-            Kind::Index => (sht::CUDA_UIDX, 0),
-            Kind::JumpSlots => (sht::CUDA_UFT, SLOT),
-            Kind::UnifiedData => (sht::CUDA_UDT, 0),
-            Kind::CallGraph => (sht::CUDA_CALLGRAPH, 8),
-            Kind::Prototype => (sht::CUDA_PROTOTYPE, 8),
-            Kind::RelAction => (sht::CUDA_REL_ACTION, 8),
-            Kind::Reloc => (sht::RELA, 24),
-            Kind::Resolved => (sht::CUDA_RESOLVED_RELA, 24),
-            Kind::Global | Kind::Shared | Kind::PoolShared | Kind::ReservedShared => {
-                (sht::NOBITS, 0)
-            }
+            Kind::Unlisted => sht::NULL,
+            Kind::HighIndices => sht::SYMTAB_SHNDX,
+            Kind::TkInfo | Kind::CuInfo => sht::NOTE,
+            Kind::FileInfo | Kind::FunctionInfo => sht::CUDA_INFO,
+            Kind::Compat => sht::CUDA_COMPAT,
+            Kind::FunctionTable | Kind::FunctionIds => sht::CUDA_UFT_ENTRY,
+            Kind::VariableIds => sht::CUDA_UDT_ENTRY,
+            Kind::Index => sht::CUDA_UIDX,
+            Kind::JumpSlots => sht::CUDA_UFT,
+            Kind::UnifiedData => sht::CUDA_UDT,
+            Kind::CallGraph => sht::CUDA_CALLGRAPH,
+            Kind::Prototype => sht::CUDA_PROTOTYPE,
+            Kind::RelAction => sht::CUDA_REL_ACTION,
+            Kind::Reloc => sht::RELA,
+            Kind::Resolved => sht::CUDA_RESOLVED_RELA,
+            Kind::Global | Kind::Shared | Kind::PoolShared | Kind::ReservedShared => sht::NOBITS,
         }
     }
 }
@@ -174,7 +175,6 @@ pub(crate) struct OutSection<'d> {
     pub(crate) sh_type: u32,
     pub(crate) flags: u64,
     pub(crate) align: u64,
-    pub(crate) entsize: u64,
     /// The section that `sh_info` names.
     pub(crate) owner: Option<SectionId>,
     /// Code: the function it is named after.
@@ -195,6 +195,19 @@ pub(crate) struct OutSection<'d> {
 }
 
 impl<'d> OutSection<'d> {
+    /// `sh_entsize`.
+    pub(crate) fn entsize(&self) -> u64 {
+        match self.kind {
+            Kind::Reloc if self.sh_type == sht::REL => 16,
+            Kind::Reloc | Kind::Resolved => 24,
+            Kind::FunctionTable | Kind::FunctionIds | Kind::VariableIds => ENTRY_SIZE as u64,
+            Kind::JumpSlots => SLOT,
+            Kind::CallGraph | Kind::Prototype | Kind::RelAction => 8,
+            Kind::HighIndices => 4,
+            _ => 0,
+        }
+    }
+
     /// Copies its parts to where they are in `bytes`, those of the section.
     pub(crate) fn copy_parts(&self, bytes: &mut [u8]) {
         for part in &self.parts {
@@ -337,6 +350,8 @@ impl RelocSource {
 pub(crate) struct RelocSection {
     pub(crate) section: SectionId,
     pub(crate) target: SectionId,
+    /// The one created before for the same target.
+    pub(crate) previous: Option<RelocId>,
     pub(crate) sources: Vec<RelocSource>,
 }
 
@@ -558,14 +573,12 @@ impl<'d> Draft<'d> {
         flags: u64,
         align: u64,
     ) -> SectionId {
-        let (sh_type, entsize) = kind.form(self.relocatable);
         self.sections.push(OutSection {
             name,
             kind,
-            sh_type,
+            sh_type: kind.sh_type(self.relocatable),
             flags,
             align,
-            entsize,
             owner: None,
             function: None,
             registers: 0,

@@ -118,6 +118,31 @@ impl<I: Id, T> IdVec<I, T> {
     }
 }
 
+/// A map from dense ids, for what many of them have: no longer than the largest one needs.
+pub(crate) struct IdMap<I, T> {
+    items: IdVec<I, Option<T>>,
+}
+
+impl<I, T> Default for IdMap<I, T> {
+    fn default() -> Self {
+        IdMap { items: IdVec::default() }
+    }
+}
+
+impl<I: Id, T: Copy> IdMap<I, T> {
+    pub(crate) fn get(&self, id: I) -> Option<T> {
+        self.items.items.get(id.index()).copied().flatten()
+    }
+
+    /// Returns what it had before.
+    pub(crate) fn insert(&mut self, id: I, value: T) -> Option<T> {
+        if self.items.len() <= id.index() {
+            self.items.resize(id.index() + 1, None);
+        }
+        self.items[id].replace(value)
+    }
+}
+
 impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
     fn from_iter<It: IntoIterator<Item = T>>(items: It) -> Self {
         IdVec { items: items.into_iter().collect(), id: PhantomData }

@@ -143,15 +143,39 @@ impl Image<'_, '_> {
 #[derive(Debug, Clone, Copy)]
 enum What {
     FileHeader,
+    /// A table's rows from this one on.
+    Rows(Table, usize),
+    Section(Half, SectionId),
+    ProgramHeaders,
+}
+
+/// A table of many rows, which are written one by one.
+#[derive(Debug, Clone, Copy)]
+enum Table {
+    /// Its rows are bytes.
     SectionStrings,
+    /// The same.
     Strings,
     Symbols,
     HighIndices,
-    Section(Half, SectionId),
     MercurySymbols,
     SectionHeaders,
-    ProgramHeaders,
 }
+
+impl Table {
+    /// Bytes of a row.
+    fn row(self) -> u64 {
+        match self {
+            Table::SectionStrings | Table::Strings => 1,
+            Table::Symbols | Table::MercurySymbols => 24,
+            Table::HighIndices => 4,
+            Table::SectionHeaders => 64,
+        }
+    }
+}
+
+/// Bytes of a table that are one piece, about: a large table must not be one chunk.
+const TABLE_PIECE: u64 = 1 << 18;
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy)]
@@ -243,11 +267,12 @@ impl<'a, 'd> Writer<'a, 'd> {
         };
         add(What::FileHeader, 0, 64);
         let names = layout.section_strings.bytes.len() as u64;
-        add(What::SectionStrings, tables.section_strings, names);
-        add(What::Strings, tables.strings, layout.strings.bytes.len() as u64);
-        add(What::Symbols, tables.symbols, 24 * symbols);
+        add_table(&mut add, Table::SectionStrings, tables.section_strings, names);
+        let strings = layout.strings.bytes.len() as u64;
+        add_table(&mut add, Table::Strings, tables.strings, strings);
+        add_table(&mut add, Table::Symbols, tables.symbols, symbols);
         if let Some(start) = tables.high_indices {
-            add(What::HighIndices, start, 4 * symbols);
+            add_table(&mut add, Table::HighIndices, start, symbols);
         }
         for &id in &layout.order {
             let size = if sections[id].kind.is_nobits() { 0 } else { sections[id].size };
@@ -258,10 +283,11 @@ impl<'a, 'd> Writer<'a, 'd> {
                 let (start, size) = capsules.range(id);
                 add(What::Section(Half::Mercury, id), start, size);
             }
-            add(What::MercurySymbols, capsules.symbols_at, capsules.symbols_size(layout));
+            let rows = capsules.symbol_count(layout) as u64;
+            add_table(&mut add, Table::MercurySymbols, capsules.symbols_at, rows);
         }
-        let headers = layout.section_headers_at;
-        add(What::SectionHeaders, headers, 64 * layout.section_count() as u64);
+        let count = layout.section_count() as u64;
+        add_table(&mut add, Table::SectionHeaders, layout.section_headers_at, count);
         let segments = layout.program_headers.len() as u64;
         add(What::ProgramHeaders, layout.program_headers_at, 56 * segments);
         pieces
@@ -269,25 +295,42 @@ impl<'a, 'd> Writer<'a, 'd> {
 
     /// Writes one piece into its bytes, which are zero.
     fn piece(&self, what: What, bytes: &mut [u8]) {
-        let table = match what {
-            What::FileHeader => self.file_header(),
-            What::SectionStrings => {
-                return bytes.copy_from_slice(&self.layout.section_strings.bytes);
-            }
-            What::Strings => return bytes.copy_from_slice(&self.layout.strings.bytes),
-            What::Symbols => self.symbols(),
-            What::HighIndices => self.high_indices(),
-            What::Section(Half::Sass, id) => return self.section(id, bytes),
-            What::Section(Half::Mercury, id) => return self.mercury_section(id, bytes),
-            What::MercurySymbols => self.mercury_symbols(),
-            What::SectionHeaders => self.section_headers(),
+        match what {
+            What::FileHeader => bytes.copy_from_slice(&self.file_header()),
+            What::Rows(table, first) => self.rows(table, first, bytes),
+            What::Section(Half::Sass, id) => self.section(id, bytes),
+            What::Section(Half::Mercury, id) => self.mercury_section(id, bytes),
             What::ProgramHeaders => {
                 let mut headers = Vec::with_capacity(bytes.len());
                 self.layout.program_headers.iter().for_each(|header| header.write(&mut headers));
-                headers
+                bytes.copy_from_slice(&headers);
             }
-        };
-        bytes.copy_from_slice(&table);
+        }
+    }
+
+    /// Writes rows of a table into their bytes.
+    fn rows(&self, table: Table, first: usize, bytes: &mut [u8]) {
+        let layout = self.layout;
+        let string_rows =
+            |table: &[u8], out: &mut [u8]| out.copy_from_slice(&table[first..][..out.len()]);
+        match table {
+            Table::SectionStrings => string_rows(&layout.section_strings.bytes, bytes),
+            Table::Strings => string_rows(&layout.strings.bytes, bytes),
+            Table::Symbols => put_rows(bytes, first, |row| self.symbol_row(row).bytes()),
+            Table::HighIndices => {
+                put_rows(bytes, first, |row| self.high_index(row).to_le_bytes());
+            }
+            Table::MercurySymbols => {
+                let Some((mercury, capsules)) = self.second_half() else { return };
+                let draft = &self.merged.draft;
+                let row = |row| mercury.symbol_row(draft, layout, capsules, row).bytes();
+                put_rows(bytes, first, row);
+            }
+            Table::SectionHeaders => {
+                let tables = self.table_headers();
+                put_rows(bytes, first, |row| self.section_header(&tables, row).bytes());
+            }
+        }
     }
 
     /// The Mercury half and its layout.
@@ -303,12 +346,6 @@ impl<'a, 'd> Writer<'a, 'd> {
             bytes.copy_from_slice(&twin);
         }
         mercury.section(&self.merged.draft, self.layout, id, bytes);
-    }
-
-    fn mercury_symbols(&self) -> Vec<u8> {
-        self.second_half().map_or_else(Vec::new, |(mercury, capsules)| {
-            mercury.symbol_table(&self.merged.draft, self.layout, capsules)
-        })
     }
 
     /// Copies or writes one section, then patches it.
@@ -346,47 +383,36 @@ impl<'a, 'd> Writer<'a, 'd> {
         header.bytes()
     }
 
-    /// Symbols in table order, without symbol 0, with the index of their section.
-    fn listed(&self) -> impl Iterator<Item = (&OutSymbol, u32)> {
-        let ids = self.layout.symbols.iter().chain(&self.layout.trailing);
-        ids.map(|&id| {
-            let symbol = &self.merged.draft.symbols[id];
-            (symbol, symbol.section.map_or(0, |section| self.layout.index(section)))
-        })
+    /// A symbol by its place in the table, with the index of its section; none for symbol 0.
+    fn symbol(&self, row: usize) -> Option<(&OutSymbol, u32)> {
+        let symbol = &self.merged.draft.symbols[self.layout.symbol(row)?];
+        Some((symbol, symbol.section.map_or(0, |section| self.layout.index(section))))
     }
 
-    /// The symbol table.
-    fn symbols(&self) -> Vec<u8> {
+    /// A row of the symbol table.
+    fn symbol_row(&self, row: usize) -> SymbolEntry {
         let draft = &self.merged.draft;
-        let mut out = Vec::with_capacity(24 * self.layout.symbol_count());
-        let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
-        null.write(&mut out);
-        for (symbol, index) in self.listed() {
-            let own = match symbol.program {
-                None => draft.renamed.get(&symbol.name).copied().unwrap_or(symbol.name),
-                Some(_) => symbol.name,
-            };
-            let name = self.layout.strings.offset(own);
-            let (info, other) = (symbol.info, symbol.other);
-            let (section, (value, size)) = (st_shndx(symbol, index), self.value_and_size(symbol));
-            SymbolEntry { name, info, other, section, value, size }.write(&mut out);
-        }
-        out
+        let Some((symbol, index)) = self.symbol(row) else {
+            return SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
+        };
+        let own = match symbol.program {
+            None => draft.renamed.get(&symbol.name).copied().unwrap_or(symbol.name),
+            Some(_) => symbol.name,
+        };
+        let name = self.layout.strings.offset(own);
+        let (info, other) = (symbol.info, symbol.other);
+        let (section, (value, size)) = (st_shndx(symbol, index), self.value_and_size(symbol));
+        SymbolEntry { name, info, other, section, value, size }
     }
 
-    /// The table of section indices that do not fit the symbol table.
-    fn high_indices(&self) -> Vec<u8> {
-        let draft = &self.merged.draft;
-        let mut out = Vec::with_capacity(4 * self.layout.symbol_count());
-        out.extend_from_slice(&[0; 4]);
-        for (symbol, index) in self.listed() {
-            // Where the index is in the symbol, nvlink leaves that of the section's creation.
-            let stale = || symbol.section.map_or(0, |section| creation_index(draft, section));
-            let fits = st_shndx(symbol, index) != shn::XINDEX;
-            let entry = if fits { stale() } else { index };
-            out.extend_from_slice(&entry.to_le_bytes());
+    /// A row of the table of section indices that do not fit the symbol table.
+    fn high_index(&self, row: usize) -> u32 {
+        let Some((symbol, index)) = self.symbol(row) else { return 0 };
+        if st_shndx(symbol, index) == shn::XINDEX {
+            return index;
         }
-        out
+        // Where the index is in the symbol, nvlink leaves that of the section's creation.
+        symbol.section.map_or(0, |section| creation_index(&self.merged.draft, section))
     }
 
     /// `st_value` and `st_size`.
@@ -417,68 +443,66 @@ impl<'a, 'd> Writer<'a, 'd> {
         }
     }
 
-    fn section_headers(&self) -> Vec<u8> {
+    /// A row of the section header table; `tables` are the headers of [`Writer::table_headers`].
+    fn section_header(&self, tables: &[SectionHeader], row: usize) -> SectionHeader {
         let (layout, draft) = (self.layout, &self.merged.draft);
-        let mut out = Vec::with_capacity(64 * layout.section_count());
-        null_section(layout.section_count()).write(&mut out);
-        self.table_headers(&mut out);
-        for &id in &layout.order {
-            let section = &draft.sections[id];
-            let header = SectionHeader {
-                name: layout.section_strings.offset(section.name),
-                sh_type: section.sh_type,
-                flags: section.flags,
-                offset: layout.offsets[id],
-                size: section.size,
-                link: layout.link(section, self.merged.fixed.tkinfo),
-                info: layout.info(section),
-                align: section.align,
-                entsize: section.entsize,
-            };
-            header.write(&mut out);
+        let Some(row) = row.checked_sub(1) else { return null_section(layout.section_count()) };
+        let Some(row) = row.checked_sub(tables.len()) else { return tables[row] };
+        let Some(&id) = layout.order.get(row) else {
+            let capsules = layout.capsules.as_ref();
+            let header =
+                capsules.map(|capsules| capsules.header(draft, layout, row - layout.order.len()));
+            return header.unwrap_or_default();
+        };
+        let section = &draft.sections[id];
+        SectionHeader {
+            name: layout.section_strings.offset(section.name),
+            sh_type: section.sh_type,
+            flags: section.flags,
+            offset: layout.offsets[id],
+            size: section.size,
+            link: layout.link(section, self.merged.fixed.tkinfo),
+            info: layout.info(section),
+            align: section.align,
+            entsize: section.entsize(),
         }
-        if let Some(capsules) = &layout.capsules {
-            capsules.headers(draft, layout, &mut out);
-        }
-        out
     }
 
     /// Headers of the string tables and the symbol table.
-    fn table_headers(&self, out: &mut Vec<u8>) {
+    fn table_headers(&self) -> Vec<SectionHeader> {
         use culd_cubin::elf::sht;
         let (layout, names) = (self.layout, &self.merged.draft.names);
         let symbols = layout.symbol_count() as u64;
         let name =
             |name: &[u8]| names.lookup(name).map_or(0, |id| layout.section_strings.offset(id));
         let table = SectionHeader { align: 1, sh_type: sht::STRTAB, ..SectionHeader::default() };
-        SectionHeader {
-            name: name(b".shstrtab"),
-            offset: layout.tables.section_strings,
-            size: layout.section_strings.bytes.len() as u64,
-            ..table
-        }
-        .write(out);
-        SectionHeader {
-            name: name(b".strtab"),
-            offset: layout.tables.strings,
-            size: layout.strings.bytes.len() as u64,
-            ..table
-        }
-        .write(out);
-        SectionHeader {
-            name: name(b".symtab"),
-            sh_type: sht::SYMTAB,
-            offset: layout.tables.symbols,
-            size: 24 * symbols,
-            link: 2,
-            info: layout.symbols_info(),
-            align: 8,
-            entsize: 24,
-            ..SectionHeader::default()
-        }
-        .write(out);
-        if let Some(offset) = layout.tables.high_indices {
+        let mut headers = vec![
             SectionHeader {
+                name: name(b".shstrtab"),
+                offset: layout.tables.section_strings,
+                size: layout.section_strings.bytes.len() as u64,
+                ..table
+            },
+            SectionHeader {
+                name: name(b".strtab"),
+                offset: layout.tables.strings,
+                size: layout.strings.bytes.len() as u64,
+                ..table
+            },
+            SectionHeader {
+                name: name(b".symtab"),
+                sh_type: sht::SYMTAB,
+                offset: layout.tables.symbols,
+                size: 24 * symbols,
+                link: 2,
+                info: layout.symbols_info(),
+                align: 8,
+                entsize: 24,
+                ..SectionHeader::default()
+            },
+        ];
+        if let Some(offset) = layout.tables.high_indices {
+            headers.push(SectionHeader {
                 name: name(b".symtab_shndx"),
                 sh_type: sht::SYMTAB_SHNDX,
                 offset,
@@ -487,8 +511,25 @@ impl<'a, 'd> Writer<'a, 'd> {
                 align: 4,
                 entsize: 4,
                 ..SectionHeader::default()
-            }
-            .write(out);
+            });
         }
+        headers
+    }
+}
+
+/// Adds the rows of a table as pieces; `add` takes what a piece is, where it starts and its size, bytes.
+fn add_table(add: &mut impl FnMut(What, u64, u64), table: Table, start: u64, rows: u64) {
+    let each = TABLE_PIECE / table.row();
+    for first in (0..rows).step_by(each as usize) {
+        let count = each.min(rows - first);
+        let what = What::Rows(table, first as usize);
+        add(what, start + table.row() * first, table.row() * count);
+    }
+}
+
+/// Writes rows from `first` on into their bytes.
+fn put_rows<const N: usize>(bytes: &mut [u8], first: usize, row: impl Fn(usize) -> [u8; N]) {
+    for (number, bytes) in (first..).zip(bytes.chunks_exact_mut(N)) {
+        bytes.copy_from_slice(&row(number));
     }
 }

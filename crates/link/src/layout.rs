@@ -11,7 +11,7 @@ use crate::capsule::Half;
 use crate::capsule::names;
 use crate::capsule::sections::Capsules;
 use crate::content::Contents;
-use crate::draft::{Draft, Kind, OutSection, OutSymbol};
+use crate::draft::{CATEGORIES, Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
 use crate::names::NameList;
 
@@ -98,13 +98,7 @@ pub(crate) struct Order {
 impl Order {
     /// Orders sections and symbols and makes the string tables.
     pub(crate) fn new(draft: &Draft<'_>) -> Self {
-        let mut order: Vec<SectionId> = draft
-            .sections
-            .iter()
-            .filter(|(_, section)| !section.dropped)
-            .map(|(id, _)| id)
-            .collect();
-        order.sort_by_key(|&id| (draft.sections[id].kind.category(), id));
+        let order = order_sections(draft);
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
         for (&symbol, index) in symbols.iter().chain(&draft.trailing).zip(1u32..) {
@@ -225,6 +219,15 @@ impl Order {
 /// Bytes of shared memory in front of every block's own, on GPUs that have Mercury.
 pub(crate) const RESERVED_SHARED: u64 = 0x400;
 
+/// Sections by category, then by creation, without what is not in the file.
+fn order_sections(draft: &Draft<'_>) -> Vec<SectionId> {
+    let mut categories: [Vec<SectionId>; CATEGORIES] = Default::default();
+    for (id, section) in draft.sections.iter().filter(|(_, section)| !section.dropped) {
+        categories[usize::from(section.kind.category())].push(id);
+    }
+    categories.concat()
+}
+
 /// The local list, then the global list, without what is not in the file.
 fn order_symbols(draft: &Draft<'_>) -> (Vec<OutSymbolId>, u32) {
     let mut symbols: Vec<OutSymbolId> = Vec::with_capacity(draft.symbols.len());
@@ -295,6 +298,13 @@ impl Layout {
     /// Entries of the symbol table, symbol 0 included.
     pub(crate) fn symbol_count(&self) -> usize {
         self.symbols.len() + self.trailing.len() + 1
+    }
+
+    /// The symbol at a place in the table; none for symbol 0.
+    pub(crate) fn symbol(&self, row: usize) -> Option<OutSymbolId> {
+        let place = row.checked_sub(1)?;
+        let trailing = || self.trailing.get(place - self.symbols.len());
+        self.symbols.get(place).or_else(trailing).copied()
     }
 
     /// `sh_info` of the symbol table: the first symbol that is not local.

@@ -59,6 +59,7 @@ pub use crate::phases::Phase;
 pub use crate::report::{EntryReport, Report};
 pub use crate::selection::{HostReferences, Selection};
 pub use crate::session::Session;
+pub use crate::system::needs_system_libraries;
 pub use crate::unified::IndexFile;
 
 use crate::attributes::Attributes;

@@ -11,7 +11,6 @@ mod roles;
 mod target;
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::attr::Record;
 use culd_cubin::compat;
 use culd_cubin::elf::{self, sto, stt};
 use culd_cubin::note::CuInfo;
@@ -91,16 +90,6 @@ impl<'d> Object<'d> {
     /// The string of a call-graph or prototype record; phase 1 has checked it.
     pub(crate) fn prototype(&self, offset: u32) -> &'d [u8] {
         self.cubin.string(offset).unwrap_or_default()
-    }
-
-    /// Attribute sections in section order, with their records in file order.
-    pub(crate) fn infos(&self) -> impl Iterator<Item = (SectionIndex, &[Record<'d>])> {
-        self.records.infos()
-    }
-
-    /// The records of attribute section `index`, in file order.
-    pub(crate) fn info_records(&self, index: SectionIndex) -> &[Record<'d>] {
-        self.records.info_records(index)
     }
 
     /// True when code section `text` is named after `function`, which then is no alias.
@@ -214,7 +203,7 @@ impl<'d> Object<'d> {
         let cuinfo = CuInfo::parse(cuinfo.name, cuinfo.data)?;
         let tkinfo = cubin.section_by_name(b".note.nv.tkinfo").map_or(&[][..], |note| note.data);
         let records = RecordTables::read(&cubin, &roles)?;
-        let lookups = Lookups::build(&cubin, &roles, &records.attributes);
+        let lookups = Lookups::build(&cubin, &roles);
         let mut object = Object {
             name: input.name,
             cubin,

@@ -95,6 +95,12 @@ impl Symbols {
         self.fates[self.place(object, index)]
     }
 
+    /// True when some definition of a file lost.
+    pub(crate) fn any_lost(&self, id: ObjectId, object: &Object<'_>) -> bool {
+        let fates = &self.fates[self.starts[id]..][..object.cubin.symbols.len()];
+        fates.contains(&Fate::Lost)
+    }
+
     /// Place of a file's symbol in the flat tables.
     fn place(&self, object: ObjectId, index: SymbolIndex) -> usize {
         self.starts[object] + index.0 as usize

@@ -4,10 +4,10 @@
 //! line; a file of it is linked whole, or not at all (docs/LINKING.md, system libraries).
 
 use culd_cubin::elf::stb;
-use culd_cubin::{Symbol, SymbolSection};
+use culd_cubin::{Cubin, Symbol, SymbolSection};
 use hashbrown::HashMap;
 
-use crate::objects::{Object, Objects};
+use crate::objects::Objects;
 use crate::system_names::may_stay_undefined;
 use crate::{Input, LinkOptions};
 
@@ -26,11 +26,30 @@ pub(crate) fn remove_unused(
         if input.system && !open.any() {
             unused.push(place);
         } else {
-            open.add(object);
+            open.add(&object.cubin.symbols);
         }
     }
     objects.remove(&unused);
     unused
+}
+
+/// Whether a link of `inputs` takes any file of a system library. Bytes of those files are not looked at, so that they
+/// need not be unpacked to be left out. Of what cannot be read the answer is that it does: the link tells what is wrong.
+pub fn needs_system_libraries(inputs: &[Input<'_>]) -> bool {
+    let mut open = Open::default();
+    for input in inputs {
+        if input.system {
+            if open.any() {
+                return true;
+            }
+            continue;
+        }
+        match Cubin::parse(input.bytes) {
+            Ok(cubin) => open.add(&cubin.symbols),
+            Err(_) => return true,
+        }
+    }
+    false
 }
 
 /// Functions that files name and none so far defines.
@@ -46,9 +65,9 @@ impl<'d> Open<'d> {
         self.count != 0
     }
 
-    fn add(&mut self, object: &Object<'d>) {
+    fn add(&mut self, symbols: &[Symbol<'d>]) {
         let global = |symbol: &&Symbol<'d>| symbol.is_function() && symbol.binding() != stb::LOCAL;
-        for symbol in object.cubin.symbols.iter().filter(global) {
+        for symbol in symbols.iter().filter(global) {
             let defined = symbol.section != SymbolSection::Undefined;
             if !defined && may_stay_undefined(symbol.name) {
                 continue;

@@ -16,14 +16,15 @@ type Ranges = Vec<(SectionIndex, u64, u64)>;
 
 /// What is needed to tell void records.
 pub(crate) struct VoidRecords {
-    /// By object: initialised weak variables that lost to weak ones.
-    lost: Vec<Ranges>,
+    /// By object: initialised weak variables that lost to weak ones; `None` where nothing lost.
+    lost: Vec<Option<Ranges>>,
 }
 
 impl VoidRecords {
     pub(crate) fn find(objects: &Objects<'_>, symbols: &Symbols) -> Self {
-        let lost = objects.iter().map(|(id, object)| lost_ranges(symbols, id, object)).collect();
-        VoidRecords { lost }
+        let lost =
+            |(id, object)| symbols.any_lost(id, object).then(|| lost_ranges(symbols, id, object));
+        VoidRecords { lost: objects.iter().map(lost).collect() }
     }
 
     /// True when `record`, which patches section `target` of `object`, is void.
@@ -35,10 +36,11 @@ impl VoidRecords {
         target: SectionIndex,
         record: RelocEntry,
     ) -> bool {
-        if is_inside(&self.lost[id.index()], target, record.offset) {
-            return true;
-        }
-        is_forgotten(symbols, id, object, target, record.symbol)
+        // That some have lost is rare.
+        self.lost[id.index()].as_ref().is_some_and(|lost| {
+            is_inside(lost, target, record.offset)
+                || is_forgotten(symbols, id, object, target, record.symbol)
+        })
     }
 }
 

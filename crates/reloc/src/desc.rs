@@ -173,6 +173,8 @@ pub struct RelocDesc {
     pub observed: Observed,
     /// What shows that.
     pub proof: Proof,
+    /// Bytes from the place to the end of the last field.
+    span: u8,
 }
 
 impl RelocDesc {
@@ -208,15 +210,20 @@ impl RelocDesc {
 
     /// Bytes from the place to the end of the last field.
     pub const fn span_bytes(&self) -> usize {
-        let (mut end, mut i) = (0, 0);
-        while i < self.actions.len() {
-            if self.actions[i].end() > end {
-                end = self.actions[i].end();
-            }
-            i += 1;
-        }
-        (end as usize).div_ceil(8)
+        self.span as usize
     }
+}
+
+/// Bytes that fields take, from the place on.
+const fn span(actions: &[Action]) -> u8 {
+    let (mut end, mut i) = (0, 0);
+    while i < actions.len() {
+        if actions[i].end() > end {
+            end = actions[i].end();
+        }
+        i += 1;
+    }
+    end.div_ceil(8)
 }
 
 /// Stops the compilation when a table does not hold what the module head guarantees.
@@ -324,7 +331,9 @@ pub(crate) const fn row(
     observed: Observed,
     proof: Proof,
 ) -> RelocDesc {
-    RelocDesc { code: RelocType(code), name, resolver, actions, unified: None, observed, proof }
+    let span = span(actions);
+    let code = RelocType(code);
+    RelocDesc { code, name, resolver, actions, unified: None, observed, proof, span }
 }
 
 pub(crate) const fn unified(

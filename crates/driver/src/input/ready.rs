@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use culd_cubin::arch::Arch;
 use culd_fatbin::container::Entry;
 use culd_fatbin::{Format, sniff};
-use culd_link::{Session, Severity};
+use culd_link::{Input, Session, Severity};
 
 use super::ptx::{CompileError, Compiled, Compiler, Job};
 use super::{
@@ -52,6 +52,8 @@ enum Made<'a> {
     /// The place of the job.
     Ptx(usize),
     Broken(culd_fatbin::Error),
+    /// Of a system library that nothing needs.
+    LeftOut,
 }
 
 /// Turns `events` into inputs of the link and lines.
@@ -64,16 +66,16 @@ pub(super) fn ready<'a>(
     store: &'a Store,
     session: &Session,
 ) -> Result<(), Stopped> {
-    let pieces = || events.iter().filter_map(Event::piece);
-    let codes: Vec<&Code<'a>> = pieces().map(|piece| &piece.code).collect();
+    let pieces: Vec<&Piece<'a>> = events.iter().filter_map(Event::piece).collect();
     let mut jobs = Vec::new();
-    let made: Vec<Made<'a>> = unpack(&codes, store, session)
+    let made: Vec<Made<'a>> = unpack_needed(options, &pieces, store, session)
         .into_iter()
-        .zip(&codes)
-        .map(|(bytes, code)| match (bytes, code.ptx_options()) {
-            (Err(error), _) => Made::Broken(error),
-            (Ok(bytes), None) => Made::Cubin(bytes),
-            (Ok(text), Some(options)) => {
+        .zip(&pieces)
+        .map(|(bytes, piece)| match (bytes, piece.code.ptx_options()) {
+            (None, _) => Made::LeftOut,
+            (Some(Err(error)), _) => Made::Broken(error),
+            (Some(Ok(bytes)), None) => Made::Cubin(bytes),
+            (Some(Ok(text)), Some(options)) => {
                 jobs.push(job(text, options));
                 Made::Ptx(jobs.len() - 1)
             }
@@ -103,7 +105,7 @@ pub(super) fn ready<'a>(
                 }
             }
             Some(Made::Broken(error)) => return Err(finish.broken(&piece, &error)),
-            None => {}
+            Some(Made::LeftOut) | None => {}
         }
     }
     Ok(())
@@ -128,34 +130,90 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The bytes of all `codes`, as long as they stay below [`MAX_UNPACKED`] together.
-fn unpack<'a>(
-    codes: &[&Code<'a>],
+/// What unpacking comes to.
+type Unpacked<'a> = Result<&'a [u8], culd_fatbin::Error>;
+
+/// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc names libcudadevrt for
+/// every link, and to unpack it takes longer than a small link itself.
+fn unpack_needed<'a>(
+    options: &Options,
+    pieces: &[&Piece<'a>],
     store: &'a Store,
     session: &Session,
-) -> Vec<Result<&'a [u8], culd_fatbin::Error>> {
-    // What each may take is decided before any is unpacked, so that it cannot depend on threads.
+) -> Vec<Option<Unpacked<'a>>> {
+    let limits = limits(pieces);
+    let size = |place: usize| match &pieces[place].code {
+        Code::Cubin(bytes) | Code::Ptx(bytes) => bytes.len() as u64,
+        Code::Packed(_) | Code::PackedPtx(_) => limits[place],
+    };
+    let (system, own): (Vec<usize>, Vec<usize>) =
+        (0..pieces.len()).partition(|&place| pieces[place].system);
+    let total = |places: &[usize]| places.iter().map(|&place| size(place)).sum::<u64>();
+    let mut unpacked = vec![None; pieces.len()];
+    let unpack = |places: &[usize], unpacked: &mut [Option<Unpacked<'a>>]| {
+        for (&place, bytes) in places.iter().zip(unpack(pieces, places, &limits, store, session)) {
+            unpacked[place] = Some(bytes);
+        }
+    };
+    unpack(&own, &mut unpacked);
+    // With -lto every input is told of. To look for what is undefined has to be less work than it saves.
+    let always = options.lto() || options.flag(Id::KeepSystemLibraries);
+    if always || total(&own) > total(&system) || needs_system(pieces, &unpacked) {
+        unpack(&system, &mut unpacked);
+    }
+    unpacked
+}
+
+/// Whether something in the link needs a system library, as far as can be told before anything is compiled.
+fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) -> bool {
+    let input = |(piece, unpacked): (&&Piece<'a>, &Option<Unpacked<'a>>)| -> Input<'a> {
+        let bytes: &'a [u8] = match unpacked {
+            Some(Ok(bytes)) if piece.code.ptx_options().is_none() => bytes,
+            _ => &[],
+        };
+        Input { name: "", bytes, system: piece.system }
+    };
+    // Linked cubins are passed over.
+    let is_object = |input: &Input<'_>| sniff(input.bytes) != Format::ExecutableCubin;
+    let inputs: Vec<Input<'_>> = pieces.iter().zip(unpacked).map(input).filter(is_object).collect();
+    culd_link::needs_system_libraries(&inputs)
+}
+
+/// What each piece may take, bytes; [`MAX_UNPACKED`] is for all together. It is decided before any is unpacked, so that
+/// it cannot depend on threads.
+fn limits(pieces: &[&Piece<'_>]) -> Vec<u64> {
     let mut left = MAX_UNPACKED;
-    let limit = |code: &&Code<'a>| {
-        let size = code.entry().map_or(0, Entry::size);
+    let limit = |piece: &&Piece<'_>| {
+        let size = piece.code.entry().map_or(0, Entry::size);
         let limit = if size <= left { size } else { left };
         left -= limit;
         limit
     };
-    let limits: Vec<u64> = codes.iter().map(limit).collect();
-    let total = usize::try_from(limits.iter().sum::<u64>()).unwrap_or(usize::MAX);
-    let unpacked = session.map(codes.len(), total, |place| {
-        let limit = limits.get(place).copied().unwrap_or_default();
-        codes.get(place)?.entry().map(|entry| entry.data(limit))
+    pieces.iter().map(limit).collect()
+}
+
+/// The bytes of the pieces at `places`.
+fn unpack<'a>(
+    pieces: &[&Piece<'a>],
+    places: &[usize],
+    limits: &[u64],
+    store: &'a Store,
+    session: &Session,
+) -> Vec<Unpacked<'a>> {
+    let total = places.iter().map(|&place| limits[place]).sum::<u64>();
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    let unpacked = session.map(places.len(), total, |at| {
+        let place = places[at];
+        pieces[place].code.entry().map(|entry| entry.data(limits[place]))
     });
-    let keep = |(code, unpacked): (&&Code<'a>, _)| match (code, unpacked) {
+    let keep = |(&place, unpacked): (&usize, _)| match (&pieces[place].code, unpacked) {
         (Code::Cubin(bytes) | Code::Ptx(bytes), _) => Ok(*bytes),
         (_, Some(Ok(Cow::Borrowed(bytes)))) => Ok(bytes),
         (_, Some(Ok(Cow::Owned(bytes)))) => Ok(&**store.alloc(Bytes::Read(bytes))),
         (_, Some(Err(error))) => Err(error),
         (_, None) => Ok(&[][..]),
     };
-    codes.iter().zip(unpacked).map(keep).collect()
+    places.iter().zip(unpacked).map(keep).collect()
 }
 
 /// PTX up to its first NUL, with an option record.

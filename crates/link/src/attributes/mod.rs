@@ -68,6 +68,18 @@ impl Attribute<'_> {
         }
     }
 
+    /// Bytes of the record.
+    pub(crate) fn size(&self) -> usize {
+        4 + match self {
+            Attribute::Record(record) => record.payload.len(),
+            Attribute::About { rest, .. } => 4 + rest.len(),
+            Attribute::Externs(functions) => 4 * functions.len(),
+            Attribute::Number { format: format::SIZED, .. } => 4,
+            Attribute::Number { .. } => 0,
+            Attribute::Bytes { bytes, .. } => bytes.len(),
+        }
+    }
+
     /// Appends the record; `index` gives the output index of a symbol.
     pub(crate) fn write(&self, out: &mut Vec<u8>, index: &impl Fn(OutSymbolId) -> u32) {
         let mut sized = |code: u8, len: usize| {
@@ -237,7 +249,7 @@ fn read<'d>(
     let Some(source) = merged.function_infos[node] else { return Vec::new() };
     let object = &objects[source.object];
     let records = object.info_records(source.input);
-    let attribute = |record: &Record<'d>| {
+    let attribute = |record: Record<'d>| {
         Some(match record.code {
             // EIATTR 0 is an error marker that nvlink leaves out.
             0 => return None,
@@ -246,7 +258,7 @@ fn read<'d>(
                 let symbol = section_symbol(objects, merged, source.object, symbol)?;
                 Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
             }
-            _ if merge::names_reference(record) => {
+            _ if merge::names_reference(&record) => {
                 let symbol = symbols.of(source.object, SymbolIndex(record.word(0)?))?;
                 let symbol = merged.out_symbol(symbol)?;
                 Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
@@ -257,10 +269,13 @@ fn read<'d>(
                     words.filter_map(|word| merged.out_symbol(symbols.of(source.object, word)?));
                 Attribute::Externs(out.filter(|&out| is_open(merged, out)).collect())
             }
-            _ => Attribute::Record(*record),
+            _ => Attribute::Record(record),
         })
     };
-    records.iter().rev().filter_map(attribute).collect()
+    let mut attributes = Vec::with_capacity(records.clone().count());
+    attributes.extend(records.filter_map(attribute));
+    attributes.reverse();
+    attributes
 }
 
 /// EXTERNS keep what is undefined, and entries: a launched kernel stays external.

@@ -58,8 +58,9 @@ fn one<'d>(
 ) -> Vec<Attribute<'d>> {
     let object = &objects[source.object];
     let twin = object.twins.of(source.input);
-    let own = twin.map_or(&[][..], |twin| object.info_records(twin));
-    let mut matcher = Matcher { own, next: [0; 256] };
+    let own: Vec<Record<'d>> =
+        twin.into_iter().flat_map(|twin| object.info_records(twin)).collect();
+    let mut matcher = Matcher { own: &own, next: [0; 256] };
     let mut list = Vec::with_capacity(mercury.len() + 4);
     // Lists are in reverse order of reading, so that the last is the first that was read.
     for attribute in mercury.iter().rev() {
@@ -75,7 +76,7 @@ fn one<'d>(
     }
     list.reverse();
     let missing = |record: &&Record<'d>| {
-        let mut known = object.info_records(source.input).iter();
+        let mut known = object.info_records(source.input);
         !known.any(|other| other.code == record.code) && !is_made(mercury, record)
     };
     for record in own.iter().filter(missing) {

@@ -57,35 +57,33 @@ impl Mercury<'_, '_> {
         self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
     }
 
-    /// The symbol table.
-    pub(crate) fn symbol_table(
+    /// A row of the symbol table.
+    pub(crate) fn symbol_row(
         &self,
         draft: &Draft<'_>,
         layout: &Layout,
         capsules: &Capsules,
-    ) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24 * (layout.symbols.len() + 1));
-        let null = SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
-        null.write(&mut out);
-        for &id in &layout.symbols {
-            let symbol = &draft.symbols[id];
-            let index = symbol.section.map_or(0, |section| match capsules.index(section) {
-                0 => layout.index(section),
-                index => index,
-            });
-            let section = if index as usize >= RESERVED_INDEX { 0xffff } else { index as u16 };
-            let name = layout.strings.offset(symbol.name);
-            let entry = SymbolEntry {
-                name,
-                info: symbol.info,
-                other: symbol.other,
-                section,
-                value: symbol.value,
-                size: symbol.size,
-            };
-            self.form(draft, symbol, entry).write(&mut out);
-        }
-        out
+        row: usize,
+    ) -> SymbolEntry {
+        let Some(id) = layout.symbol(row) else {
+            return SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
+        };
+        let symbol = &draft.symbols[id];
+        let index = symbol.section.map_or(0, |section| match capsules.index(section) {
+            0 => layout.index(section),
+            index => index,
+        });
+        let section = if index as usize >= RESERVED_INDEX { 0xffff } else { index as u16 };
+        let name = layout.strings.offset(symbol.name);
+        let entry = SymbolEntry {
+            name,
+            info: symbol.info,
+            other: symbol.other,
+            section,
+            value: symbol.value,
+            size: symbol.size,
+        };
+        self.form(draft, symbol, entry)
     }
 
     /// The symbol as Mercury has it: variables as in the objects, functions with the size of Mercury code.

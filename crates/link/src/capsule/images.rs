@@ -67,7 +67,6 @@ pub(crate) fn lay_out<'d>(
         let relocs = draft.push_section(reloc_name, Kind::Reloc, shf::INFO_LINK, 8);
         let output = &mut draft.sections[relocs];
         output.sh_type = sht::RELA;
-        output.entsize = 24;
         output.owner = Some(section);
         merged.entry_banks.insert((code, 0), section);
         made.push(Images { entry, code, relocs });

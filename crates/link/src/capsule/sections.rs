@@ -153,9 +153,9 @@ impl Capsules {
         self.places[section]
     }
 
-    /// Bytes of the symbol table.
-    pub(crate) fn symbols_size(&self, layout: &Layout) -> u64 {
-        24 * (layout.symbols.len() as u64 + 1)
+    /// Entries of the symbol table, symbol 0 included.
+    pub(crate) fn symbol_count(&self, layout: &Layout) -> usize {
+        layout.symbols.len() + 1
     }
 
     /// Number of sections, the symbol table included.
@@ -168,32 +168,22 @@ impl Capsules {
         (layout.section_count() - 1) as u32
     }
 
-    /// Appends all headers.
-    pub(crate) fn headers(&self, draft: &Draft<'_>, layout: &Layout, out: &mut Vec<u8>) {
-        for (&id, &name) in self.order.iter().zip(&self.names) {
-            self.header(draft, layout, id, name).write(out);
-        }
-        let header = SectionHeader {
-            name: self.names.last().copied().unwrap_or(0),
-            sh_type: sht::MERCURY_SYMTAB,
-            flags: shf::MERCURY,
-            offset: self.symbols_at,
-            size: self.symbols_size(layout),
-            link: 2,
-            info: layout.first_global,
-            align: 8,
-            entsize: 24,
+    /// The header at `place` in file order, that of the symbol table last.
+    pub(crate) fn header(&self, draft: &Draft<'_>, layout: &Layout, place: usize) -> SectionHeader {
+        let name = self.names.get(place).copied().unwrap_or(0);
+        let Some(&id) = self.order.get(place) else {
+            return SectionHeader {
+                name,
+                sh_type: sht::MERCURY_SYMTAB,
+                flags: shf::MERCURY,
+                offset: self.symbols_at,
+                size: 24 * self.symbol_count(layout) as u64,
+                link: 2,
+                info: layout.first_global,
+                align: 8,
+                entsize: 24,
+            };
         };
-        header.write(out);
-    }
-
-    fn header(
-        &self,
-        draft: &Draft<'_>,
-        layout: &Layout,
-        id: SectionId,
-        name: u32,
-    ) -> SectionHeader {
         let section = &draft.sections[id];
         let symtab = self.symtab(layout);
         let owner = section.owner.map_or(0, |owner| self.index(owner));
@@ -233,7 +223,7 @@ impl Capsules {
             | Kind::JumpSlots
             | Kind::FunctionTable
             | Kind::FunctionIds
-            | Kind::VariableIds => section.entsize,
+            | Kind::VariableIds => section.entsize(),
             _ => 0,
         };
         SectionHeader {

@@ -169,11 +169,11 @@ impl<'d> Merge<'_, 'd> {
         let name = self.merged.draft.sections[section].name;
         for prefix in [&b".rel"[..], b".rela"] {
             let name = self.merged.draft.names.prefixed(prefix, name);
-            if let Some(&reloc) = self.reloc_ids.get(&(name, section)) {
+            if let Some(reloc) = self.find_relocs(name, section) {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
         }
-        if self.had_relocs.contains(&section) {
+        if self.had_relocs.get(section).is_some() {
             let program = self.graph.nodes[node];
             self.merged.void_debug.insert(program, site.object);
             for name in LINE_TABLES {
@@ -190,7 +190,7 @@ impl<'d> Merge<'_, 'd> {
         let Some(table) = table else { return };
         let created = |prefix: &[u8]| {
             let name = names.lookup(&[prefix, name].concat())?;
-            self.reloc_ids.get(&(name, table)).copied()
+            self.find_relocs(name, table)
         };
         if created(b".rela").is_some_and(|rela| created(b".rel").is_none_or(|rel| rela < rel)) {
             self.merged.void_rel.insert((program, table), object);
@@ -200,7 +200,7 @@ impl<'d> Merge<'_, 'd> {
     /// An entry's attribute and shared sections exist from the start. Entries of the same name in
     /// several files, which then are local ones, share the section of shared memory.
     fn entry_sections(&mut self, symbol: &Symbol<'d>, code: SectionId) {
-        if !self.info_of_code.contains_key(&code) {
+        if self.info_of_code.get(code).is_none() {
             let info = self.merged.draft.names.join(&[b".nv.info.", symbol.name]);
             self.info_section(info, code);
         }

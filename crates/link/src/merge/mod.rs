@@ -28,7 +28,7 @@ use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::draft::{Draft, Fixed, Kind, Part, RelocSource};
 use crate::id::{
-    BankId, Id, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
+    BankId, IdMap, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
 use crate::moved::Moved;
 use crate::names::Names;
@@ -296,9 +296,9 @@ struct Merge<'a, 'd> {
     void: &'a VoidRecords,
     merged: Merged<'d>,
     /// Sections of names that all files share.
-    by_name: IdVec<NameId, Option<SectionId>>,
-    /// Relocation sections by name and patched section.
-    reloc_ids: HashMap<(NameId, SectionId), RelocId>,
+    by_name: IdMap<NameId, SectionId>,
+    /// The last relocation section created for a section; the others are found from there.
+    relocs_of: IdMap<SectionId, RelocId>,
     /// The names of unified tables stay in the output.
     keeps_table_names: bool,
     /// Relocations that are applied are recorded.
@@ -322,7 +322,7 @@ struct Merge<'a, 'd> {
     /// In an object, the symbols of literals of accepted copies, by their section.
     literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
     /// The attribute section of a function, by its code.
-    info_of_code: HashMap<SectionId, SectionId>,
+    info_of_code: IdMap<SectionId, SectionId>,
     /// The bank of a function, by its number.
     bank_of: HashMap<(NodeId, u8), BankId>,
     /// Where literals of a file went in the bank of a function, bytes.
@@ -330,13 +330,13 @@ struct Merge<'a, 'd> {
     /// Entries of jump tables of accepted copies.
     tables: jump_tables::Tables<'d>,
     /// The node whose code a section is.
-    node_of_text: HashMap<SectionId, NodeId>,
+    node_of_text: IdMap<SectionId, NodeId>,
     /// Dead functions with an accepted copy that had relocations.
     dead_with_relocations: HashSet<SymbolId>,
     /// Attribute lists read so far.
     infos_read: u32,
     /// Code sections of which some copy had relocations.
-    had_relocs: HashSet<SectionId>,
+    had_relocs: IdMap<SectionId, ()>,
     /// Sections of dead functions that have taken an index.
     counted: HashSet<(SymbolId, Unlisted)>,
 }
@@ -382,8 +382,8 @@ pub(crate) fn merge<'d>(
         graph,
         void,
         merged,
-        by_name: IdVec::new(),
-        reloc_ids: HashMap::new(),
+        by_name: IdMap::default(),
+        relocs_of: IdMap::default(),
         preserve: options.preserve_relocs,
         keeps_table_names: options.keeps_unified(),
         resolved_ids: HashMap::new(),
@@ -395,14 +395,14 @@ pub(crate) fn merge<'d>(
         loser_banks: HashMap::new(),
         second_banks: HashMap::new(),
         literal_symbols: HashMap::new(),
-        info_of_code: HashMap::new(),
+        info_of_code: IdMap::default(),
         bank_of: HashMap::new(),
         bank_parts: HashMap::new(),
         tables: HashMap::new(),
-        node_of_text: HashMap::new(),
+        node_of_text: IdMap::default(),
         dead_with_relocations: HashSet::new(),
         infos_read: 0,
-        had_relocs: HashSet::new(),
+        had_relocs: IdMap::default(),
         counted: HashSet::new(),
     };
     for (id, object) in objects.iter() {
@@ -452,16 +452,13 @@ impl<'d> Merge<'_, 'd> {
 
     /// The section that all files call `name`, if it exists.
     fn find(&self, name: NameId) -> Option<SectionId> {
-        if name.index() < self.by_name.len() { self.by_name[name] } else { None }
+        self.by_name.get(name)
     }
 
     /// Creates the section that all files call `name`.
     fn create(&mut self, name: NameId, kind: Kind, flags: u64, align: u64) -> SectionId {
         let section = self.merged.draft.add_section(name, kind, flags, align);
-        if self.by_name.len() <= name.index() {
-            self.by_name.resize(self.merged.draft.names.len(), None);
-        }
-        self.by_name[name] = Some(section);
+        self.by_name.insert(name, section);
         section
     }
 
@@ -469,12 +466,12 @@ impl<'d> Merge<'_, 'd> {
     /// copies that lost.
     fn prototypes(&mut self, id: ObjectId, object: &Object<'d>) {
         let counts = |function| self.symbols.fate(id, function) != Fate::Lost;
-        let indirect = object.records.edges.iter().filter_map(|edge| match *edge {
+        let indirect = object.edges().filter_map(|edge| match edge {
             Edge::AddressTaken { function, prototype }
             | Edge::IndirectCall { function, prototype } => counts(function).then_some(prototype),
             _ => None,
         });
-        let direct = object.records.prototypes.iter().map(|&(_, prototype)| prototype);
+        let direct = object.prototypes().map(|(_, prototype)| prototype);
         let offsets: Vec<u32> = indirect.chain(direct).collect();
         for offset in offsets {
             let name = self.merged.draft.names.intern(object.prototype(offset));

@@ -56,8 +56,16 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
+    /// The relocation section called `name` for `target`.
+    pub(super) fn find_relocs(&self, name: NameId, target: SectionId) -> Option<RelocId> {
+        let draft = &self.merged.draft;
+        let of = |id: &RelocId| draft.relocs[*id].previous;
+        let mut all = std::iter::successors(self.relocs_of.get(target), of);
+        all.find(|&id| draft.sections[draft.relocs[id].section].name == name)
+    }
+
     fn reloc_section(&mut self, name: NameId, sh_type: u32, target: SectionId) -> RelocId {
-        if let Some(&reloc) = self.reloc_ids.get(&(name, target)) {
+        if let Some(reloc) = self.find_relocs(name, target) {
             return reloc;
         }
         let is_second = self.is_second_bank(target);
@@ -69,10 +77,12 @@ impl<'d> Merge<'_, 'd> {
         let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
         let output = &mut draft.sections[section];
         output.sh_type = sh_type;
-        output.entsize = if sh_type == sht::RELA { 24 } else { 16 };
         output.owner = Some(target);
-        let reloc = draft.relocs.push(RelocSection { section, target, sources: Vec::new() });
-        self.reloc_ids.insert((name, target), reloc);
+        // Most have one source only.
+        let sources = Vec::with_capacity(1);
+        let previous = self.relocs_of.get(target);
+        let reloc = draft.relocs.push(RelocSection { section, target, previous, sources });
+        self.relocs_of.insert(target, reloc);
         if self.preserve {
             self.resolved_section(target);
         }
@@ -126,6 +136,7 @@ impl<'d> Merge<'_, 'd> {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
+        let mut alive = false;
         for record in input.relocations().iter() {
             if self.void.contains(self.symbols, id, object, source.target, record) {
                 continue;
@@ -148,9 +159,7 @@ impl<'d> Merge<'_, 'd> {
                     self.merged.draft.clears.push(clear);
                 }
                 Some(_) => {}
-                None => {
-                    self.had_relocs.insert(section);
-                }
+                None => alive = true,
             }
             let open = rela && !first && record.addend == 0 && !interned;
             if open && !self.merged.gets_addend(id, object, record) {
@@ -158,6 +167,9 @@ impl<'d> Merge<'_, 'd> {
                 let name = self.reloc_name(b".rel", input, section);
                 self.reloc_section(name, sht::REL, section);
             }
+        }
+        if alive {
+            self.had_relocs.insert(section, ());
         }
         for (reloc, moved) in [(reloc, false), (moved_reloc, true)] {
             if let Some(reloc) = reloc {

@@ -103,7 +103,7 @@ impl<'d> Merge<'_, 'd> {
         let unnamed = literals.is_none() && bank != 0;
         match self.placed(id, text) {
             Placed::At { section, .. } => {
-                let Some(&node) = self.node_of_text.get(&section) else { return Placed::No };
+                let Some(node) = self.node_of_text.get(section) else { return Placed::No };
                 let function = self.merged.function(self.graph, node);
                 self.note_tables(object, index, section, bank);
                 let content =
@@ -120,8 +120,8 @@ impl<'d> Merge<'_, 'd> {
             Placed::Lost(function) if bank == 0 => {
                 let symbol = &self.merged.draft.symbols[function];
                 match symbol.section {
-                    Some(section) if symbol.is_entry() => match self.node_of_text.get(&section) {
-                        Some(&node) => {
+                    Some(section) if symbol.is_entry() => match self.node_of_text.get(section) {
+                        Some(node) => {
                             let content = Content::whole(input, object.twin_data(index));
                             self.entry_bank(section, node, (bank, input), &content, false)
                         }
@@ -174,7 +174,7 @@ impl<'d> Merge<'_, 'd> {
         let Some(function) = function else { return };
         let symbol = &self.merged.draft.symbols[function];
         let code = symbol.section;
-        let Some(&node) = code.and_then(|code| self.node_of_text.get(&code)) else { return };
+        let Some(node) = code.and_then(|code| self.node_of_text.get(code)) else { return };
         let known = code.and_then(|code| self.loser_banks.get(&(code, number)));
         let content = match code {
             Some(code) => self.lost_content(object, index, code, number),
@@ -353,7 +353,6 @@ impl<'d> Merge<'_, 'd> {
         let reloc = self.merged.draft.add_section(name, Kind::Reloc, 0, 8);
         let section = &mut self.merged.draft.sections[reloc];
         section.sh_type = sht::REL;
-        section.entsize = 16;
         section.owner = Some(bank);
         section.dropped = true;
         self.merged.slot_relocs.insert(bank, reloc);
@@ -391,33 +390,26 @@ impl<'d> Merge<'_, 'd> {
     /// `.nv.info` first, then the attributes of each function.
     pub(super) fn attributes(&mut self, id: ObjectId, object: &Object<'d>) {
         use culd_cubin::attr::code;
-        for (index, records) in object.infos() {
-            if object.role(index) != Role::FileInfo {
-                continue;
-            }
-            for record in records {
-                let about = matches!(
-                    record.code,
-                    code::FRAME_SIZE
-                        | code::MIN_STACK_SIZE
-                        | code::REGCOUNT
-                        | code::MAX_STACK_SIZE
-                        | code::CRS_STACK_SIZE
-                        | code::SAM_REGION_STACK_SIZE
-                );
-                if about {
-                    self.record_about_symbol(id, record);
-                } else if names_reference(record) {
-                    self.record_about_reference(id, record);
-                } else {
-                    self.merged.file_records.push(FileRecord::Other(*record));
-                }
+        for record in object.file_records() {
+            let about = matches!(
+                record.code,
+                code::FRAME_SIZE
+                    | code::MIN_STACK_SIZE
+                    | code::REGCOUNT
+                    | code::MAX_STACK_SIZE
+                    | code::CRS_STACK_SIZE
+                    | code::SAM_REGION_STACK_SIZE
+            );
+            if about {
+                self.record_about_symbol(id, &record);
+            } else if names_reference(&record) {
+                self.record_about_reference(id, &record);
+            } else {
+                self.merged.file_records.push(FileRecord::Other(record));
             }
         }
-        for (index, _) in object.infos() {
-            if object.role(index) == Role::FunctionInfo {
-                self.function_info(id, object, index);
-            }
+        for index in object.function_infos() {
+            self.function_info(id, object, index);
         }
     }
 
@@ -456,10 +448,10 @@ impl<'d> Merge<'_, 'd> {
             self.count_dead_attributes(id, object, text);
             return;
         };
-        let node = self.node_of_text.get(&code).copied();
+        let node = self.node_of_text.get(code);
         let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
         let name = self.merged.draft.names.intern(input.name);
-        let existing = self.info_of_code.get(&code).copied();
+        let existing = self.info_of_code.get(code);
         let section = existing.unwrap_or_else(|| self.info_section(name, code));
         let read = self.infos_read;
         self.infos_read += 1;

@@ -1,8 +1,7 @@
 //! Phase 1: sorted lookups for what later phases ask of an object by function or by section.
 //!
-//! In: a cubin, roles and records. Out: [`Lookups`], and the questions as methods of [`Object`].
+//! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
 
-use culd_cubin::attr::{Record, code};
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 use hashbrown::HashSet;
 
@@ -11,8 +10,6 @@ use super::{Object, Role, is_internal};
 
 /// What is found by searching.
 pub(crate) struct Lookups {
-    /// (function, registers) of all REGCOUNT records, sorted by function.
-    register_counts: Vec<(SymbolIndex, u32)>,
     /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
     parameter_banks: Vec<(SectionIndex, SectionIndex)>,
     /// By section: true for sections that relocations patch.
@@ -24,9 +21,7 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role], records: &[Record<'_>]) -> Self {
-        let counts = records.iter().filter(|record| record.code == code::REGCOUNT);
-        let counts = counts.filter_map(|r| Some((SymbolIndex(r.word(0)?), r.word(1)?)));
+    pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role]) -> Self {
         let mut patched = vec![false; cubin.sections.len()];
         for (_, section, target) in reloc_sections(cubin, roles) {
             patched[target.0 as usize] |= !section.data.is_empty();
@@ -45,7 +40,6 @@ impl Lookups {
             Some((symbol.defined_in()?, symbol.value, symbol.value.saturating_add(symbol.size)))
         });
         Lookups {
-            register_counts: sorted(counts),
             parameter_banks: sorted(banks),
             patched,
             code_functions: sorted(code),
@@ -56,18 +50,11 @@ impl Lookups {
 
 fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
-    items.sort();
+    items.sort_unstable();
     items
 }
 
 impl<'d> Object<'d> {
-    /// The REGCOUNT of a function of this file.
-    pub(crate) fn register_count(&self, function: SymbolIndex) -> Option<u32> {
-        let at =
-            self.lookups.register_counts.binary_search_by_key(&function, |entry| entry.0).ok()?;
-        Some(self.lookups.register_counts[at].1)
-    }
-
     /// The function that code section `text` is named after.
     pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
         let at = self.lookups.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;

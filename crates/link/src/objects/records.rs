@@ -1,28 +1,22 @@
 //! Phase 1: the records of an object, those of attributes, of the call graph and of `.nv.compat`.
 //!
-//! In: a cubin with the roles of its sections. Out: [`RecordTables`]. Guaranteed: symbols that records name exist,
-//! and are functions where only those make sense; payloads are as long as their kind needs; strings are there.
-
-use std::ops::Range;
+//! In: a cubin with the roles of its sections. Out: [`RecordTables`], and the records as methods of [`Object`], read from
+//! the file each time: a copy of them would take more room than everything else that is known of a file. Guaranteed:
+//! symbols that records name exist, and are functions where only those make sense; payloads are as long as their kind
+//! needs; strings are there.
 
 use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, SymbolIndex};
 
-use super::Role;
+use super::{Object, Role};
 
-/// The records of one object.
+/// What is remembered of the records of one object.
 #[derive(Default)]
 pub(crate) struct RecordTables<'d> {
-    /// The records of all attribute sections.
-    pub(super) attributes: Vec<Record<'d>>,
-    /// Which of them belong to which attribute section, in section order.
-    infos: Vec<(SectionIndex, Range<usize>)>,
-    /// Call-graph records in file order.
-    pub(crate) edges: Vec<Edge>,
-    /// Prototype records in file order.
-    pub(crate) prototypes: Vec<(SymbolIndex, u32)>,
+    /// (function, registers) of all REGCOUNT records, sorted by function.
+    register_counts: Vec<(SymbolIndex, u32)>,
     /// Attributes of `.nv.compat`, if the file has one.
     pub(crate) compat: Option<Vec<Record<'d>>>,
 }
@@ -31,24 +25,61 @@ impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
     pub(super) fn read(cubin: &Cubin<'d>, roles: &[Role]) -> Result<Self, Malformed> {
         let mut reader = Reader { cubin, tables: RecordTables::default(), prototype_bytes: 0 };
-        for ((index, section), role) in cubin.section_indices().zip(roles) {
-            reader.section(index, section, *role)?;
+        for (section, role) in cubin.sections.iter().zip(roles) {
+            reader.section(section, *role)?;
         }
+        reader.tables.register_counts.sort_unstable();
         Ok(reader.tables)
     }
+}
 
-    /// Attribute sections in section order, with their records in file order.
-    pub(crate) fn infos(&self) -> impl Iterator<Item = (SectionIndex, &[Record<'d>])> {
-        self.infos.iter().map(|(index, range)| (*index, &self.attributes[range.clone()]))
+impl<'d> Object<'d> {
+    /// The sections of a role, in section order.
+    fn sections_of(&self, role: Role) -> impl Iterator<Item = (SectionIndex, &Section<'d>)> {
+        let sections = self.cubin.section_indices().zip(&self.roles);
+        sections.filter(move |(_, own)| **own == role).map(|(section, _)| section)
     }
 
-    /// The records of attribute section `index`, in file order.
-    pub(crate) fn info_records(&self, index: SectionIndex) -> &[Record<'d>] {
-        match self.infos.binary_search_by_key(&index, |info| info.0) {
-            Ok(at) => &self.attributes[self.infos[at].1.clone()],
-            Err(_) => &[],
-        }
+    /// The records of all attributes of the file, in file order.
+    pub(crate) fn file_records(&self) -> impl Iterator<Item = Record<'d>> {
+        self.sections_of(Role::FileInfo).flat_map(|(_, section)| checked(section))
     }
+
+    /// Sections of attributes of functions, in section order.
+    pub(crate) fn function_infos(&self) -> impl Iterator<Item = SectionIndex> {
+        self.sections_of(Role::FunctionInfo).map(|(index, _)| index)
+    }
+
+    /// The records of attribute section `index` of a function, in file order.
+    pub(crate) fn info_records(
+        &self,
+        index: SectionIndex,
+    ) -> impl Iterator<Item = Record<'d>> + Clone + use<'d> {
+        checked(self.section(index))
+    }
+
+    /// Call-graph records in file order.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = Edge> {
+        let records = self.sections_of(Role::CallGraph);
+        records.flat_map(|(_, section)| callgraph::edges(section)).flatten().map(|(_, edge)| edge)
+    }
+
+    /// Prototype records in file order.
+    pub(crate) fn prototypes(&self) -> impl Iterator<Item = (SymbolIndex, u32)> {
+        self.sections_of(Role::Prototype).flat_map(|(_, section)| callgraph::prototypes(section))
+    }
+
+    /// The REGCOUNT of a function of this file.
+    pub(crate) fn register_count(&self, function: SymbolIndex) -> Option<u32> {
+        let counts = &self.records.register_counts;
+        let at = counts.binary_search_by_key(&function, |entry| entry.0).ok()?;
+        Some(counts[at].1)
+    }
+}
+
+/// The records of a section in which phase 1 has found no defect.
+fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clone + use<'d> {
+    Records::new(section.name, section.data).map_while(Result::ok)
 }
 
 /// The tables on their way.
@@ -60,14 +91,9 @@ struct Reader<'a, 'd> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    fn section(
-        &mut self,
-        index: SectionIndex,
-        section: &Section<'d>,
-        role: Role,
-    ) -> Result<(), Malformed> {
+    fn section(&mut self, section: &Section<'d>, role: Role) -> Result<(), Malformed> {
         match role {
-            Role::FileInfo | Role::FunctionInfo | Role::TwinInfo => self.read_info(index, section),
+            Role::FileInfo | Role::FunctionInfo | Role::TwinInfo => self.read_info(section),
             Role::CallGraph => self.read_call_graph(section),
             Role::Prototype => self.read_prototypes(section),
             Role::Table if section.sh_type == sht::CUDA_COMPAT => {
@@ -79,16 +105,18 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    fn read_info(&mut self, index: SectionIndex, section: &Section<'d>) -> Result<(), Malformed> {
-        let start = self.tables.attributes.len();
+    fn read_info(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
         let mut at = 0u64;
         for record in Records::new(section.name, section.data) {
             let record = record?;
             self.check_info_record(section, at, &record)?;
             at += 4 + record.payload.len() as u64;
-            self.tables.attributes.push(record);
+            if record.code == attr::code::REGCOUNT
+                && let (Some(function), Some(count)) = (record.word(0), record.word(1))
+            {
+                self.tables.register_counts.push((SymbolIndex(function), count));
+            }
         }
-        self.tables.infos.push((index, start..self.tables.attributes.len()));
         Ok(())
     }
 
@@ -150,7 +178,6 @@ impl<'d> Reader<'_, 'd> {
                 self.check_function(section, at, symbol)?;
             }
             self.check_string(section, at, string)?;
-            self.tables.edges.push(edge);
         }
         Ok(())
     }
@@ -160,7 +187,6 @@ impl<'d> Reader<'_, 'd> {
         for (at, (function, prototype)) in records {
             self.check_function(section, at, function)?;
             self.check_string(section, at, Some(prototype))?;
-            self.tables.prototypes.push((function, prototype));
         }
         Ok(())
     }

@@ -93,9 +93,6 @@ pub(crate) struct Resolved {
     pub(crate) kept: Vec<Kept>,
     /// What is applied, by input section, last first.
     applied: Vec<Applied>,
-    /// In Mercury code, whose places have to be found: the records that the patches are of.
-    patched: Vec<RelocEntry>,
-    problem: Option<Box<Message>>,
 }
 
 /// What is applied of one input relocation section.
@@ -254,15 +251,10 @@ fn resolve_half(
 ) -> Result<Relocated, Failed> {
     let draft = &resolver.merged.draft;
     let records: usize = resolver.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
-    let sections: IdVec<RelocId, Resolved> = session
-        .map(draft.relocs.len(), records, |i| {
-            resolver.section(&draft.relocs[RelocId::from_index(i)])
-        })
-        .into_iter()
-        .collect();
-    if let Some(problem) = sections.values().find_map(|resolved| resolved.problem.clone()) {
-        return Err(diags.fatal(*problem));
-    }
+    let resolve = |i| resolver.section(&draft.relocs[RelocId::from_index(i)]);
+    let resolved = session.map(draft.relocs.len(), records, resolve);
+    let sections: Result<IdVec<RelocId, Resolved>, _> = resolved.into_iter().collect();
+    let sections = sections.map_err(|problem| diags.fatal(*problem))?;
     let mut by_target: Vec<(SectionId, RelocId)> =
         draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
     by_target.sort_unstable();
@@ -323,8 +315,10 @@ impl<'a, 'd> Resolver<'a, 'd> {
         }
     }
 
-    fn section(&self, reloc: &RelocSection) -> Resolved {
+    fn section(&self, reloc: &RelocSection) -> Result<Resolved, Box<Message>> {
         let mut resolved = Resolved::default();
+        // In Mercury code, whose places have to be found: the records that the patches are of.
+        let mut patched = Vec::new();
         let function = self.merged.draft.sections[reloc.target].function;
         let function = function.and_then(|out| self.merged.draft.symbols[out].program);
         let place = PlaceContext {
@@ -335,6 +329,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             is_code: self.merged.draft.sections[reloc.target].kind == Kind::Text,
             is_frames: self.half == Half::Sass && self.rebuilt.is_frames(reloc.target),
         };
+        let is_capsule = self.half == Half::Mercury && place.is_code;
         for source in reloc.sources.iter().rev() {
             let object = &self.objects[source.object];
             let Some(section) = self.records(&place, source) else { continue };
@@ -364,18 +359,16 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 if self.void.contains(self.symbols, id, object, target, record) {
                     continue;
                 }
-                self.record(&mut resolved, &mut part, &place, source, (object, section), record);
-                if resolved.problem.is_some() {
-                    return resolved;
+                let count = part.patches.len();
+                self.record(&mut resolved, &mut part, &place, source, (object, section), record)?;
+                if is_capsule && part.patches.len() != count {
+                    patched.push(record);
                 }
             }
-            if self.half == Half::Mercury && place.is_code {
+            if is_capsule {
                 let patches = std::mem::take(&mut part.patches);
-                let records = std::mem::take(&mut resolved.patched);
-                match self.stored(&place, source, &records, patches) {
-                    Ok(patches) => part.patches = patches,
-                    Err(problem) => resolved.problem = Some(Box::new(problem)),
-                }
+                part.patches = self.stored(&place, source, &patched, patches)?;
+                patched.clear();
             }
             if !part.patches.is_empty() || !part.records.is_empty() {
                 resolved.applied.push(part);
@@ -387,7 +380,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             resolved.applied.extend(headers);
             resolved.kept.sort_by_key(|record| record.offset);
         }
-        resolved
+        Ok(resolved)
     }
 
     /// The patches of Mercury code, which is compressed.
@@ -397,14 +390,15 @@ impl<'a, 'd> Resolver<'a, 'd> {
         source: &RelocSource,
         records: &[RelocEntry],
         patches: Vec<Patch>,
-    ) -> Result<Vec<Patch>, Message> {
+    ) -> Result<Vec<Patch>, Box<Message>> {
         if patches.is_empty() {
             return Ok(patches);
         }
         let object = &self.objects[source.object];
         let twin = |index| object.twins.of(index).map(|twin| object.section(twin));
         let (Some(code), Some(capsule)) = (twin(source.section), twin(source.target)) else {
-            return Err(Message::Internal { what: "Mercury code without machine code" });
+            let what = "Mercury code without machine code";
+            return Err(Box::new(Message::Internal { what }));
         };
         let resolved = |record: &RelocEntry| {
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
@@ -414,6 +408,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let code: Vec<RelocEntry> = code.relocations().iter().filter(resolved).collect();
         code::stored(capsule, &code, records, patches)
             .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })
+            .map_err(Box::new)
     }
 
     /// The records of this half that `source` stands for.
@@ -493,7 +488,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         source: &RelocSource,
         (object, section): (&Object<'d>, &Section<'d>),
         record: RelocEntry,
-    ) {
+    ) -> Result<(), Box<Message>> {
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
@@ -501,7 +496,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let in_place = section.sh_type == sht::REL && !source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
         let query = Query { place, source, object, record, row, write };
-        let Some(offset) = self.place(place, source, record.offset) else { return };
+        let Some(offset) = self.place(place, source, record.offset) else { return Ok(()) };
         let outcome = self.outcome(&query);
         let applied = row.filter(|row| row.is_applicable());
         let span = applied.map_or(1, |row| row.span_bytes() as u64);
@@ -509,11 +504,10 @@ impl<'a, 'd> Resolver<'a, 'd> {
             && offset.saturating_add(span) > self.size(place)
         {
             // Literals of a copy that was replaced are gone.
-            if !self.merged.draft.sections[place.target].emptied {
-                resolved.problem =
-                    Some(Box::new(query.bad("its place is not in the linked section")));
+            if self.merged.draft.sections[place.target].emptied {
+                return Ok(());
             }
-            return;
+            return Err(Box::new(query.bad("its place is not in the linked section")));
         }
         match outcome {
             Outcome::Dropped => {}
@@ -522,19 +516,15 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 let kind = if place.is_frames { ADDRESS } else { kind };
                 resolved.kept.push(Kept { offset, symbol, kind, addend });
             }
-            Outcome::Fatal(problem) => resolved.problem = Some(Box::new(problem)),
+            Outcome::Fatal(problem) => return Err(Box::new(problem)),
             Outcome::Patched(patched) => {
                 if let Some(overflow) = query.overflow(&patched) {
-                    resolved.problem = Some(Box::new(overflow));
-                    return;
+                    return Err(Box::new(overflow));
                 }
                 let Patched { row, value, write, named, base } = patched;
                 part.patches.push(Patch { offset, row, value, write });
-                if place.is_code && self.half == Half::Mercury {
-                    resolved.patched.push(record);
-                }
                 let symbol = match named {
-                    Named::Nothing => return,
+                    Named::Nothing => return Ok(()),
                     Named::Null => None,
                     Named::Symbol(symbol) => Some(symbol),
                 };
@@ -546,5 +536,6 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 }
             }
         }
+        Ok(())
     }
 }
