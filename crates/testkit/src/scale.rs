@@ -59,6 +59,8 @@ pub struct Case {
     pub runtime: bool,
     /// Takes nvlink so long that it is measured only when it is asked for by name.
     pub long: bool,
+    /// nvlink does not end.
+    pub endless: bool,
 }
 
 /// Which file calls which.
@@ -120,6 +122,7 @@ const USUAL: Case = Case {
     arch: None,
     runtime: false,
     long: false,
+    endless: false,
 };
 
 /// Many files that call each other like a tree.
@@ -168,7 +171,13 @@ pub const CASES: &[Case] = &[
         ..MINIMAL
     },
     Case { name: "paths14", what: "14 rows of 4: 4^14 call paths", modules: 56, ..ROWS },
-    Case { name: "paths40", what: "40 rows of 4: 4^40 call paths", modules: 160, ..ROWS },
+    Case {
+        name: "paths40",
+        what: "40 rows of 4: 4^40 call paths",
+        modules: 160,
+        endless: true,
+        ..ROWS
+    },
     Case {
         name: "relocs",
         what: "a million relocations",

@@ -1,13 +1,15 @@
 //! `xtask bench`: nvlink and culd on the same inputs.
 //!
 //! In: names of cases. Out: Markdown tables: wall time, CPU time and peak memory of both, medians of runs in turn, beside
-//! what reading the inputs and writing the output takes at least; times of culd's phases; how links grow; instruction
-//! counts. Guaranteed: no time is shown before the outputs were compared; a case whose outputs differ fails the task.
+//! what reading the inputs and writing the output takes at least; times of culd's phases; what was reached of the
+//! targets; instruction counts. Guaranteed: no time is shown before the outputs were compared; a case whose outputs differ
+//! fails the task.
 
 mod counts;
 pub(crate) mod floor;
 mod machine;
 mod report;
+mod targets;
 
 use crate::args::Args;
 use crate::measure::{Usage, measure};
@@ -25,9 +27,10 @@ use std::time::Duration;
 
 const HELP: &str = "\
 usage: cargo xtask bench [options] [case]...
-  --runs N         rounds per case; each runs nvlink, culd with one thread and with two (default 7)
+  --runs N         rounds per case, at most 5 where nvlink takes seconds; each runs nvlink, culd with one thread and
+                   with two (default 7)
   --arch SM        architecture, of cases that have none of their own (default sm_90)
-  --limit SECONDS  time limit of one link (default 60)
+  --limit SECONDS  time limit of one link (default 60; where nvlink does not end it has 5)
   --dir DIR        where inputs are made, each case removed after its runs (default a temporary folder)
   --culd PATH      the linker under test (default the static program, which 'cargo static' makes first)
   --counts         only the instruction counts
@@ -88,7 +91,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             rows.push(row);
             fs::remove_dir_all(&dir)?;
         }
-        println!("\n{}\n{}", report::phases(&rows), report::growth(&rows));
+        println!("\n{}\n{}", report::phases(&rows), targets::table(&rows));
     }
     if only_counts || names.is_empty() {
         good &= counts::run(&plan.tools, &plan.arch, base.path(), record)?;
@@ -115,7 +118,14 @@ struct Links<'p> {
     inputs: Inputs,
     /// Words that both linkers get.
     options: Vec<String>,
+    /// Time limit of nvlink.
+    limit: Duration,
 }
+
+/// What nvlink has where it does not end, and from where on its rounds are fewer.
+const SHORT: Duration = Duration::from_secs(5);
+/// The rounds then.
+const FEW: usize = 5;
 
 impl<'p> Links<'p> {
     fn new(plan: &'p Plan, case: &Case, dir: &'p Path) -> Result<Self> {
@@ -126,7 +136,8 @@ impl<'p> Links<'p> {
             let folder = library.parent().context("a library in no folder")?;
             options.extend([format!("-L{}", folder.display()), "-lcudadevrt".to_owned()]);
         }
-        Ok(Links { plan, dir, inputs, options })
+        let limit = if case.endless { plan.limit.min(SHORT) } else { plan.limit };
+        Ok(Links { plan, dir, inputs, options, limit })
     }
 
     fn arguments(&self, more: &[&str], out: &str) -> Vec<String> {
@@ -138,11 +149,13 @@ impl<'p> Links<'p> {
 
     fn nvlink(&self) -> Result<Option<Usage>> {
         let program = self.plan.tools.oracle.tool("nvlink");
-        measure(&program, &self.arguments(&[], "nvlink.out"), self.dir, self.plan.limit)
+        self.remove("nvlink.out")?;
+        measure(&program, &self.arguments(&[], "nvlink.out"), self.dir, self.limit)
     }
 
     fn culd(&self, more: &[&str]) -> Result<Usage> {
         let arguments = self.arguments(more, "culd.out");
+        self.remove("culd.out")?;
         let usage = measure(&self.plan.tools.candidate, &arguments, self.dir, self.plan.limit)?;
         usage.with_context(|| format!("culd did not end within {:?}", self.plan.limit))
     }
@@ -151,7 +164,19 @@ impl<'p> Links<'p> {
     fn floor(&self, size: u64) -> Result<Option<Usage>> {
         let mut arguments = vec!["floor".to_owned(), "floor.out".to_owned(), size.to_string()];
         arguments.extend(self.inputs.files.iter().cloned());
+        self.remove("floor.out")?;
         measure(&std::env::current_exe()?, &arguments, self.dir, self.plan.limit)
+    }
+
+    /// Removes an output: to free the pages of an old one is nobody's work to be measured.
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| path.display().to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn output(&self, name: &str) -> Result<Vec<u8>> {
@@ -184,6 +209,7 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
         one,
         two,
         floor: links.floor(alone.len() as u64)?,
+        ratios: [None; 2],
         phases: report::read_phases(&dir.join("phases.csv"))?,
         difference,
     };
@@ -191,7 +217,8 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
         return Ok(row);
     }
     let [mut theirs, mut ones, mut twos, mut floors] = [const { Vec::new() }; 4];
-    for round in 0..plan.runs {
+    let slow = first.is_some_and(|usage| usage.wall > SHORT);
+    for round in 0..if slow { plan.runs.min(FEW) } else { plan.runs } {
         // Who goes first changes, so that nobody always finds the warmest cache.
         let mut order = [0, 1, 2, 3];
         order.rotate_left(round % 4);
@@ -205,6 +232,7 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
             }
         }
     }
+    row.ratios = [&ones, &twos].map(|ours| paired(ours, &theirs));
     row.nvlink = median(&theirs).or(row.nvlink);
     row.one = median(&ones).unwrap_or(row.one);
     row.two = median(&twos).unwrap_or(row.two);
@@ -212,12 +240,22 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
     Ok(row)
 }
 
+fn middle<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// The median of the ratios of wall times, round by round: what disturbs a round disturbs both.
+fn paired(ours: &[Usage], theirs: &[Usage]) -> Option<f64> {
+    let wall = |usage: &Usage| usage.wall.as_secs_f64();
+    let mut ratios: Vec<f64> =
+        ours.iter().zip(theirs).map(|(ours, theirs)| wall(ours) / wall(theirs)).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied()
+}
+
 /// Medians of each figure on its own.
 fn median(all: &[Usage]) -> Option<Usage> {
-    fn middle<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
-        values.sort_unstable();
-        values.get(values.len() / 2).copied()
-    }
     Some(Usage {
         wall: middle(all.iter().map(|usage| usage.wall).collect())?,
         cpu: middle(all.iter().map(|usage| usage.cpu).collect())?,
@@ -242,5 +280,15 @@ mod tests {
         assert_eq!(middle.cpu, Duration::from_millis(30));
         assert_eq!(middle.peak_kib, 5);
         assert!(median(&[]).is_none());
+    }
+
+    #[test]
+    fn ratios_are_those_of_rounds() {
+        let usage =
+            |wall| Usage { wall: Duration::from_millis(wall), cpu: Duration::ZERO, peak_kib: 1 };
+        // One slow round of both changes nothing.
+        let [ours, theirs] = [[1, 40, 2], [10, 400, 20]].map(|walls| walls.map(usage));
+        assert!(paired(&ours, &theirs).is_some_and(|ratio| (ratio - 0.1).abs() < 1e-9));
+        assert!(paired(&ours, &[]).is_none());
     }
 }

@@ -20,12 +20,15 @@ pub(crate) struct Row {
     pub(crate) one: Usage,
     pub(crate) two: Usage,
     pub(crate) floor: Option<Usage>,
+    /// Medians of the ratios of wall times of one round, with one thread and with two.
+    pub(crate) ratios: [Option<f64>; 2],
     /// Milliseconds by phase.
     pub(crate) phases: Vec<(String, f64)>,
     pub(crate) difference: Option<String>,
 }
 
-fn wall(usage: &Usage) -> f64 {
+/// Milliseconds.
+pub(crate) fn wall(usage: &Usage) -> f64 {
     usage.wall.as_secs_f64() * 1e3
 }
 
@@ -35,6 +38,11 @@ fn cpu(usage: &Usage) -> f64 {
 
 fn mebibytes(usage: &Usage) -> f64 {
     usage.peak_kib as f64 / 1024.0
+}
+
+/// A ratio, if there is one.
+pub(crate) fn shown_ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
 impl Row {
@@ -52,17 +60,16 @@ impl Row {
             return format!("| {} |", cells.join(" | "));
         }
         let number = |value: f64| format!("{value:.1}");
-        let ratio = |ours: f64, theirs: Option<f64>| {
-            theirs.map_or_else(|| "—".to_owned(), |theirs| format!("{:.3}", ours / theirs))
-        };
+        let ratio =
+            |ours: f64, theirs: Option<f64>| shown_ratio(theirs.map(|theirs| ours / theirs));
         let theirs = |figure: fn(&Usage) -> f64| self.nvlink.as_ref().map(figure);
         let shown = |value: Option<f64>| value.map_or_else(|| "—".to_owned(), number);
         cells.extend([
             shown(theirs(wall)),
             number(wall(&self.one)),
-            ratio(wall(&self.one), theirs(wall)),
+            shown_ratio(self.ratios[0]),
             number(wall(&self.two)),
-            ratio(wall(&self.two), theirs(wall)),
+            shown_ratio(self.ratios[1]),
             number(cpu(&self.one)),
             ratio(cpu(&self.one), theirs(cpu)),
             shown(theirs(mebibytes)),
@@ -106,24 +113,12 @@ pub(crate) fn phases(rows: &[Row]) -> String {
     text + "\n"
 }
 
-/// How much longer larger links of one kind take, culd with one thread.
-pub(crate) fn growth(rows: &[Row]) -> String {
-    let time = |name: &str| rows.iter().find(|row| row.name == name).map(|row| wall(&row.one));
-    let mut text = String::new();
-    for (small, large) in [("many1000", "many3000"), ("many3000", "many10000")] {
-        if let (Some(few), Some(many)) = (time(small), time(large)) {
-            text.push_str(&format!("{large} takes {:.2} times as long as {small}.\n", many / few));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn row(name: &'static str, millis: u64) -> Row {
+    pub(crate) fn row(name: &'static str, millis: u64) -> Row {
         let usage = |millis| Usage {
             wall: Duration::from_millis(millis),
             cpu: Duration::from_millis(millis),
@@ -138,6 +133,7 @@ mod tests {
             one: usage(millis),
             two: usage(millis),
             floor: Some(usage(5)),
+            ratios: [Some(millis as f64 / 100.0); 2],
             phases: vec![("merge".to_owned(), 1.5)],
             difference: None,
         }
@@ -155,11 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_read_and_links_compared() {
+    fn phases_are_read() {
         let text = "title\nout , merge ,  , out , sm_90 , culd , 2.5000 , ms\nptx , ptxas , a ,  , sm_90 , nvlink , 1 , ms\n";
         assert_eq!(phases_of(text), [("merge".to_owned(), 2.5)]);
-        let rows = [row("many1000", 10), row("many3000", 31)];
-        assert_eq!(growth(&rows), "many3000 takes 3.10 times as long as many1000.\n");
-        assert!(phases(&rows).contains("| many1000 | 1.5 |"));
+        assert!(phases(&[row("many1000", 10)]).contains("| many1000 | 1.5 |"));
     }
 }

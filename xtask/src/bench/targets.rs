@@ -1,0 +1,144 @@
+//! What was reached of what is to be reached.
+//!
+//! In: the rows of a run. Out: a table of ratios of wall time and of peak memory beside the targets, and how links grow.
+//! The targets are those of docs/PERFORMANCE.md.
+
+use super::report::{Row, shown_ratio, wall};
+
+/// Targets of one case.
+struct Target {
+    case: &'static str,
+    one: Limit,
+    /// With two threads; none where there is too little work to share.
+    two: Option<f64>,
+}
+
+/// The most that a link may take.
+enum Limit {
+    /// Of nvlink's wall time.
+    Ratio(f64),
+    /// Milliseconds, where nvlink does not end.
+    Milliseconds(f64),
+}
+
+const fn ratio(case: &'static str, one: f64, two: Option<f64>) -> Target {
+    Target { case, one: Limit::Ratio(one), two }
+}
+
+const TARGETS: [Target; 14] = [
+    ratio("tiny", 0.50, None),
+    ratio("tiny-cudadevrt", 0.30, None),
+    ratio("many1000", 0.12, Some(0.08)),
+    ratio("many3000", 0.05, Some(0.035)),
+    ratio("many1000-sm_100", 0.01, None),
+    ratio("deepchain", 0.025, None),
+    ratio("paths14", 0.015, None),
+    Target { case: "paths40", one: Limit::Milliseconds(10.0), two: None },
+    ratio("relocs", 0.20, Some(0.14)),
+    ratio("bigcode", 0.40, Some(0.28)),
+    ratio("debug_g", 0.35, Some(0.28)),
+    ratio("xindex", 0.12, Some(0.08)),
+    ratio("archive", 0.18, Some(0.13)),
+    ratio("zfat", 0.22, Some(0.16)),
+];
+
+/// How much longer a larger link may take.
+const GROWTH: [(&str, &str, f64); 2] =
+    [("many1000", "many3000", 3.3), ("many3000", "many10000", 3.7)];
+
+/// With two threads no link may take longer than with one, as exactly as can be measured.
+const SLOWER: f64 = 1.03;
+
+/// Bytes that a link may have in memory.
+fn memory_target(row: &Row) -> f64 {
+    match row.name {
+        "bigcode" => 1.1 * row.bytes_in as f64,
+        _ => 1.5 * row.bytes_in as f64 + 8e6,
+    }
+}
+
+fn mark(met: bool) -> &'static str {
+    if met { "met" } else { "missed" }
+}
+
+/// The table, and a line for each pair of cases that grow.
+pub(super) fn table(rows: &[Row]) -> String {
+    let mut text =
+        "| case | one thread | target | | two threads | target | | MB in memory | target | |\n\
+                    |---|--:|--:|---|--:|--:|---|--:|--:|---|\n"
+            .to_owned();
+    for target in &TARGETS {
+        if let Some(row) = rows.iter().find(|row| row.name == target.case) {
+            text.push_str(&line(target, row));
+        }
+    }
+    let time = |name: &str| rows.iter().find(|row| row.name == name).map(|row| wall(&row.one));
+    for (small, large, most) in GROWTH {
+        if let (Some(few), Some(many)) = (time(small), time(large)) {
+            let growth = many / few;
+            let mark = mark(growth <= most);
+            text.push_str(&format!(
+                "\n{large} takes {growth:.2} times as long as {small}, target {most}: {mark}.\n"
+            ));
+        }
+    }
+    text
+}
+
+fn line(target: &Target, row: &Row) -> String {
+    let [one, two] = row.ratios;
+    let (own, most, met) = match target.one {
+        Limit::Ratio(most) => (shown_ratio(one), most.to_string(), one.map(|one| one <= most)),
+        Limit::Milliseconds(most) => {
+            let time = wall(&row.one);
+            (format!("{time:.1} ms"), format!("{most} ms"), Some(time <= most))
+        }
+    };
+    let slower = wall(&row.two) > SLOWER * wall(&row.one);
+    let (most_two, met_two) = match target.two {
+        Some(most) => (most.to_string(), two.map(|two| two <= most && !slower)),
+        None => ("not slower".to_owned(), Some(!slower)),
+    };
+    let memory = row.one.peak_kib as f64 * 1024.0;
+    let most_memory = memory_target(row);
+    let cells = [
+        row.name.to_owned(),
+        own,
+        most,
+        met.map_or("—", mark).to_owned(),
+        shown_ratio(two),
+        most_two,
+        met_two.map_or("—", mark).to_owned(),
+        format!("{:.1}", memory / 1e6),
+        format!("{:.1}", most_memory / 1e6),
+        mark(memory <= most_memory).to_owned(),
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::row;
+    use super::*;
+    use culd_testkit::scale::case;
+
+    #[test]
+    fn targets_are_of_cases() {
+        assert!(TARGETS.iter().all(|target| case(target.case).is_some()));
+        assert!(GROWTH.iter().all(|pair| case(pair.0).is_some() && case(pair.1).is_some()));
+    }
+
+    #[test]
+    fn what_was_reached_is_told() {
+        let text = table(&[row("many1000", 10), row("many3000", 34)]);
+        assert!(text.contains("| many1000 | 0.100 | 0.12 | met | 0.100 | 0.08 | missed | 2.1 |"));
+        assert!(text.contains("| many3000 | 0.340 | 0.05 | missed |"));
+        assert!(
+            text.ends_with(
+                "\nmany3000 takes 3.40 times as long as many1000, target 3.3: missed.\n"
+            )
+        );
+        let widths: Vec<usize> = text.lines().take(4).map(|line| line.split('|').count()).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]));
+    }
+}
