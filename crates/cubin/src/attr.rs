@@ -150,6 +150,7 @@ attributes! {
 }
 
 /// By code: its place in [`ATTRIBUTES`]; their number where there is none.
+#[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which would say so")]
 const PLACES: [u8; 256] = {
     let mut places = [ATTRIBUTES.len() as u8; 256];
     let mut place = 0;

@@ -4,6 +4,7 @@
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
 
 mod propagate;
+mod several;
 mod slots;
 
 use culd_cubin::attr::{Record, code, format};

@@ -7,6 +7,7 @@
 
 use culd_cubin::attr::{code, format};
 
+use super::several::several;
 use super::{Attribute, slots};
 use hashbrown::HashSet;
 
@@ -65,7 +66,27 @@ fn rule_of(code: u8) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == code)
 }
 
-fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
+/// True for an attribute that entries take over. Most lists of externs are empty by now.
+pub(super) fn travels(attribute: &Attribute<'_>) -> bool {
+    match attribute {
+        Attribute::Externs(functions) => !functions.is_empty(),
+        _ => {
+            let code = attribute.code();
+            rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
+        }
+    }
+}
+
+/// True for an attribute of which the same once more changes nothing.
+pub(super) fn is_taken_once(attribute: &Attribute<'_>) -> bool {
+    match attribute {
+        Attribute::Externs(functions) => functions.is_empty(),
+        _ => rule_of(attribute.code())
+            .is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max)),
+    }
+}
+
+pub(super) fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
     list.iter().position(|attribute| attribute.code() == code)
 }
 
@@ -226,7 +247,7 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
     for &node in functions {
         let words = lists[node].iter().find(|a| a.code() == code::ATTRIBUTE_66).cloned();
         if let Some(words) = words {
-            take_over(&mut lists[entry], words);
+            take_over(&mut lists[entry], &words);
         }
     }
     let code = code::AT_ENTRY_FRAGMENTS;
@@ -271,94 +292,21 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     }
 }
 
-/// Several entries: each takes over record by record from the functions it reaches, in the order
-/// in which their lists were read. Entries of which `hidden` is true do so as if their own list were empty: jump slots
-/// have one section together, which nvlink takes for that of the first (case unified/called on sm_100).
-fn several<'d>(
-    graph: &CallGraph,
-    functions: &[NodeId],
-    lists: &mut Lists<'d>,
-    hidden: impl Fn(NodeId) -> bool,
-) -> Taken {
-    let travels = |attribute: &Attribute<'_>| match attribute {
-        // Most lists of externs are empty by now; see `first_externs`.
-        Attribute::Externs(functions) => !functions.is_empty(),
-        _ => {
-            let code = attribute.code();
-            rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
-        }
-    };
-    let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
-    let mut wanted = IdVec::filled(false, graph.nodes.len());
-    for (i, &node) in functions.iter().enumerate() {
-        rank[node] = i;
-        wanted[node] = lists[node].iter().any(travels);
-    }
-    let first_externs = first_externs(graph, &rank, lists);
-    let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
-    let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
-    graph.each_reached(&wanted, |entry, reached| {
-        let hidden = if hidden(entry) { own[entry] } else { 0 };
-        let mut list = lists[entry].split_off(hidden);
-        let own = own[entry] - hidden;
-        let mut nodes = reached.to_vec();
-        nodes.sort_unstable_by_key(|&node| rank[node]);
-        for node in nodes {
-            if first_externs[entry] < rank[node] {
-                keep_place_for_externs(&mut list);
-                taken[entry].resize(list.len() - own, (rank[node], 0));
-            }
-            let passed = |attribute: &&Attribute<'_>| {
-                travels(attribute) || matches!(attribute, Attribute::Externs(_))
-            };
-            let incoming: Vec<Attribute<'d>> =
-                lists[node].iter().rev().filter(passed).cloned().collect();
-            for (record, attribute) in incoming.into_iter().enumerate() {
-                take_over(&mut list, attribute);
-                taken[entry].resize(list.len() - own, (rank[node], record));
-            }
-        }
-        lists[entry].append(&mut list);
-    });
-    taken
-}
-
-/// For every function the rank of the first function it reaches that has EXTERNS, empty or not:
-/// where an entry without EXTERNS gets them.
-fn first_externs(
-    graph: &CallGraph,
-    rank: &IdVec<NodeId, usize>,
-    lists: &Lists<'_>,
-) -> IdVec<NodeId, usize> {
-    let own = |node: NodeId| {
-        let has = position(&lists[node], code::EXTERNS).is_some();
-        if has { rank[node] } else { usize::MAX }
-    };
-    graph.fold(usize::MAX, own, |a, b| *a.min(b))
-}
-
-/// An empty list keeps the place for externs that come later.
-fn keep_place_for_externs(list: &mut Vec<Attribute<'_>>) {
-    if position(list, code::EXTERNS).is_none() {
-        list.push(Attribute::Externs(Vec::new()));
-    }
-}
-
 /// Merges one attribute of a callee into an entry's list.
-fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
+pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<'d>) {
     let code = incoming.code();
     let at = position(list, code);
     if let Attribute::Externs(functions) = incoming {
         match at.map(|at| &mut list[at]) {
             Some(Attribute::Externs(own)) => {
-                for function in functions {
+                for &function in functions {
                     if !own.contains(&function) {
                         own.push(function);
                     }
                 }
             }
             // An empty list keeps the place for later ones.
-            _ => list.push(Attribute::Externs(functions)),
+            _ => list.push(incoming.clone()),
         }
         return;
     }
@@ -368,7 +316,7 @@ fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: Attribute<'d>) {
     }
     let Some(rule) = rule_of(code) else {
         match at {
-            None => list.push(incoming),
+            None => list.push(incoming.clone()),
             Some(at) => {
                 let mut bytes = list[at].bytes().to_vec();
                 bytes.extend_from_slice(incoming.bytes());

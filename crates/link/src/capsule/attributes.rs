@@ -75,10 +75,12 @@ fn one<'d>(
         });
     }
     list.reverse();
-    let missing = |record: &&Record<'d>| {
-        let mut known = object.info_records(source.input);
-        !known.any(|other| other.code == record.code) && !is_made(mercury, record)
-    };
+    let mut known = [false; 256];
+    for record in object.info_records(source.input) {
+        known[usize::from(record.code)] = true;
+    }
+    let missing =
+        |record: &&Record<'d>| !known[usize::from(record.code)] && !is_made(mercury, record);
     for record in own.iter().filter(missing) {
         list.extend(match record.code {
             0 => None,
@@ -121,7 +123,7 @@ fn parameter_bank<'d>(
 struct Matcher<'l, 'd> {
     own: &'l [Record<'d>],
     /// By code: where the search goes on.
-    next: [usize; 256],
+    next: [u32; 256],
 }
 
 impl<'d> Matcher<'_, 'd> {
@@ -132,9 +134,9 @@ impl<'d> Matcher<'_, 'd> {
     /// The next record of a code.
     fn take(&mut self, code: u8) -> Option<Record<'d>> {
         let next = &mut self.next[usize::from(code)];
-        let tail = self.own.get(*next..)?;
+        let tail = self.own.get(*next as usize..)?;
         let at = tail.iter().position(|own| own.code == code)?;
-        *next += at + 1;
+        *next += at as u32 + 1;
         Some(tail[at])
     }
 }

@@ -1,0 +1,130 @@
+//! What entries take over where there are several of them.
+//!
+//! In: every function's attributes. Out: the lists of entries, changed. Each takes over record by record from the
+//! functions it reaches, in the order in which their lists were read. Most functions pass on the same few numbers, and to
+//! take these over again changes nothing: of such a [`Kinds`] only the first function that an entry reaches counts, which
+//! is found for all entries at once.
+
+use hashbrown::HashMap;
+
+use super::Attribute;
+use super::propagate::{Lists, Taken, is_taken_once, position, take_over, travels};
+use crate::callgraph::CallGraph;
+use crate::id::{IdVec, NodeId};
+use culd_cubin::attr::code;
+
+/// The most kinds that are looked at as such: each is one pass over the call graph.
+const MOST: usize = 8;
+
+/// Functions by what they pass on, where that is taken over once only.
+struct Kinds {
+    of: IdVec<NodeId, Option<usize>>,
+    count: usize,
+}
+
+impl Kinds {
+    /// The kinds of which there are the most functions.
+    fn find(functions: &[NodeId], passed: &Lists<'_>) -> Self {
+        let mut numbers: HashMap<Vec<(u8, u32)>, usize> = HashMap::new();
+        let mut members: Vec<Vec<NodeId>> = Vec::new();
+        for &node in functions {
+            let list = &passed[node];
+            if list.is_empty() || !list.iter().all(is_taken_once) {
+                continue;
+            }
+            let key = list.iter().map(|attribute| (attribute.code(), attribute.number()));
+            let number = *numbers.entry(key.collect()).or_insert(members.len());
+            if number == members.len() {
+                members.push(Vec::new());
+            }
+            members[number].push(node);
+        }
+        members.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
+        members.truncate(MOST);
+        let mut of = IdVec::filled(None, passed.len());
+        for (kind, nodes) in members.iter().enumerate() {
+            nodes.iter().for_each(|&node| of[node] = Some(kind));
+        }
+        Kinds { of, count: members.len() }
+    }
+}
+
+/// Entries of which `hidden` is true take over as if their own list were empty: jump slots have one section together,
+/// which nvlink takes for that of the first (case unified/called on sm_100).
+pub(super) fn several<'d>(
+    graph: &CallGraph,
+    functions: &[NodeId],
+    lists: &mut Lists<'d>,
+    hidden: impl Fn(NodeId) -> bool,
+) -> Taken {
+    let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
+    let mut passed: Lists<'d> = IdVec::filled(Vec::new(), graph.nodes.len());
+    for (i, &node) in functions.iter().enumerate() {
+        rank[node] = i;
+        if lists[node].iter().any(travels) {
+            let passes = |attribute: &&Attribute<'_>| {
+                travels(attribute) || matches!(attribute, Attribute::Externs(_))
+            };
+            passed[node] = lists[node].iter().rev().filter(passes).cloned().collect();
+        }
+    }
+    let passes = |node: NodeId| !passed[node].is_empty();
+    let kinds = Kinds::find(functions, &passed);
+    let first = |kind: usize| {
+        let own = |node: NodeId| if kinds.of[node] == Some(kind) { rank[node] } else { usize::MAX };
+        graph.fold(usize::MAX, own, |a, b| *a.min(b))
+    };
+    let firsts: Vec<IdVec<NodeId, usize>> = (0..kinds.count).map(first).collect();
+    let end = graph.fold(0, |node| if passes(node) { rank[node] + 1 } else { 0 }, |a, b| *a.max(b));
+    let first_externs = first_externs(graph, &rank, lists);
+    let others = graph.nodes.ids().map(|node| passes(node) && kinds.of[node].is_none()).collect();
+    let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
+    let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
+    graph.each_reached(&others, |entry, reached| {
+        let hidden = if hidden(entry) { own[entry] } else { 0 };
+        let mut list = lists[entry].split_off(hidden);
+        let own = own[entry] - hidden;
+        let of_kinds = firsts.iter().map(|first| first[entry]).filter(|&rank| rank != usize::MAX);
+        let mut ranks: Vec<usize> =
+            reached.iter().map(|&node| rank[node]).chain(of_kinds).collect();
+        ranks.sort_unstable();
+        for rank in ranks {
+            if first_externs[entry] < rank {
+                keep_place_for_externs(&mut list);
+                taken[entry].resize(list.len() - own, (rank, 0));
+            }
+            for (record, attribute) in passed[functions[rank]].iter().enumerate() {
+                take_over(&mut list, attribute);
+                taken[entry].resize(list.len() - own, (rank, record));
+            }
+        }
+        // The last of a kind changes nothing else.
+        if first_externs[entry] < end[entry].saturating_sub(1) {
+            keep_place_for_externs(&mut list);
+            taken[entry].resize(list.len() - own, (end[entry] - 1, 0));
+        }
+        lists[entry].append(&mut list);
+    });
+    taken
+}
+
+/// For every function the rank of the first function it reaches that has EXTERNS, empty or not:
+/// where an entry without EXTERNS gets them.
+fn first_externs(
+    graph: &CallGraph,
+    rank: &IdVec<NodeId, usize>,
+    lists: &Lists<'_>,
+) -> IdVec<NodeId, usize> {
+    let own = |node: NodeId| {
+        let has = position(&lists[node], code::EXTERNS).is_some();
+        if has { rank[node] } else { usize::MAX }
+    };
+    graph.fold(usize::MAX, own, |a, b| *a.min(b))
+}
+
+/// An empty list keeps the place for externs that come later.
+fn keep_place_for_externs(list: &mut Vec<Attribute<'_>>) {
+    if position(list, code::EXTERNS).is_none() {
+        list.push(Attribute::Externs(Vec::new()));
+    }
+}
