@@ -27,6 +27,14 @@ pub(crate) fn tell_size(draft: &mut Draft<'_>) {
     symbols.for_each(|symbol| symbol.value = size);
 }
 
+/// With a selection of kernels nvlink makes the bank of constant variables a second time, which takes an index (case
+/// selection/kernels-used behind many sections).
+pub(crate) fn count_second(draft: &mut Draft<'_>) {
+    if draft.constant_variables().is_some() {
+        draft.add_unlisted();
+    }
+}
+
 /// Lays the bank of constant variables out anew if it is too large.
 pub(crate) fn tighten(merged: &mut Merged<'_>) {
     let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;

@@ -8,6 +8,7 @@ use culd_cubin::arch::Flavour;
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::capsule::{parameters, sections};
+use crate::constants;
 use crate::diag::Message;
 use crate::merge::Merged;
 use crate::objects::Objects;
@@ -40,6 +41,9 @@ impl Data {
             Data { shared: SharedLayout::default(), slots: TextureSlots::default(), made }
         } else {
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
+            if options.effective_selection().is_active() {
+                constants::count_second(&mut merged.draft);
+            }
             let made = synth::add_last_sections(merged, graph, calls);
             Data { shared, slots: textures::lay_out(objects, symbols, graph, merged)?, made }
         };

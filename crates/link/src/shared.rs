@@ -97,6 +97,10 @@ struct Builder<'a, 'd> {
     named: Vec<bool>,
     /// Entries that use a variable, ascending.
     users: Vec<Vec<EntryNumber>>,
+    /// Functions whose code names a variable, in the order of the records, some more than once.
+    namers: Vec<Vec<NodeId>>,
+    /// Entries that reach a function which names variables, ascending.
+    users_of_code: HashMap<NodeId, Vec<EntryNumber>>,
     /// Functions that name an extern array.
     extern_functions: HashSet<NodeId>,
     layout: SharedLayout,
@@ -118,6 +122,8 @@ pub(crate) fn lay_out(
         merged,
         named: vec![false; groups.len()],
         users: vec![Vec::new(); groups.len()],
+        namers: vec![Vec::new(); groups.len()],
+        users_of_code: HashMap::new(),
         extern_functions: HashSet::new(),
         layout: SharedLayout {
             offsets: vec![NOWHERE; groups.len()],
@@ -269,6 +275,10 @@ impl Builder<'_, '_> {
             self.named[index as usize] = true;
             if let Some(node) = self.graph.node(function) {
                 uses[node].push(index);
+                let namers = &mut self.namers[index as usize];
+                if namers.last() != Some(&node) {
+                    namers.push(node);
+                }
             }
         });
         self.collect_users(&uses);
@@ -279,6 +289,7 @@ impl Builder<'_, '_> {
         let reached = self.graph.reached_by_kernels(&wanted);
         for (entry, nodes) in reached.into_iter().enumerate() {
             for node in nodes {
+                self.users_of_code.entry(node).or_default().push(entry);
                 for &index in &uses[node] {
                     let users = &mut self.users[index as usize];
                     if users.last() != Some(&entry) {
@@ -308,13 +319,16 @@ impl Builder<'_, '_> {
     }
 
     /// The entries that use pool variables: by variables with one user, then by the others, each in
-    /// order of the pool (cases unified/shared-*, selection/late-shared-order).
+    /// order of the pool; those of one variable by the functions that name it, the last entry first (cases
+    /// unified/shared-*, selection/late-shared-order, selection/late-shared-callers).
     fn by_first_use(&self, pool: &[usize]) -> Vec<EntryNumber> {
         let mut seen = vec![false; self.layout.sizes.len()];
         let single = |node: &&usize| self.users_of(**node).len() == 1;
         let several = |node: &&usize| !single(node);
         let nodes = pool.iter().filter(single).chain(pool.iter().filter(several));
-        let users = nodes.flat_map(|&node| self.users_of(node));
+        let namers = nodes.flat_map(|&node| &self.namers[self.group(node)]);
+        let users =
+            namers.flat_map(|namer| self.users_of_code.get(namer).into_iter().flatten().rev());
         users.copied().filter(|&entry| !std::mem::replace(&mut seen[entry], true)).collect()
     }
 

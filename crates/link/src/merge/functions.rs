@@ -25,7 +25,9 @@ impl<'d> Merge<'_, 'd> {
                 let defined =
                     symbol.defined_in().is_some_and(|text| object.names_code(text, symbol));
                 if defined && self.symbols.fate(id, index).accepted() {
-                    self.count_dead(program, symbol.is_entry() || is_system_call(symbol.name));
+                    // With options a kernel that is left out gets its sections like a function.
+                    let entry = symbol.is_entry() && self.host_references;
+                    self.count_dead(program, entry || is_system_call(symbol.name));
                 }
                 self.note_dead_copy(object, Site { object: id, index }, program);
                 continue;

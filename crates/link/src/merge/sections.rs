@@ -43,7 +43,7 @@ impl<'d> Merge<'_, 'd> {
             }
             (Role::ReservedShared, _) => self.append(Kind::ReservedShared, (input, &[])),
             (Role::PoolShared, _) => Placed::At { section: self.shared_pool(), base: 0 },
-            (Role::OwnShared, Some(text)) => self.own_shared(id, text, input),
+            (Role::OwnShared, Some(text)) => self.own_shared(id, object, text, input),
             _ => Placed::No,
         };
         self.set_placed(id, index, placed);
@@ -67,7 +67,13 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The shared memory section of an entry exists already; copies that lost share it.
-    fn own_shared(&mut self, id: ObjectId, text: SectionIndex, input: &Section<'d>) -> Placed {
+    fn own_shared(
+        &mut self,
+        id: ObjectId,
+        object: &Object<'d>,
+        text: SectionIndex,
+        input: &Section<'d>,
+    ) -> Placed {
         let function = match self.placed(id, text) {
             Placed::At { section, .. } => self.merged.draft.sections[section].function,
             Placed::Lost(function) => Some(function),
@@ -77,6 +83,7 @@ impl<'d> Merge<'_, 'd> {
             // That of a kernel which is left out leaves its name behind.
             let name = self.merged.draft.names.intern(input.name);
             self.merged.draft.intern_section_name(name);
+            self.count_dead_shared(id, object, text);
             return Placed::No;
         };
         let name = self.merged.draft.symbols[function].name;
