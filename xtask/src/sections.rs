@@ -1,6 +1,6 @@
 //! `xtask sections`: programs around and beyond 65,280 sections, linked by nvlink and by culd.
 //!
-//! In: objects made in memory, alone and in front of the recorded cases. Out: a line for each link that differs.
+//! In: objects made in memory, alone and in front of the recorded cases; those of the benchmark's case. Out: a line for each link that differs.
 //! Guaranteed: all bytes count but the linkers' own notes; objects of either linker are linked by both. An object in
 //! front takes nearly all indices that fit, so that those of a small program's sections, and with them how many of each
 //! kind are created in which order, stand in the table of section indices.
@@ -8,11 +8,14 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
+use culd_cubin::Cubin;
+use culd_cubin::elf::sht;
 use culd_testkit::case;
 use culd_testkit::compare::cubins;
 use culd_testkit::compare::trial::Tools;
 use culd_testkit::many::{Form, object};
 use culd_testkit::oracle::process;
+use culd_testkit::scale;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,7 +24,7 @@ use std::time::Duration;
 const HELP: &str = "\
 usage: cargo xtask sections [--culd PATH] [--cases [TOPIC|TOPIC/CASE]...]
   links objects of 65,274 to 70,000 sections with nvlink and culd, all functions live or nearly none, in one step and
-  in two, and compares
+  in two, and compares; then 400 objects of 122,416 sections together, with options; goblin and readelf read the programs
   --cases  links the recorded cases behind such an object, each as it is, with -g and with --preserve-relocs";
 
 /// SM number, sections of the input, the part of its functions that is live: around the limits of inputs, programs and
@@ -52,7 +55,16 @@ const LIMIT: Duration = Duration::from_secs(120);
 const IN_FRONT: usize = 65_262;
 
 /// With what each case is linked, besides its own options.
-const CASE_OPTIONS: [Option<&str>; 3] = [None, Some("-g"), Some("--preserve-relocs")];
+const CASE_OPTIONS: [Option<&str>; 3] = [None, Some("-g"), Some(PRESERVE)];
+const PRESERVE: &str = "--preserve-relocs";
+
+/// With what the benchmark's objects are linked in one step.
+const LARGE_OPTIONS: [&[&str]; 4] =
+    [&[], &["-g"], &[PRESERVE], &["-kernels-used=k_M0000001_00000,k_M0000002_00000"]];
+const ARCH: &str = "sm_90";
+
+/// In `st_shndx`: the index is in the table.
+const RESERVED: usize = 0xffff;
 
 /// The index that ELF has for common symbols.
 const COMMON: usize = 0xfff2;
@@ -67,8 +79,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let selection = args.operands()?;
     let dir = tempfile::tempdir()?;
     let linkers = Linkers { tools: &tools, dir: dir.path() };
-    let (links, different) =
-        if with_cases { behind(&linkers, &selection)? } else { alone(&linkers)? };
+    let (links, different) = if with_cases {
+        behind(&linkers, &selection)?
+    } else {
+        let (alone, large) = (alone(&linkers)?, large(&linkers)?);
+        (alone.0 + large.0, alone.1 + large.1)
+    };
     println!("| links | identical | different |");
     println!("|---|--:|--:|");
     println!("| all | {} | {different} |", links - different);
@@ -97,6 +113,110 @@ fn alone(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
     Ok((links, different))
 }
 
+/// The benchmark's objects of 122,416 sections together: number of links, and of those that differ.
+fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
+    let folder = tempfile::tempdir()?;
+    let dir = folder.path();
+    let case = scale::case("xindex").context("the case is there")?;
+    let inputs = scale::generate(&linkers.tools.oracle, case, ARCH, dir)?.files;
+    let both = |options: &[&str], inputs: &[String]| {
+        let arguments = [&[format!("-arch={ARCH}")][..], inputs].concat();
+        let arguments: Vec<String> =
+            arguments.into_iter().chain(options.iter().map(|&option| option.to_owned())).collect();
+        let outcome = |ours| linkers.outcome(ours, &arguments, dir);
+        anyhow::Ok([outcome(false)?, outcome(true)?])
+    };
+    let (mut links, mut different) = (0, 0);
+    let mut count = |what: &str, [theirs, ours]: &[Outcome; 2]| {
+        links += 1;
+        let difference = difference(theirs, ours).or_else(|| unreadable(ours.as_ref().ok()?));
+        if let Some(difference) = difference {
+            different += 1;
+            println!("{} sections, {what}: {difference}", case.name);
+        }
+    };
+    for options in LARGE_OPTIONS {
+        count(&options.join(" "), &both(options, &inputs)?);
+    }
+    let objects = both(&["-r"], &inputs)?;
+    count("-r", &objects);
+    for (what, object) in
+        ["program of nvlink's object", "program of culd's object"].iter().zip(&objects)
+    {
+        let Ok(object) = object else { continue };
+        fs::write(dir.join("object.cubin"), object)?;
+        count(what, &both(&[], &["object.cubin".to_owned()])?);
+    }
+    Ok((links, different))
+}
+
+/// What other readers of ELF do not get right: goblin, which has to see the functions in their sections, and readelf where it
+/// is installed.
+fn unreadable(image: &[u8]) -> Option<String> {
+    independent(image)
+        .or_else(|| by_readelf(image))
+        .map(|problem| format!("cannot be read: {problem}"))
+}
+
+fn independent(image: &[u8]) -> Option<String> {
+    let elf = match goblin::elf::Elf::parse(image) {
+        Ok(elf) => elf,
+        Err(problem) => return Some(format!("goblin: {problem}")),
+    };
+    let high = elf.section_headers.iter().find(|header| header.sh_type == sht::SYMTAB_SHNDX);
+    let high = high.and_then(|header| image.get(header.file_range()?));
+    let section_of = |number: usize, index: usize| -> Option<&str> {
+        let index = match index {
+            RESERVED => u32::from_le_bytes(*high?.get(4 * number..)?.first_chunk()?) as usize,
+            index => index,
+        };
+        elf.shdr_strtab.get_at(elf.section_headers.get(index)?.sh_name)
+    };
+    let functions = elf.syms.iter().enumerate();
+    let functions = functions.filter(|(_, symbol)| symbol.is_function() && symbol.st_shndx != 0);
+    for (number, symbol) in functions {
+        let name = elf.strtab.get_at(symbol.st_name);
+        let section =
+            section_of(number, symbol.st_shndx).and_then(|name| name.strip_prefix(".text."));
+        if name.is_none() || name != section {
+            return Some(format!("goblin: function {name:?} is in section {section:?}"));
+        }
+    }
+    None
+}
+
+fn by_readelf(image: &[u8]) -> Option<String> {
+    let file = tempfile::NamedTempFile::new().ok()?;
+    fs::write(file.path(), image).ok()?;
+    let output = Command::new("readelf").arg("-hSsW").arg(file.path()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let cubin = match Cubin::parse(image) {
+        Ok(cubin) => cubin,
+        Err(problem) => return Some(problem.to_string()),
+    };
+    let listed = |pattern: &str| text.lines().filter(|line| line.contains(pattern)).count();
+    let functions = cubin.symbols.iter().filter(|symbol| symbol.is_function()).count();
+    if !output.status.success() || listed(" FUNC ") != functions || listed(" .symtab_shndx ") > 1 {
+        return Some(format!(
+            "readelf: {}, {} functions of {functions}",
+            output.status,
+            listed(" FUNC ")
+        ));
+    }
+    None
+}
+
+/// How two links of the same files differ.
+fn difference(theirs: &Outcome, ours: &Outcome) -> Option<String> {
+    match (theirs, ours) {
+        (Ok(theirs), Ok(ours)) => cubins(theirs, ours),
+        (Err(theirs), Err(ours)) if theirs == ours => None,
+        (theirs, ours) => {
+            Some(format!("{:?} and {:?}", theirs.as_ref().err(), ours.as_ref().err()))
+        }
+    }
+}
+
 /// The recorded cases behind an object of many sections.
 fn behind(linkers: &Linkers<'_>, selection: &[String]) -> Result<(usize, usize)> {
     let (mut links, mut different) = (0, 0);
@@ -117,17 +237,16 @@ fn behind(linkers: &Linkers<'_>, selection: &[String]) -> Result<(usize, usize)>
         }
         let mut arguments = case.arguments();
         arguments.insert(1, "in_front.cubin".to_owned());
-        for option in CASE_OPTIONS {
+        // docs/DIFFERENCES.md, preserve-with-selection.
+        let selects = case.recipe.args.iter().any(|option| option.contains("s-used"));
+        for option in
+            CASE_OPTIONS.into_iter().filter(|&option| !selects || option != Some(PRESERVE))
+        {
             let mut arguments = arguments.clone();
             arguments.extend(option.map(str::to_owned));
             let outcome = |ours| linkers.outcome(ours, &arguments, &dir);
-            let difference = match (outcome(false)?, outcome(true)?) {
-                (Ok(theirs), Ok(ours)) => cubins(&theirs, &ours),
-                (Err(theirs), Err(ours)) if theirs == ours => None,
-                (theirs, ours) => Some(format!("{:?} and {:?}", theirs.err(), ours.err())),
-            };
             links += 1;
-            if let Some(difference) = difference {
+            if let Some(difference) = difference(&outcome(false)?, &outcome(true)?) {
                 different += 1;
                 println!("{} {}: {difference}", case.name, option.unwrap_or_default());
             }
@@ -142,6 +261,9 @@ fn classic_sm(arch: &str) -> Option<u16> {
     let number = arch.strip_prefix("sm_")?.trim_end_matches(|c: char| c.is_ascii_lowercase());
     number.parse().ok().filter(|&sm| sm < 100)
 }
+
+/// The output of a link, or its lines.
+type Outcome = Result<Vec<u8>, Vec<String>>;
 
 struct Linkers<'t> {
     tools: &'t Tools,
@@ -183,12 +305,7 @@ impl Linkers<'_> {
     }
 
     /// The output of a link in `dir`, or its lines.
-    fn outcome(
-        &self,
-        ours: bool,
-        arguments: &[String],
-        dir: &Path,
-    ) -> Result<Result<Vec<u8>, Vec<String>>> {
+    fn outcome(&self, ours: bool, arguments: &[String], dir: &Path) -> Result<Outcome> {
         let linker = self.linker(ours);
         let mut command = Command::new(&linker);
         command.args(arguments).args(["-o", "out.cubin"]).current_dir(dir);
