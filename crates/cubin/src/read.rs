@@ -28,5 +28,5 @@ pub(crate) fn u64_at(data: &[u8], at: usize) -> Option<u64> {
 /// The NUL-terminated string at `at`, without its NUL; `None` when no NUL follows.
 pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
     let tail = data.get(at..)?;
-    Some(std::ffi::CStr::from_bytes_until_nul(tail).ok()?.to_bytes())
+    tail.get(..memchr::memchr(0, tail)?)
 }

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::LinkOptions;
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
-use crate::names::Names;
+use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects};
 use crate::selection::Selection;
 use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
@@ -299,6 +299,9 @@ impl<'d> Reader<'_, 'd> {
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
     ) {
+        let mut strings = Repeated::default();
+        let mut intern =
+            |prototype| strings.intern(names, prototype, |offset| self.object.prototype(offset));
         for edge in self.object.edges() {
             match edge {
                 Edge::Call { caller, callee } => {
@@ -314,13 +317,13 @@ impl<'d> Reader<'_, 'd> {
                     }
                 }
                 Edge::IndirectCall { function, prototype } => {
-                    let name = names.intern(self.object.prototype(prototype));
+                    let name = intern(prototype);
                     if let Some(from) = self.counted(function) {
                         records.indirect.push((from, name.index() as u32));
                     }
                 }
                 Edge::AddressTaken { function, prototype } => {
-                    let name = names.intern(self.object.prototype(prototype));
+                    let name = intern(prototype);
                     let Some(id) = self.symbols.of(self.id, function) else { continue };
                     if self.symbols.fate(self.id, function) != Fate::Lost {
                         signatures[id] = Signature { prototype: Some(name), address_taken: true };
@@ -341,7 +344,7 @@ impl<'d> Reader<'_, 'd> {
             }
         }
         for (function, prototype) in self.object.prototypes() {
-            let prototype = names.intern(self.object.prototype(prototype));
+            let prototype = intern(prototype);
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].prototype = Some(prototype);
             }

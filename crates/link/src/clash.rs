@@ -13,7 +13,7 @@ use crate::LinkOptions;
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::explain;
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
-use crate::names::Names;
+use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Site, Symbols, defined_role, space};
 use crate::system_names::is_system_call;
@@ -382,16 +382,19 @@ impl<'d> Check<'_, 'd> {
     fn prototypes(&mut self) {
         let id = self.id;
         let object = self.object;
+        let mut strings = Repeated::default();
         for edge in object.edges() {
             if let Edge::AddressTaken { function, prototype } = edge {
-                let prototype = self.names.intern(self.object.prototype(prototype));
+                let string = |offset| object.prototype(offset);
+                let prototype = strings.intern(self.names, prototype, string);
                 if let Some(known) = self.known_function(function) {
                     known.prototype = Some((prototype, id));
                 }
             }
         }
         for (function, prototype) in object.prototypes() {
-            let prototype = self.names.intern(self.object.prototype(prototype));
+            let string = |offset| object.prototype(offset);
+            let prototype = strings.intern(self.names, prototype, string);
             let Some(known) = self.known_function(function) else { continue };
             let (before, by) = *known.prototype.get_or_insert((prototype, id));
             let first = known.file;

@@ -96,6 +96,32 @@ impl<'d> Names<'d> {
     }
 }
 
+/// Interns strings of one file, of which records in a row mostly name the same.
+#[derive(Default)]
+pub(crate) struct Repeated {
+    /// Where the last string is in the file's table, and its id.
+    last: Option<(u32, NameId)>,
+}
+
+impl Repeated {
+    /// The id of the string at `offset`, which `string` reads.
+    pub(crate) fn intern<'d>(
+        &mut self,
+        names: &mut Names<'d>,
+        offset: u32,
+        string: impl FnOnce(u32) -> &'d [u8],
+    ) -> NameId {
+        match self.last {
+            Some((last, id)) if last == offset => id,
+            _ => {
+                let id = names.intern(string(offset));
+                self.last = Some((offset, id));
+                id
+            }
+        }
+    }
+}
+
 /// Names in order of first use.
 #[derive(Default)]
 pub(crate) struct NameList {
@@ -142,6 +168,15 @@ impl NameList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_string_that_is_named_again_is_not_read_again() {
+        let (mut names, mut repeated) = (Names::new(), Repeated::default());
+        let first = repeated.intern(&mut names, 4, |_| b"v");
+        assert_eq!(repeated.intern(&mut names, 4, |_| unreachable!()), first);
+        assert_ne!(repeated.intern(&mut names, 6, |_| b"i"), first);
+        assert_eq!(repeated.intern(&mut names, 4, |_| b"v"), first);
+    }
 
     #[test]
     fn a_removed_name_has_the_place_where_it_was_added_again() {

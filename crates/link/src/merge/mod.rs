@@ -31,7 +31,7 @@ use crate::id::{
     BankId, IdMap, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
 use crate::moved::Moved;
-use crate::names::Names;
+use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects};
 use crate::shared;
 use crate::symbols::{Fate, Symbols};
@@ -473,8 +473,10 @@ impl<'d> Merge<'_, 'd> {
         });
         let direct = object.prototypes().map(|(_, prototype)| prototype);
         let offsets: Vec<u32> = indirect.chain(direct).collect();
+        let mut strings = Repeated::default();
         for offset in offsets {
-            let name = self.merged.draft.names.intern(object.prototype(offset));
+            let names = &mut self.merged.draft.names;
+            let name = strings.intern(names, offset, |offset| object.prototype(offset));
             self.merged.draft.prototype_strings.add(name);
         }
     }

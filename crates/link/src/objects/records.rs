@@ -24,7 +24,12 @@ pub(crate) struct RecordTables<'d> {
 impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
     pub(super) fn read(cubin: &Cubin<'d>, roles: &[Role]) -> Result<Self, Malformed> {
-        let mut reader = Reader { cubin, tables: RecordTables::default(), prototype_bytes: 0 };
+        let mut reader = Reader {
+            cubin,
+            tables: RecordTables::default(),
+            prototype_bytes: 0,
+            last_string: None,
+        };
         for (section, role) in cubin.sections.iter().zip(roles) {
             reader.section(section, *role)?;
         }
@@ -88,6 +93,8 @@ struct Reader<'a, 'd> {
     tables: RecordTables<'d>,
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
+    /// The string that was named last, and its length: many records in a row name the same.
+    last_string: Option<(u32, usize)>,
 }
 
 impl<'d> Reader<'_, 'd> {
@@ -214,10 +221,12 @@ impl<'d> Reader<'_, 'd> {
         string: Option<u32>,
     ) -> Result<(), Malformed> {
         let Some(offset) = string else { return Ok(()) };
-        let what = match self.cubin.string(offset) {
+        let known = self.last_string.filter(|last| last.0 == offset).map(|last| last.1);
+        let what = match known.or_else(|| self.cubin.string(offset).map(<[u8]>::len)) {
             None => format!("string at {offset:#x} is not in the string table or not terminated"),
-            Some(string) => {
-                self.prototype_bytes += string.len();
+            Some(length) => {
+                self.last_string = Some((offset, length));
+                self.prototype_bytes += length;
                 if self.prototype_bytes <= 64 * self.cubin.strings.len() + (1 << 20) {
                     return Ok(());
                 }

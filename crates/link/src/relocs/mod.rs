@@ -26,7 +26,7 @@ use crate::capsule::slots;
 use crate::capsule::{Half, Halves};
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Draft, Kind, RelocSection, RelocSource};
-use crate::id::{Id, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
+use crate::id::{Id, IdMap, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::Merged;
 use crate::objects::{Object, Objects};
 use crate::program::Program;
@@ -120,6 +120,8 @@ pub(crate) struct Relocated {
     pub(crate) sections: IdVec<RelocId, Resolved>,
     /// Which relocation sections patch a section: pairs in order.
     by_target: Vec<(SectionId, RelocId)>,
+    /// The first pair of a section.
+    first_pairs: IdMap<SectionId, u32>,
     /// Places about dead functions.
     clears: HashMap<SectionId, Vec<Patch>>,
 }
@@ -155,7 +157,8 @@ impl Relocated {
     /// read (case preserve/rel-75).
     fn order(&self, sections: &[SectionId]) -> Vec<(RelocId, usize)> {
         let relocs = sections.iter().flat_map(|&section| {
-            let first = self.by_target.partition_point(|pair| pair.0 < section);
+            let first =
+                self.first_pairs.get(section).map_or(self.by_target.len(), |at| at as usize);
             let own = self.by_target[first..].iter().take_while(move |pair| pair.0 == section);
             own.map(|pair| pair.1)
         });
@@ -258,8 +261,12 @@ fn resolve_half(
     let mut by_target: Vec<(SectionId, RelocId)> =
         draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
     by_target.sort_unstable();
+    let mut first_pairs = IdMap::default();
+    for (at, &(section, _)) in by_target.iter().enumerate().rev() {
+        first_pairs.insert(section, at as u32);
+    }
     let clears = clears(resolver);
-    let mut relocated = Relocated { sections, by_target, clears };
+    let mut relocated = Relocated { sections, by_target, first_pairs, clears };
     // No compiler writes REL beside Mercury.
     if resolver.preserve && draft.flavour == Flavour::Classic {
         relocated.tell_addends(draft);
@@ -507,7 +514,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             if self.merged.draft.sections[place.target].emptied {
                 return Ok(());
             }
-            return Err(Box::new(query.bad("its place is not in the linked section")));
+            return Err(query.bad("its place is not in the linked section"));
         }
         match outcome {
             Outcome::Dropped => {}
@@ -516,7 +523,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 let kind = if place.is_frames { ADDRESS } else { kind };
                 resolved.kept.push(Kept { offset, symbol, kind, addend });
             }
-            Outcome::Fatal(problem) => return Err(Box::new(problem)),
+            Outcome::Fatal(problem) => return Err(problem),
             Outcome::Patched(patched) => {
                 if let Some(overflow) = query.overflow(&patched) {
                     return Err(Box::new(overflow));

@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     /// It stays, with the type and the symbol told.
     Kept(Stays),
     Patched(Patched),
-    Fatal(Message),
+    Fatal(Box<Message>),
 }
 
 /// A record that stays.
@@ -84,7 +84,7 @@ enum Meaning {
     /// A place that the linker knows.
     Known(Known),
     /// The record cannot be resolved, whatever its type.
-    Fatal(Message),
+    Fatal(Box<Message>),
 }
 
 /// A place that the linker knows.
@@ -121,7 +121,7 @@ impl<'d> Resolver<'_, 'd> {
         let observed = query.row.map(|row| row.observed);
         let stays = |symbol, base| Outcome::Kept(Stays { symbol, base, kind: query.kind() });
         if self.half == Half::Mercury && observed == Some(Observed::Rejected) {
-            return Outcome::Fatal(UNEXPECTED_MERCURY);
+            return Outcome::Fatal(Box::new(UNEXPECTED_MERCURY));
         }
         match self.meaning(query) {
             Meaning::Gone if observed == Some(Observed::FunctionOnly) => {
@@ -161,7 +161,7 @@ impl<'d> Resolver<'_, 'd> {
             Outcome::Patched(Patched { row, value, write, named: Named::Nothing, base: 0 })
         };
         if row.is_pc_relative() {
-            return Outcome::Fatal(PC_RELATIVE);
+            return Outcome::Fatal(Box::new(PC_RELATIVE));
         }
         let read = culd_reloc::lookup(query.record.kind).unwrap_or(row);
         match read.against_reference() {
@@ -211,11 +211,14 @@ impl<'d> Resolver<'_, 'd> {
 
     /// Records about a function in tables of addresses, read before its copy was replaced.
     fn is_void(&self, query: &Query<'_, 'd>, program: SymbolId) -> bool {
+        if !query.place.is_line_table {
+            return false;
+        }
         let replaced_by = match query.write {
             Write::Set => self.merged.void_debug.get(&program),
             _ => self.merged.void_rel.get(&(program, query.place.target)),
         };
-        query.place.is_line_table && replaced_by.is_some_and(|&by| query.source.object < by)
+        replaced_by.is_some_and(|&by| query.source.object < by)
     }
 
     /// The same defect as in [`VoidRecords::contains`]: constants forget global variables
@@ -345,7 +348,7 @@ impl<'d> Resolver<'_, 'd> {
             } else if self.unified && (!is_offset || slots()) {
                 Meaning::Address { symbol: out, base: 0 }
             } else if query.wants_unified() && !is_offset {
-                Meaning::Fatal(DELETED)
+                Meaning::Fatal(Box::new(DELETED))
             } else {
                 Meaning::Gone
             };
@@ -401,7 +404,7 @@ impl<'d> Resolver<'_, 'd> {
             _ if known || !self.preserve => Named::Nothing,
             false => Named::Symbol(out),
             // nvlink deletes such symbols of a pool and then looks for them.
-            true if self.shared.has_pool() => return Meaning::Fatal(DELETED),
+            true if self.shared.has_pool() => return Meaning::Fatal(Box::new(DELETED)),
             true => Named::Nothing,
         };
         // Most have symbols with -g and --preserve-relocs.
@@ -430,17 +433,17 @@ impl Known {
 /// A record about a place that the linker knows: its type decides.
 fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
     let Known { address, bank, symbol, base, named } = known;
-    let Some(row) = query.row else { return Outcome::Fatal(UNEXPECTED) };
+    let Some(row) = query.row else { return Outcome::Fatal(Box::new(UNEXPECTED)) };
     match row.observed {
         Observed::FunctionOnly => return Outcome::Fatal(query.bad(NO_FUNCTION)),
-        Observed::SameSection => return Outcome::Fatal(PC_RELATIVE),
-        Observed::Rejected => return Outcome::Fatal(UNEXPECTED),
+        Observed::SameSection => return Outcome::Fatal(Box::new(PC_RELATIVE)),
+        Observed::Rejected => return Outcome::Fatal(Box::new(UNEXPECTED)),
         // Only with -r there are types to be rewritten later.
         Observed::Kept | Observed::Rewritten => {
             let symbol = match symbol {
                 Anchor::Symbol(symbol) | Anchor::Told(symbol) => Some(symbol),
                 Anchor::Null => None,
-                Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(DELETED),
+                Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(Box::new(DELETED)),
             };
             return Outcome::Kept(Stays { symbol, base, kind: query.kind() });
         }
@@ -528,14 +531,14 @@ impl Query<'_, '_> {
         self.row.map_or(self.record.kind, |row| row.code.0)
     }
 
-    pub(super) fn bad(&self, what: &str) -> Message {
+    pub(super) fn bad(&self, what: &str) -> Box<Message> {
         let section = self.object.section(self.source.section).name;
-        Message::BadRelocation {
+        Box::new(Message::BadRelocation {
             file: self.object.name.to_owned(),
             section: String::from_utf8_lossy(section).into_owned(),
             offset: self.record.offset,
             what: format!("{}: {what}", culd_reloc::RelocType(self.record.kind)),
-        }
+        })
     }
 
     /// What is wrong if `value` loses bits in the fields, where nvlink cuts it without a word
