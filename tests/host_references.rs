@@ -29,7 +29,11 @@ fn kernels(image: &[u8]) -> Vec<String> {
 
 fn host(external: &[&str], internal: &[&str]) -> Selection {
     let list = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Selection::Host(HostReferences { external: list(external), internal: list(internal) })
+    Selection::Host(HostReferences {
+        external: list(external),
+        internal: list(internal),
+        ..HostReferences::default()
+    })
 }
 
 #[test]

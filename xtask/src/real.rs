@@ -8,6 +8,7 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::case::is_chosen;
+use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
 use culd_testkit::oracle::cache::Cache;
 use culd_testkit::oracle::wheels::Environment;
@@ -19,7 +20,7 @@ const HELP: &str = "\
 usage: cargo xtask real [options] [library]...
   --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
   --keep DIR    where the inputs and outputs are left (default <target>/real)
-Libraries are cudadevrt and nvshmem; without any, all are linked.";
+Libraries are cudadevrt, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.";
 
 /// A program and the library it is linked with.
 struct Corpus {
@@ -44,7 +45,7 @@ const CORPORA: &[Corpus] = &[
         name: "cudadevrt",
         folder: "cdp",
         files: &["tree", "leaf", "streams", "plain"],
-        archs: &[75, 80, 86, 89, 90],
+        archs: &[75, 80, 86, 89, 90, 100, 120],
         wheel: None,
         links: &[
             ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
@@ -60,7 +61,7 @@ const CORPORA: &[Corpus] = &[
         name: "cudadevrt-unused",
         folder: "cdp",
         files: &["plain"],
-        archs: &[80, 90],
+        archs: &[80, 90, 100, 120],
         wheel: None,
         links: &[
             ("not needed", &["-v"], &["-LLIB", "-lcudadevrt"], true),
@@ -72,17 +73,41 @@ const CORPORA: &[Corpus] = &[
         folder: "nvshmem",
         files: &["put", "barrier"],
         archs: &[80, 90],
-        wheel: Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem")),
-        links: &[
-            ("as nvcc does", &["-m64"], &["-LLIB", "-LTOOLKIT", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
-            ("by name", &[], &["LIB/libnvshmem_device.a"], true),
-            ("before the objects", &["LIB/libnvshmem_device.a"], &[], true),
-            ("debug", &["-g"], &["-LLIB", "-lnvshmem_device"], true),
-            ("verbose", &["-v"], &["-LLIB", "-lnvshmem_device"], true),
-            ("one kernel", &["-kernels-used=exchange"], &["-LLIB", "-lnvshmem_device"], true),
-            ("missing", &[], &[], false),
-        ],
+        wheel: NVSHMEM_3_8,
+        links: NVSHMEM,
     },
+    // Compiled by 13.0.89, which makes the same machine code as nvlink's finalizer.
+    Corpus {
+        name: "nvshmem-mercury",
+        folder: "nvshmem",
+        files: &["put", "barrier"],
+        archs: &[100, 120],
+        wheel: Some(("nvidia-nvshmem-cu13==3.4.5", "nvidia/nvshmem")),
+        links: NVSHMEM,
+    },
+    // Compiled by 13.0.100, which makes other machine code: nvlink writes all of it anew (docs/DIFFERENCES.md, kept-code).
+    Corpus {
+        name: "nvshmem-later",
+        folder: "nvshmem",
+        files: &["put", "barrier"],
+        archs: &[100, 120],
+        wheel: NVSHMEM_3_8,
+        links: NVSHMEM,
+    },
+];
+
+/// A wheel of NVSHMEM, and where the library is in it.
+const NVSHMEM_3_8: Option<(&str, &str)> = Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem"));
+
+#[rustfmt::skip]
+const NVSHMEM: &[Link] = &[
+    ("as nvcc does", &["-m64"], &["-LLIB", "-LTOOLKIT", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
+    ("by name", &[], &["LIB/libnvshmem_device.a"], true),
+    ("before the objects", &["LIB/libnvshmem_device.a"], &[], true),
+    ("debug", &["-g"], &["-LLIB", "-lnvshmem_device"], true),
+    ("verbose", &["-v"], &["-LLIB", "-lnvshmem_device"], true),
+    ("one kernel", &["-kernels-used=exchange"], &["-LLIB", "-lnvshmem_device"], true),
+    ("missing", &[], &[], false),
 ];
 
 /// What is compared with, and where.
@@ -104,9 +129,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let wanted = args.operands()?;
     let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
     ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failed, mut classes) = (0, 0, Classes::default());
     for corpus in corpora {
-        for result in corpus.run(&bench).with_context(|| corpus.name)? {
+        for result in corpus.run(&bench, &mut classes).with_context(|| corpus.name)? {
             match result {
                 Ok(line) => {
                     passed += 1;
@@ -119,13 +144,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             }
         }
     }
+    print!("\n{classes}");
     println!("\ntest result: {passed} passed; {failed} failed");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Corpus {
-    /// All links, for all architectures, with the objects in both orders.
-    fn run(&self, bench: &Bench) -> Result<Vec<Result<String, String>>> {
+    /// All links, for all architectures, with the objects in both orders; `classes` counts the kernels of equal ones.
+    fn run(&self, bench: &Bench, classes: &mut Classes) -> Result<Vec<Result<String, String>>> {
         let package = self.package(bench)?;
         let library = package.join("lib");
         let toolkit = bench.tools.oracle.toolkit().join("lib");
@@ -147,6 +173,9 @@ impl Corpus {
                     arguments.extend(behind.iter().map(at));
                     let verdict = compare_links(&bench.tools, &arguments, &dir)?;
                     let line = format!("{} sm_{arch} {name}{order}", self.name);
+                    if let Verdict::Identical(found) = &verdict {
+                        *classes += found.of(&line);
+                    }
                     results.push(judge(&verdict, *succeeds).map_or(Ok(line.clone()), |what| {
                         Err(format!(
                             "{line}: {what}\n  in {}: {}",
@@ -166,7 +195,8 @@ impl Corpus {
         let Some((wheel, package)) = self.wheel else {
             return Ok(bench.tools.oracle.toolkit().to_owned());
         };
-        Environment::install(&workspace::target().join(self.name), &[wheel])?.package(package)
+        let dir = workspace::target().join(wheel.replace("==", "-"));
+        Environment::install(&dir, &[wheel])?.package(package)
     }
 
     /// Host objects, with device code for one architecture, in `dir`.

@@ -147,6 +147,7 @@ attributes! {
     0x5f CUDA_REQ Plain;
     0x60 MERCURY_ISA_VERSION Plain;
     0x66 ATTRIBUTE_66 Plain;
+    0x6b ATTRIBUTE_6B Plain;
 }
 
 /// By code: its place in [`ATTRIBUTES`]; their number where there is none.

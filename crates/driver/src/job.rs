@@ -262,6 +262,10 @@ fn host_references(references: Option<&References<'_>>) -> Selection {
     let selects = |references: &&References<'_>| references.selects;
     let Some(references) = references.filter(selects) else { return Selection::All };
     let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
-    let (external, internal) = (owned(&references.external), owned(&references.internal));
-    Selection::Host(HostReferences { external, internal })
+    Selection::Host(HostReferences {
+        external: owned(&references.external),
+        internal: owned(&references.internal),
+        constants: owned(&references.constants),
+        internal_constants: owned(&references.internal_constants),
+    })
 }

@@ -8,14 +8,15 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
+use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::capsule::twins::OPTIMIZER;
 use crate::draft::{Draft, Kind, Part, RelocSection, RelocSource};
 use crate::id::{BankId, IdVec, NodeId, RelocId, SectionId};
-use crate::merge::{Bank, Merged};
+use crate::merge::{Bank, Merged, RESOLVED};
 
 /// Merges all banks of non-entries.
-pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
+pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, options: &LinkOptions) {
     if merged.banks.len() == 0 {
         return;
     }
@@ -55,7 +56,13 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
             section.size = (offset + bank.size).next_multiple_of(align);
         }
         for section in patched {
-            add_records(&mut merged.draft, &mut tables, section, offset, &records);
+            let draft = &mut merged.draft;
+            let made = add_records(draft, &mut tables, section, offset, &records);
+            if made && options.preserve_relocs {
+                // Of what tells about them only the name is left (case literals/jump-tables-of-copies).
+                let name = draft.names.prefixed(RESOLVED, draft.sections[section].name);
+                draft.intern_section_name(name);
+            }
         }
     }
     // Constants that nvlink looks up come first (case selection/lost-literals).
@@ -63,14 +70,15 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph) {
 }
 
 /// Lists the records of a function's bank, which is at `offset` of an entry's, behind the others of that
-/// (case literals/jump-tables). `tables`: relocation sections by what they patch.
+/// (case literals/jump-tables). `tables`: relocation sections by what they patch. True when the bank had none.
 fn add_records(
     draft: &mut Draft<'_>,
     tables: &mut HashMap<SectionId, RelocId>,
     bank: SectionId,
     offset: u64,
     sources: &[RelocSource],
-) {
+) -> bool {
+    let made = !tables.contains_key(&bank);
     let reloc = *tables.entry(bank).or_insert_with(|| {
         let name = draft.names.prefixed(b".rela", draft.sections[bank].name);
         let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
@@ -88,6 +96,7 @@ fn add_records(
         ..*source
     });
     draft.relocs[reloc].sources.splice(0..0, moved);
+    made
 }
 
 /// Banks of functions that are empty are left out; those that a replaced copy left empty lose

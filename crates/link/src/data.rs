@@ -37,14 +37,14 @@ impl Data {
     ) -> Result<Self, Message> {
         let data = if options.relocatable {
             shared::keep(merged);
-            let made = synth::add_last_sections(merged, graph, calls);
+            let made = synth::add_last_sections(merged, graph, calls, options);
             Data { shared: SharedLayout::default(), slots: TextureSlots::default(), made }
         } else {
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
             if options.effective_selection().is_active() {
                 constants::count_second(&mut merged.draft);
             }
-            let made = synth::add_last_sections(merged, graph, calls);
+            let made = synth::add_last_sections(merged, graph, calls, options);
             Data { shared, slots: textures::lay_out(objects, symbols, graph, merged)?, made }
         };
         if options.target.flavour == Flavour::Mercury {

@@ -78,6 +78,7 @@ impl Message {
             | Message::ForOneArch { .. }
             | Message::NewerToolkit { .. }
             | Message::DebugMixture { .. }
+            | Message::LaterCompiler { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
             | Message::MergeFailed
@@ -196,6 +197,11 @@ pub enum Message {
         if *.debug { "linked without" } else { "linked with it" }
     )]
     DebugMixture { file: String, debug: bool, others: usize },
+    #[error(
+        "Input file '{file}'{} compiled by a later ptxas than the release followed; machine code is kept as compiled",
+        and_others(*.others)
+    )]
+    LaterCompiler { file: String, others: usize },
     /// A line of `-dump-callgraph`, printed as it is.
     #[error("{line}")]
     Dump { line: String },

@@ -171,7 +171,7 @@ where
     phases.begin("merge");
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
-    let calls = synth::add_sections(&mut merged);
+    let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
 
     // Data that belongs to no one file. Below this line every variable has its place.

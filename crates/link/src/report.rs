@@ -96,7 +96,8 @@ impl Report {
         let draft = &program.merged.draft;
         // Mercury's names for constant banks and slots are none that nvlink tells.
         let classic = draft.flavour == Flavour::Classic;
-        let told = draft.constant_variables().filter(|_| classic);
+        let told = draft.constant_variables();
+        let told = told.filter(|&bank| classic && !draft.sections[bank].dropped);
         let constant3 = told.map(|bank| draft.sections[bank].size);
         let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
         let shared = shared_by_name(program);

@@ -18,14 +18,14 @@ pub enum Selection {
         /// Texts of `-kernels-used`, each with `*` for any characters; matched anywhere in the
         /// mangled name.
         kernels: Vec<String>,
-        /// Names of `-variables-used`.
+        /// Texts of `-variables-used`, likewise.
         variables: Vec<String>,
     },
     /// Those that host code refers to.
     Host(HostReferences),
 }
 
-/// What host objects say about the kernels they refer to: patterns for whole mangled names, with
+/// What host objects say about the kernels and constants they refer to: patterns for whole mangled names, with
 /// `*` for any characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostReferences {
@@ -33,6 +33,10 @@ pub struct HostReferences {
     pub external: Vec<Vec<u8>>,
     /// Names in `.nvHRKI`: kernels with internal linkage.
     pub internal: Vec<Vec<u8>>,
+    /// Names in `.nvHRCE`: constants with external linkage.
+    pub constants: Vec<Vec<u8>>,
+    /// Names in `.nvHRCI`: constants with internal linkage.
+    pub internal_constants: Vec<Vec<u8>>,
 }
 
 impl Selection {
@@ -53,9 +57,23 @@ impl Selection {
             Selection::Named { kernels, .. } => {
                 kernels.iter().any(|text| occurs(text.as_bytes(), symbol.name))
             }
-            Selection::Host(HostReferences { external, internal }) => {
+            Selection::Host(HostReferences { external, internal, .. }) => {
                 let patterns = if symbol.binding() == stb::LOCAL { internal } else { external };
                 patterns.iter().any(|pattern| matches(pattern, symbol.name))
+            }
+        }
+    }
+
+    /// True when the constant of that name is used from outside.
+    pub(crate) fn keeps_constant(&self, name: &[u8], local: bool) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Named { variables, .. } => {
+                variables.iter().any(|text| occurs(text.as_bytes(), name))
+            }
+            Selection::Host(HostReferences { constants, internal_constants, .. }) => {
+                let patterns = if local { internal_constants } else { constants };
+                patterns.iter().any(|pattern| matches(pattern, name))
             }
         }
     }

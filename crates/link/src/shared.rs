@@ -151,9 +151,9 @@ pub(crate) fn lay_out(
     let shape = Shape::of(variables.any_extern, &builder);
     let order = builder.by_first_use(&pool);
     let Builder { mut layout, users, named, .. } = builder;
-    apply(merged, graph, &layout, (&aligns, &order), shape, options);
+    let own = apply(merged, graph, &layout, (&aligns, &order), shape, options);
     if options.keeps_shared_symbols() {
-        symbols::place(merged, graph, &layout, (&users, &named), options);
+        symbols::place(merged, &own, &layout, (&users, &named), options);
     }
     merged.shared = variables;
     layout.users = users;
@@ -580,16 +580,20 @@ fn apply(
     (aligns, order): (&[u64], &[EntryNumber]),
     shape: Shape,
     options: &LinkOptions,
-) {
+) -> Vec<Option<SectionId>> {
     let by_owner = entries_by_code(merged, graph);
     let reserved = options.target.reserved_shared;
     let late = add_missing(merged, graph, layout, (aligns, order));
+    let mut own = vec![None; aligns.len()];
     for id in merged.draft.sections.ids() {
         let section = &mut merged.draft.sections[id];
         match section.kind {
             Kind::Shared => {
                 let owner = || section.owner.and_then(|owner| by_owner.get(&owner));
                 let entry = late.get(&id).or_else(owner).copied();
+                if let Some(entry) = entry {
+                    own[entry] = Some(id);
+                }
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
                 let alone =
                     entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
@@ -624,6 +628,7 @@ fn apply(
             _ => {}
         }
     }
+    own
 }
 
 #[cfg(test)]

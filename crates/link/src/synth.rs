@@ -5,6 +5,7 @@ use culd_cubin::elf::shf;
 
 use hashbrown::HashSet;
 
+use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
@@ -13,7 +14,9 @@ use crate::content::{Content, Contents, Maker, REL_ACTION};
 use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, NodeId, SectionId};
 use crate::merge::{InfoSource, Merged};
+use crate::objects::Objects;
 use crate::relocs::Relocated;
+use crate::symbols::Symbols;
 
 /// The sections of the call graph.
 pub(crate) struct CallSections {
@@ -29,13 +32,18 @@ pub(crate) struct Made {
 }
 
 /// Places tentative definitions, creates the call graph's sections.
-pub(crate) fn add_sections(merged: &mut Merged<'_>) -> CallSections {
+pub(crate) fn add_sections<'d>(
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    merged: &mut Merged<'d>,
+    options: &LinkOptions,
+) -> CallSections {
     place_commons(merged);
     let relocatable = merged.draft.relocatable;
     if relocatable {
         constants::tell_size(&mut merged.draft);
     } else {
-        constants::tighten(merged);
+        constants::tighten(objects, symbols, merged, options);
     }
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.callgraph");
@@ -50,8 +58,9 @@ pub(crate) fn add_last_sections(
     merged: &mut Merged<'_>,
     graph: &CallGraph,
     calls: CallSections,
+    options: &LinkOptions,
 ) -> Made {
-    banks::merge_banks(merged, graph);
+    banks::merge_banks(merged, graph, options);
     banks::drop_empty(merged);
     let classic = merged.draft.flavour == Flavour::Classic;
     let rel_action = (classic && !merged.draft.relocatable).then(|| {

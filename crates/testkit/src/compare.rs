@@ -4,6 +4,7 @@
 //! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
 //! names itself, and on sm_100 and later what [`mercury`] describes.
 
+mod carried;
 mod deliberate;
 pub mod embedded;
 pub mod mercury;

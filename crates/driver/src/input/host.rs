@@ -60,11 +60,14 @@ impl<'a> Gather<'a, '_> {
             let list = match reference {
                 Reference::Kernel => &mut all.external,
                 Reference::InternalKernel => &mut all.internal,
-                _ => continue,
+                Reference::Constant => &mut all.constants,
+                Reference::InternalConstant => &mut all.internal_constants,
+                Reference::Variable | Reference::InternalVariable => continue,
             };
             let before = list.len();
             list.extend(section.data.split(|&byte| byte == 0).filter(|name| !name.is_empty()));
-            all.selects |= list.len() > before && !source.system;
+            let kernels = matches!(reference, Reference::Kernel | Reference::InternalKernel);
+            all.selects |= kernels && list.len() > before && !source.system;
         }
     }
 

@@ -77,13 +77,17 @@ pub(crate) struct Module<'a> {
     pub(crate) system: bool,
 }
 
-/// Patterns of kernels that host code refers to.
+/// Patterns of kernels and constants that host code refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct References<'a> {
     /// For kernels with external linkage.
     pub(crate) external: Vec<&'a [u8]>,
     /// For kernels with internal linkage.
     pub(crate) internal: Vec<&'a [u8]>,
+    /// For constants with external linkage.
+    pub(crate) constants: Vec<&'a [u8]>,
+    /// For constants with internal linkage.
+    pub(crate) internal_constants: Vec<&'a [u8]>,
     /// One of them is not from a system library; the lists of those alone select nothing.
     pub(crate) selects: bool,
 }

@@ -27,8 +27,9 @@ pub(crate) fn sass<'d>(
         None => Vec::new(),
     };
     let mut lists: IdVec<NodeId, Vec<Attribute<'d>>> = mercury.iter().map(list).collect();
-    // Bank 0 has the slots.
-    for user in &slots.users {
+    // Bank 0 has the slots. Who has only those of other kernels' parameters is not told of it (case
+    // textures/deleted-later-parameter with -g).
+    for user in slots.users.iter().filter(|user| slots.filled_for(user).next().is_some()) {
         for code in [code::BINDLESS_TEXTURE_BANK, code::BINDLESS_SURFACE_BANK] {
             lists[user.entry].push(Attribute::Number { format: format::BYTE, code, value: 0 });
         }

@@ -17,6 +17,7 @@ pub(crate) mod code;
 pub(crate) mod debugger;
 pub(crate) mod image;
 pub(crate) mod images;
+pub(crate) mod later;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod rebuilt;

@@ -22,6 +22,7 @@ use culd_cubin::callgraph::Edge;
 use culd_cubin::elf::stt;
 use culd_cubin::{RelocEntry, SectionIndex};
 use hashbrown::{HashMap, HashSet};
+pub(crate) use relocs::RESOLVED;
 pub(crate) use sections::names_reference;
 
 use crate::LinkOptions;

@@ -14,7 +14,7 @@ use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::objects::Object;
 
 /// What is put in front of a section's name to name that which tells what was applied to it.
-const RESOLVED: &[u8] = b".nv.resolvedrela";
+pub(crate) const RESOLVED: &[u8] = b".nv.resolvedrela";
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {

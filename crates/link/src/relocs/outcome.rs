@@ -196,6 +196,10 @@ impl<'d> Resolver<'_, 'd> {
             return Meaning::Gone;
         }
         match self.merged.targets[program] {
+            // The shared memory of a kernel that is left out is nowhere (case debug/shared-of-unused).
+            Target::None if symbol.is_shared() && symbol.defined_in().is_some() => {
+                Meaning::Known(Known::at(u64::MAX, Anchor::Deleted))
+            }
             Target::None => Meaning::Gone,
             Target::Internal { placed, value } => match placed {
                 Placed::At { section, base } => self.in_section(section, base + value, None),

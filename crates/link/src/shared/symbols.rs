@@ -5,20 +5,20 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sto;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use super::{EntryNumber, NOWHERE, SharedLayout};
 use crate::LinkOptions;
-use crate::callgraph::CallGraph;
 use crate::draft::{Draft, Kind};
 use crate::id::{NameId, SectionId};
 use crate::merge::Merged;
 
 /// Where shared variables keep their symbols, those that are laid out get a section and a value;
-/// the others go, name and all.
+/// the others go, name and all. `own` has the shared section of each kernel and jump slot: all slots are one section of code
+/// (case unified/shared-single).
 pub(super) fn place(
     merged: &mut Merged<'_>,
-    graph: &CallGraph,
+    own: &[Option<SectionId>],
     layout: &SharedLayout,
     (users, named): (&[Vec<EntryNumber>], &[bool]),
     options: &LinkOptions,
@@ -28,15 +28,8 @@ pub(super) fn place(
         Flavour::Classic => options.target.reserved_shared,
         Flavour::Mercury => 0,
     };
-    let sections = || merged.draft.sections.iter();
-    let pool = sections().find(|(_, section)| section.kind == Kind::PoolShared).map(|(id, _)| id);
-    let by_owner: HashMap<SectionId, SectionId> = sections()
-        .filter(|(_, section)| section.kind == Kind::Shared)
-        .filter_map(|(id, section)| Some((section.owner?, id)))
-        .collect();
-    let own_section = |merged: &Merged<'_>, entry: EntryNumber| {
-        by_owner.get(&merged.code(graph, graph.kernels()[entry])?).copied()
-    };
+    let is_pool = |&id: &SectionId| merged.draft.sections[id].kind == Kind::PoolShared;
+    let pool = merged.draft.sections.ids().find(is_pool);
     for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
         let group = group as usize;
@@ -50,7 +43,7 @@ pub(super) fn place(
             (None, 0)
         } else {
             let section = match users[group][..] {
-                [entry] => own_section(merged, entry),
+                [entry] => own[entry],
                 _ if users[group].len() > 1 || named[group] => pool,
                 _ => None,
             };

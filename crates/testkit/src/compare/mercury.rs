@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | control | makes no call, has no frame | bits 105 to 121 of the 16-byte words of its code |
 //! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with | its code, and what counts it: `counts` lists it |
+//! | later | has `ATTRIBUTE_6B`: compiled by a later ptxas | as above, `ANNOTATIONS` too, and the attribute |
 //! | kept | all others, and every function that is no kernel | nothing |
 
 mod classes;
@@ -23,7 +24,7 @@ pub use inputs::Inputs;
 
 use super::own_note;
 use classes::{Class, Kernel};
-use counts::Allowed;
+use counts::{Allowed, Anew};
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
 use std::collections::HashSet;
@@ -56,13 +57,17 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     if listed::family((&theirs, &ours), inputs, expected, &mut masked.1) {
         classes.listed.insert("family-of-dead-code", 1);
     }
-    let rewritten: Vec<&Kernel> =
-        kernels.iter().filter(|kernel| kernel.class == Class::Rewritten).collect();
+    let rewritten: Vec<&Kernel> = kernels.iter().filter(|kernel| kernel.class.is_anew()).collect();
     let sections: Vec<usize> = rewritten.iter().map(|kernel| kernel.section).collect();
+    listed::labels(&theirs, &sections, &mut masked.0);
+    listed::labels(&ours, &sections, &mut masked.1);
+    if let Some(stray) = listed::stray(&ours, &sections) {
+        return Err(format!("contradiction: {stray}"));
+    }
     if let Some(defect) = consistent::defect(&ours, &sections) {
         return Err(format!("contradiction: {defect}"));
     }
-    let rewritten: Vec<&str> = rewritten.iter().map(|kernel| kernel.name.as_str()).collect();
+    let rewritten: Vec<Anew<'_>> = rewritten.into_iter().map(Anew::of).collect();
     let copies = copies::all(&ours, inputs);
     match super::cubins(&masked.0, &masked.1) {
         Some(what) if rewritten.is_empty() && copies.is_empty() => return Err(what),
@@ -104,7 +109,7 @@ fn masked(view: &View<'_>, control: &[usize]) -> Vec<u8> {
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
-    rewritten: &[&str],
+    rewritten: &[Anew<'_>],
     copies: &HashSet<Vec<u8>>,
 ) -> Result<(), String> {
     let blocks = |bytes: &[u8]| {

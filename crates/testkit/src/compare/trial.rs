@@ -3,6 +3,7 @@
 //! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
 //! same folder, once in file order and once reversed.
 
+use super::carried::objects;
 use super::deliberate;
 use super::mercury::Classes;
 use super::steps::compare_steps;
@@ -335,12 +336,6 @@ impl Pair {
             None => Verdict::SameError(messages),
         }
     }
-}
-
-/// The cubins in `dir` that `arguments` name.
-fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
-    let names = arguments.iter().filter(|word| word.ends_with(".cubin"));
-    names.filter_map(|name| fs::read(dir.join(name)).ok()).collect()
 }
 
 /// The command of the linker under test.

@@ -9,7 +9,7 @@
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::sht;
-use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
+use culd_cubin::{Cubin, Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::View;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -29,6 +29,15 @@ pub(super) enum Class {
     Kept,
     Control,
     Rewritten,
+    /// Compiled by a later ptxas than the finalizer is of.
+    Later,
+}
+
+impl Class {
+    /// True when the code and what counts it may differ.
+    pub(super) fn is_anew(self) -> bool {
+        matches!(self, Class::Rewritten | Class::Later)
+    }
 }
 
 /// A kernel of a linked cubin.
@@ -50,6 +59,8 @@ pub struct Classes {
     pub control: usize,
     /// Kernels whose code nvlink writes again.
     pub rewritten: Vec<String>,
+    /// Functions of a later ptxas: all of them, and those whose code nvlink writes again.
+    pub later: (usize, usize),
     /// Links in which something else differs that docs/DIFFERENCES.md lists, by its keys.
     pub listed: BTreeMap<&'static str, usize>,
 }
@@ -59,6 +70,8 @@ impl AddAssign for Classes {
         self.unchanged += other.unchanged;
         self.control += other.control;
         self.rewritten.extend(other.rewritten);
+        self.later.0 += other.later.0;
+        self.later.1 += other.later.1;
         for (key, count) in other.listed {
             *self.listed.entry(key).or_default() += count;
         }
@@ -68,8 +81,8 @@ impl AddAssign for Classes {
 /// Nothing where there are no kernels of sm_100 and later.
 impl fmt::Display for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Classes { unchanged, control, rewritten, listed } = self;
-        if unchanged + control + rewritten.len() == 0 {
+        let Classes { unchanged, control, rewritten, later, listed } = self;
+        if unchanged + control + rewritten.len() + later.0 == 0 {
             return Ok(());
         }
         writeln!(
@@ -78,6 +91,9 @@ impl fmt::Display for Classes {
             rewritten.len()
         )?;
         rewritten.iter().try_for_each(|kernel| writeln!(f, "  written again: {kernel}"))?;
+        if let (all @ 1.., anew) = later {
+            writeln!(f, "functions of a later ptxas: {all}, of which {anew} written again")?;
+        }
         listed
             .iter()
             .try_for_each(|(key, count)| writeln!(f, "{count} links differ as listed: {key}"))
@@ -100,6 +116,10 @@ impl Classes {
                 |view: &View<'_>| view.cubin.sections.get(kernel.section).map(|s| s.data.to_vec());
             match kernel.class {
                 Class::Rewritten => classes.rewritten.push(kernel.name.clone()),
+                Class::Later => {
+                    classes.later.0 += 1;
+                    classes.later.1 += usize::from(code(theirs) != code(ours));
+                }
                 Class::Control if code(theirs) != code(ours) => classes.control += 1,
                 _ => classes.unchanged += 1,
             }
@@ -118,7 +138,7 @@ pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
 /// The kernels of `view`.
 pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
     let cubin = &view.cubin;
-    let (frames, indirect) = (frames(cubin), indirect_callers(cubin));
+    let (frames, indirect, later) = (frames(cubin), indirect_callers(cubin), later(cubin));
     let mut callers = HashSet::new();
     for section in &cubin.sections {
         let target = section.info_section();
@@ -132,6 +152,10 @@ pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
         let Some(function) = cubin.symbol(symbol) else { continue };
+        if later.contains(&index) {
+            kernels.push(kernel(view, index, Class::Later));
+            continue;
+        }
         if !function.is_entry() {
             let ends = || !exits_in(section.data).is_empty();
             if inputs.lacks_debug(function.name) && ends() {
@@ -157,6 +181,16 @@ pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
 fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: Class) -> Kernel {
     let name = view.section(number).replacen(".text.", "", 1);
     Kernel { section: number as usize, name, class }
+}
+
+/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88, and nvlink drops it.
+fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
+    let lists = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO);
+    let has = |section: &&Section<'_>| {
+        let mut records = Records::new(section.name, section.data).filter_map(Result::ok);
+        records.any(|record| record.code == code::ATTRIBUTE_6B)
+    };
+    lists.filter(has).filter_map(Section::info_section).collect()
 }
 
 /// Bytes of the frame of each function.

@@ -4,6 +4,7 @@
 //! from the number of a rewritten kernel's instructions. Guaranteed: no line is left out, added or moved but inside the
 //! contents that have to differ.
 
+use super::classes::{Class, Kernel};
 use std::collections::{HashMap, HashSet};
 
 /// A section of the text form, or what stands outside of sections.
@@ -13,10 +14,31 @@ pub(super) struct Block {
     body: Vec<String>,
 }
 
+/// A function with other code.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Anew<'a> {
+    name: &'a str,
+    /// It was compiled by a later ptxas.
+    later: bool,
+}
+
+impl<'a> Anew<'a> {
+    pub(super) fn of(kernel: &'a Kernel) -> Self {
+        Anew { name: &kernel.name, later: kernel.class == Class::Later }
+    }
+
+    /// Attributes that are offsets of its instructions.
+    fn tells_places(self, attribute: &str) -> bool {
+        attribute.ends_with("_OFFSETS")
+            || attribute == "INDIRECT_BRANCH_TARGETS"
+            || (self.later && attribute == "ANNOTATIONS")
+    }
+}
+
 /// What may differ in a file.
 pub(super) struct Allowed<'a> {
-    /// Kernels with other code.
-    pub(super) rewritten: &'a [&'a str],
+    /// Functions with other code.
+    pub(super) rewritten: &'a [Anew<'a>],
     /// Functions that several objects define.
     pub(super) copies: &'a HashSet<Vec<u8>>,
     /// The contents of debug sections without what nvlink computes for copies.
@@ -56,31 +78,29 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
     (0..).map_while(pair)
 }
 
-/// Attributes of a kernel that are offsets of its instructions.
-fn tells_places(attribute: &str) -> bool {
-    attribute.ends_with("_OFFSETS") || attribute == "INDIRECT_BRANCH_TARGETS"
-}
-
 impl Block {
-    fn reduce(&mut self, name: &str, rewritten: &[&str]) {
-        let of_kernel = |prefix: &str| {
-            name.strip_prefix(prefix).is_some_and(|kernel| rewritten.contains(&kernel))
+    fn reduce(&mut self, name: &str, rewritten: &[Anew<'_>]) {
+        let kernel = |prefix: &str| {
+            let name = name.strip_prefix(prefix)?;
+            rewritten.iter().find(|anew| anew.name == name)
         };
+        let of_kernel = |prefix: &str| kernel(prefix).is_some();
         let debug = |name: &str| name.starts_with(".debug_") || name.starts_with(".nv_debug_");
         if of_kernel(".text.") || of_kernel(".nv.capmerc.text.") || debug(name) {
             self.body.clear();
         } else if of_kernel(".rela.text.") || name.strip_prefix(".rela").is_some_and(debug) {
             // OFFSET TYPE SYMBOL [ADDEND]
             self.each(|line| line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "));
-        } else if of_kernel(".nv.info.") {
+        } else if let Some(anew) = kernel(".nv.info.") {
             // ATTRIBUTE words N...
             self.each(|line| match line.split(' ').next() {
-                Some(attribute) if tells_places(attribute) => attribute.to_owned(),
+                Some(attribute) if anew.tells_places(attribute) => attribute.to_owned(),
                 _ => line.to_owned(),
             });
+            self.body.retain(|line| !(anew.later && line.starts_with("ATTRIBUTE_6B ")));
         } else if name == ".symtab" {
             let places: Vec<String> =
-                rewritten.iter().map(|kernel| format!("in=.text.{kernel}")).collect();
+                rewritten.iter().map(|anew| format!("in=.text.{}", anew.name)).collect();
             self.each(|line| {
                 let function = line.split(' ').nth(1) == Some("func")
                     && line.split(' ').any(|word| places.iter().any(|place| place == word));

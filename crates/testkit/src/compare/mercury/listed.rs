@@ -8,6 +8,7 @@ use culd_cubin::SectionIndex;
 use culd_cubin::elf::sht;
 use culd_inspect::view::View;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Bytes of an entry of a jump table.
 const ENTRY: usize = 4;
@@ -16,33 +17,79 @@ const ENTRY: usize = 4;
 /// first, and then the other's (jump-tables-of-replaced). True if there are some that differ.
 pub(super) fn tables(view: &View<'_>, theirs: &mut [u8], ours: &mut [u8]) -> bool {
     let mut any = false;
-    let code =
-        view.cubin.section_indices().filter(|(_, section)| section.constant_bank() == Some(2));
-    let banks: HashMap<&[u8], SectionIndex> = code
+    let mut labels = HashMap::new();
+    for entry in entries(view) {
+        let label = *labels.entry(entry.at).or_insert(entry.label);
+        let (Some(theirs), Some(ours)) =
+            (theirs.get_mut(entry.bytes()), ours.get_mut(entry.bytes()))
+        else {
+            continue;
+        };
+        if label != entry.label {
+            any |= theirs != ours;
+            theirs.fill(0);
+            ours.fill(0);
+        }
+    }
+    any
+}
+
+/// Clears entries of jump tables that are places in the code of the sections `anew`, which differs.
+pub(super) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
+    for entry in entries(view).into_iter().filter(|entry| anew.contains(&entry.code)) {
+        if let Some(label) = bytes.get_mut(entry.bytes()) {
+            label.fill(0);
+        }
+    }
+}
+
+/// The first entry of a jump table that is no instruction of the code of the sections `anew`.
+pub(super) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
+    let stray = |entry: &Entry| {
+        let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
+        let size = view.cubin.sections.get(entry.code)?.size;
+        (u64::from(label) >= size || label % 16 != 0).then(|| {
+            format!("offset {:#x}: {label:#x} is no instruction of its {size:#x} bytes", entry.at)
+        })
+    };
+    entries(view).iter().filter(|entry| anew.contains(&entry.code)).find_map(stray)
+}
+
+/// An entry of a jump table.
+struct Entry {
+    /// Its place in the file.
+    at: usize,
+    /// Index of the section of the code that it is a place in.
+    code: usize,
+    /// What it is in Mercury.
+    label: i64,
+}
+
+impl Entry {
+    fn bytes(&self) -> Range<usize> {
+        self.at..self.at + ENTRY
+    }
+}
+
+/// The entries of all jump tables, as Mercury's relocations list them.
+fn entries(view: &View<'_>) -> Vec<Entry> {
+    let banks = view.cubin.section_indices();
+    let banks: HashMap<&[u8], SectionIndex> = banks
+        .filter(|(_, section)| section.constant_bank() == Some(2))
         .filter_map(|(index, section)| Some((section.name.strip_prefix(b".nv.constant2.")?, index)))
         .collect();
+    let mut found = Vec::new();
     for table in view.cubin.sections.iter().filter(|s| s.sh_type == sht::MERCURY_RELA) {
         let function = table.name.strip_prefix(b".nv.merc.rela.nv.constant.optimizer.");
         let bank = function.and_then(|function| banks.get(function));
         let raw = bank.and_then(|&SectionIndex(bank)| view.tables.sections.get(bank as usize));
         let Some(raw) = raw else { continue };
-        let mut labels = HashMap::new();
-        for record in table.relocations().iter() {
-            let label = *labels.entry(record.offset).or_insert(record.addend);
-            let at = (raw.offset + record.offset) as usize;
-            let (Some(theirs), Some(ours)) =
-                (theirs.get_mut(at..at + ENTRY), ours.get_mut(at..at + ENTRY))
-            else {
-                continue;
-            };
-            if label != record.addend {
-                any |= theirs != ours;
-                theirs.fill(0);
-                ours.fill(0);
-            }
-        }
+        found.extend(table.relocations().iter().filter_map(|record| {
+            let code = view.cubin.symbol(record.symbol)?.defined_in()?.0 as usize;
+            Some(Entry { at: (raw.offset + record.offset) as usize, code, label: record.addend })
+        }));
     }
-    any
+    found
 }
 
 /// Takes over what nvlink tells of the devices that machine code is good for, if code may be the reason that is not in the

@@ -192,3 +192,21 @@ fn devices_may_differ_where_code_is_dead() {
     let more = edited(NVLINK, ".nv.compat", "FINALIZER words 0x9", "FINALIZER words 0xb");
     assert!(compared(&more, &[&dead]).is_err());
 }
+
+#[test]
+fn of_code_of_a_later_compiler_only_counts_may_differ() {
+    let attribute =
+        ["SPARSE_MMA_MASK half 0x0", "SPARSE_MMA_MASK half 0x0\n  ATTRIBUTE_6B half 0x1"];
+    let later = edited(KEPT, ".nv.info.f", attribute[0], attribute[1]);
+    let code = |text: &str| edited(text, ".text.f", "00e20f00", "00e00f00");
+    let classes = compared(NVLINK, &code(&later)).unwrap();
+    assert_eq!((classes.later, classes.rewritten.len()), ((1, 1), 1));
+    assert!(compared(NVLINK, &code(KEPT)).is_err());
+    for (section, old, new) in [
+        (".nv.info.f", "SW_WAR words 0x8", "SW_WAR words 0x9"),
+        (".nv.info.f", "CUDA_API_VERSION words 0x82", "CUDA_API_VERSION words 0x83"),
+        (".nv.merc.symtab", "global func fenced", "weak func fenced"),
+    ] {
+        assert!(compared(NVLINK, &edited(&later, section, old, new)).is_err(), "{section}: {old}");
+    }
+}

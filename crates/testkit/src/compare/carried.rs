@@ -1,0 +1,77 @@
+//! The cubins that the files of a link carry.
+//!
+//! In: the arguments of a link and its folder. Out: what it may link, for the comparison to know. Guaranteed: files that
+//! cannot be read or are damaged carry nothing; that is the linkers' to tell.
+
+use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::container::{Kind, containers};
+use culd_fatbin::host::HostObject;
+use culd_fatbin::{Error, Format, sniff};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The largest image that is decompressed.
+const LIMIT: u64 = 1 << 28;
+
+/// The cubins that `arguments` name in `dir`: files of their own, and in host objects and libraries the images for
+/// the target's number.
+pub(super) fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
+    let target = arguments.iter().find_map(|word| word.strip_prefix("-arch=sm_"));
+    let digits = target.map_or("", |target| target.trim_end_matches(['a', 'f']));
+    let mut found = Vec::new();
+    for path in files(arguments) {
+        let Ok(data) = fs::read(dir.join(path)) else { continue };
+        // What was found before the damage counts.
+        _ = collect(&data, digits.parse().unwrap_or(0), &mut found);
+    }
+    found
+}
+
+/// The inputs that `arguments` name.
+fn files(arguments: &[String]) -> Vec<PathBuf> {
+    let folders: Vec<&Path> =
+        arguments.iter().filter_map(|word| word.strip_prefix("-L").map(Path::new)).collect();
+    let library = |name: &str| {
+        let name = format!("lib{name}.a");
+        folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file())
+    };
+    let file = |word: &String| match word.strip_prefix("-l") {
+        Some(name) => library(name),
+        None => (!word.starts_with('-')).then(|| PathBuf::from(word)),
+    };
+    arguments.iter().filter_map(file).collect()
+}
+
+fn collect(data: &[u8], sm: u32, found: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    match sniff(data) {
+        Format::RelocatableCubin | Format::ExecutableCubin => found.push(data.to_vec()),
+        Format::Archive => {
+            for member in archive::members(data)? {
+                if let Contents::Here { data, .. } = member?.contents {
+                    collect(data, sm, found)?;
+                }
+            }
+        }
+        Format::HostElf { .. } => {
+            let Some(object) = HostObject::parse(data)? else { return Ok(()) };
+            for section in &object.fatbins {
+                images(section.data, sm, found)?;
+            }
+        }
+        Format::Fatbin => images(data, sm, found)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn images(data: &[u8], sm: u32, found: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    for container in containers(data) {
+        for entry in container?.entries() {
+            let entry = entry?;
+            if entry.kind() == Kind::Elf && entry.sm() == sm {
+                found.push(entry.data(LIMIT)?.into_owned());
+            }
+        }
+    }
+    Ok(())
+}
