@@ -7,7 +7,7 @@
 
 use crate::args::Args;
 use crate::workspace;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::case;
 use culd_testkit::compare::cubins;
 use culd_testkit::compare::trial::Tools;
@@ -16,6 +16,7 @@ use culd_testkit::oracle::process;
 use culd_testkit::scale;
 use goblin::elf::Elf;
 use goblin::elf::section_header::SHT_SYMTAB_SHNDX;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,7 +25,8 @@ use std::time::Duration;
 const HELP: &str = "\
 usage: cargo xtask sections [--culd PATH] [--cases [TOPIC|TOPIC/CASE]...]
   links objects of 65,274 to 70,000 sections with nvlink and culd, all functions live or nearly none, in one step and
-  in two, and compares; then 400 objects of 122,416 sections together, with options; goblin and readelf read the programs
+  in two, and compares; then 17,100 kernels of sm_100, and 400 objects of 122,416 sections together, with options;
+  goblin and readelf read the programs
   --cases  links the recorded cases behind such an object, each as it is, with -g and with --preserve-relocs";
 
 /// SM number, sections of the input, the part of its functions that is live: around the limits of inputs, programs and
@@ -66,6 +68,11 @@ const ARCH: &str = "sm_90";
 /// In `st_shndx`: the index is in the table.
 const RESERVED: usize = 0xffff;
 
+/// Files of sm_100, and kernels in each: three sections in the first half and two in the second for each, so that
+/// 65,280 and 0xfff2 are indices of code that symbols name.
+const FILES: usize = 9;
+const KERNELS: usize = 1_900;
+
 /// The index that ELF has for common symbols.
 const COMMON: usize = 0xfff2;
 
@@ -82,8 +89,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (links, different) = if with_cases {
         behind(&linkers, &selection)?
     } else {
-        let (alone, large) = (alone(&linkers)?, large(&linkers)?);
-        (alone.0 + large.0, alone.1 + large.1)
+        let parts = [alone(&linkers)?, beside_mercury(&linkers)?, large(&linkers)?];
+        parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     };
     println!("| links | identical | different |");
     println!("|---|--:|--:|");
@@ -111,6 +118,31 @@ fn alone(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
         }
     }
     Ok((links, different))
+}
+
+/// Kernels of sm_100, so many that indices end between the code of the second half: number of links, and of those that
+/// differ.
+fn beside_mercury(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
+    let mut arguments = vec!["-arch=sm_100".to_owned()];
+    for file in 0..FILES {
+        let mut text = ".version 9.0\n.target sm_100\n.address_size 64\n".to_owned();
+        for kernel in 0..KERNELS {
+            writeln!(text, ".visible .entry k{file}_{kernel}() {{ ret; }}")?;
+        }
+        let (source, cubin) = (format!("{file}.ptx"), format!("{file}.cubin"));
+        fs::write(linkers.dir.join(&source), text)?;
+        let mut ptxas = linkers.tools.oracle.command("ptxas");
+        ptxas.args(["-c", "-arch=sm_100", &source, "-o", &cubin]).current_dir(linkers.dir);
+        let compiled = process::run(&mut ptxas, LIMIT)?;
+        ensure!(compiled.status.success(), "ptxas: {}", compiled.stderr_text());
+        arguments.push(cubin);
+    }
+    let outcome = |ours| linkers.outcome(ours, &arguments, linkers.dir);
+    let difference = difference(&outcome(false)?, &outcome(true)?);
+    if let Some(difference) = &difference {
+        println!("{} kernels, sm_100: {difference}", FILES * KERNELS);
+    }
+    Ok((1, usize::from(difference.is_some())))
 }
 
 /// The benchmark's objects of 122,416 sections together: number of links, and of those that differ.

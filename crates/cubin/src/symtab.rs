@@ -33,7 +33,9 @@ pub(crate) fn read<'d>(
             Malformed::section(table.name, 0, what)
         })?;
     let raws = all_of::<Sym64<Le>>(table.data);
-    let places = Places { sections, table, high: high_indices(sections, table_index, raws.len())? };
+    let is_mercury = sh_type == sht::MERCURY_SYMTAB;
+    let high = high_indices(sections, table_index, raws.len(), is_mercury)?;
+    let places = Places { sections, table, high };
     let mut symbols = Vec::with_capacity(raws.len());
     let mut budget = NameBudget::new(strings.data);
     for (index, raw) in raws.iter().enumerate() {
@@ -60,11 +62,12 @@ pub(crate) fn read<'d>(
 }
 
 /// The table of section indices of the symbol table in section `symbols`: no more than one, with
-/// an entry for each of its `count` symbols.
+/// an entry for each of its `count` symbols; that of Mercury may have more.
 fn high_indices<'s, 'd>(
     sections: &'s [Section<'d>],
     symbols: u32,
     count: usize,
+    is_mercury: bool,
 ) -> Result<Option<&'s Section<'d>>, Malformed> {
     let mut tables = sections.iter().filter(|section| section.sh_type == sht::SYMTAB_SHNDX);
     let mut own = tables.by_ref().filter(|table| table.link == symbols);
@@ -74,7 +77,9 @@ fn high_indices<'s, 'd>(
         return Err(Malformed::section(table.name, 0, what));
     }
     let entries = table.data.len() / 4;
-    if entries != count {
+    // nvlink makes Mercury's as long as the other, although it has fewer symbols.
+    let fits = if is_mercury { entries >= count } else { entries == count };
+    if !fits {
         let what = format!("{entries} section indices for {count} symbols");
         return Err(Malformed::section(table.name, table.data.len() as u64, what));
     }

@@ -148,7 +148,10 @@ impl Order {
         let layout = &mut self.layout;
         // nvlink makes room for wide indices by the sections that were created, not by those
         // that are left.
-        let created = creation_index(draft, SectionId::from_index(draft.sections.len()));
+        // Beside Mercury, parameters come after all others, as the table itself does.
+        let late = draft.sections.values().position(|s| s.kind == Kind::HighIndices);
+        let count = late.unwrap_or(draft.sections.len());
+        let created = creation_index(draft, SectionId::from_index(count));
         if created as usize > RESERVED_INDEX {
             layout.tables.high_indices = Some(0);
         }

@@ -73,7 +73,7 @@ impl Mercury<'_, '_> {
             0 => layout.index(section),
             index => index,
         });
-        let section = if index as usize >= RESERVED_INDEX { 0xffff } else { index as u16 };
+        let section = if index as usize > RESERVED_INDEX { 0xffff } else { index as u16 };
         let name = layout.strings.offset(symbol.name);
         let entry = SymbolEntry {
             name,

@@ -75,7 +75,7 @@ pub(crate) fn high_indices(draft: &Draft<'_>, layout: &Layout) -> (Vec<u8>, Vec<
     for (&symbol, entry) in layout.symbols.iter().zip(mercury.chunks_exact_mut(4).skip(1)) {
         let section = draft.symbols[symbol].section;
         let index = section.map_or(0, |section| capsules.index(section));
-        if index as usize >= RESERVED_INDEX {
+        if index as usize > RESERVED_INDEX {
             entry.copy_from_slice(&index.to_le_bytes());
         }
     }

@@ -103,7 +103,10 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
     }
     for (index, section) in cubin.sections.iter().enumerate() {
         // What was applied when an object was made is passed over, as in machine code.
-        let passed = matches!(section.sh_type, sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA);
+        let passed = matches!(
+            section.sh_type,
+            sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA | sht::SYMTAB_SHNDX
+        );
         if !is_mercury(section) || passed {
             continue;
         }

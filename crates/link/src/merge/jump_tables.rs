@@ -40,7 +40,7 @@ fn entries(object: &Object<'_>, index: SectionIndex) -> Vec<(u64, i64)> {
 impl<'d> Merge<'_, 'd> {
     /// True when machine code is computed from Mercury.
     fn computes_tables(&self) -> bool {
-        self.merged.draft.flavour == Flavour::Mercury && !self.merged.draft.relocatable
+        self.merged.draft.flavour == Flavour::Mercury
     }
 
     /// Notes the labels of the bank `index` of an accepted copy of `code`.

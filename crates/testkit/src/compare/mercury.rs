@@ -17,7 +17,7 @@ pub(super) mod consistent;
 pub(super) mod copies;
 mod counts;
 mod inputs;
-mod listed;
+pub(super) mod listed;
 
 pub use classes::Classes;
 pub use inputs::Inputs;
@@ -51,7 +51,7 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     let control: Vec<usize> = control.collect();
     let mut masked = (masked(&theirs, &control), masked(&ours, &control));
     let mut classes = Classes::count(&kernels, &theirs, &ours);
-    if listed::tables(&ours, &mut masked.0, &mut masked.1) {
+    if listed::tables(&theirs, &mut masked.0) != listed::tables(&ours, &mut masked.1) {
         classes.listed.insert("jump-tables-of-replaced", 1);
     }
     if listed::family((&theirs, &ours), inputs, expected, &mut masked.1) {

@@ -5,7 +5,7 @@
 //! that culd alone keeps is applied as nvlink applies it, and must then give nvlink's bytes. Files with Mercury are compared
 //! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
-use super::mercury::{self, Inputs, consistent, copies};
+use super::mercury::{self, Inputs, consistent, copies, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
 use culd_cubin::elf::{sht, stb, sto, stt};
@@ -53,10 +53,18 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
         early: HashSet::new(),
         has_place_holders: false,
     };
-    let resolved = pair.resolve(actual)?;
+    let mut resolved = pair.resolve(actual)?;
+    // Of code that lost (docs/DIFFERENCES.md, family-of-dead-code, jump-tables-of-replaced).
+    let mut expected_bytes = expected.to_vec();
+    let before = resolved.clone();
+    let before = View::parse(&before).context("culd's object with relocations applied")?;
+    listed::family((&theirs, &before), inputs, expected, &mut resolved);
+    listed::tables(&theirs, &mut expected_bytes);
+    listed::tables(&before, &mut resolved);
+    let without = View::parse(&expected_bytes).context("nvlink's object without such entries")?;
     let resolved = View::parse(&resolved).context("culd's object with relocations applied")?;
     let mut text = String::new();
-    diff::compare(&theirs, &resolved, diff::Options { tool: false })
+    diff::compare(&without, &resolved, diff::Options { tool: false })
         .write(&mut text, usize::MAX)?;
     let mut allowed = pair.allowed(&resolved);
     let rewritten = Rewritten::find(&resolved, inputs);
@@ -275,7 +283,14 @@ impl Pair<'_, '_> {
                 })
             })
             .collect();
-        starts.extend((!starts.is_empty()).then(|| "section.size  .symtab  ".to_owned()));
+        if !starts.is_empty() {
+            let counts = [
+                "section.size  .symtab  ",
+                "section.size  .nv.merc.symtab  ",
+                "section.info  .symtab  ",
+            ];
+            starts.extend(counts.map(str::to_owned));
+        }
         starts
     }
 

@@ -13,25 +13,19 @@ use std::ops::Range;
 /// Bytes of an entry of a jump table.
 const ENTRY: usize = 4;
 
-/// Clears entries of jump tables that several copies of a function fill: nvlink computes those of the copy that counts
-/// first, and then the other's (jump-tables-of-replaced). True if there are some that differ.
-pub(super) fn tables(view: &View<'_>, theirs: &mut [u8], ours: &mut [u8]) -> bool {
-    let mut any = false;
+/// Clears entries of jump tables in `bytes` that several copies of a function fill: nvlink computes those of the copy that
+/// counts first, and then the other's (jump-tables-of-replaced). What was there.
+pub(in crate::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u8>> {
     let mut labels = HashMap::new();
+    let mut cleared = Vec::new();
     for entry in entries(view) {
         let label = *labels.entry(entry.at).or_insert(entry.label);
-        let (Some(theirs), Some(ours)) =
-            (theirs.get_mut(entry.bytes()), ours.get_mut(entry.bytes()))
-        else {
-            continue;
-        };
-        if label != entry.label {
-            any |= theirs != ours;
-            theirs.fill(0);
-            ours.fill(0);
+        if let Some(place) = bytes.get_mut(entry.bytes()).filter(|_| label != entry.label) {
+            cleared.push(place.to_vec());
+            place.fill(0);
         }
     }
-    any
+    cleared
 }
 
 /// Clears entries of jump tables that are places in the code of the sections `anew`, which differs.
@@ -94,7 +88,7 @@ fn entries(view: &View<'_>) -> Vec<Entry> {
 
 /// Takes over what nvlink tells of the devices that machine code is good for, if code may be the reason that is not in the
 /// program (family-of-dead-code). True if it was taken over.
-pub(super) fn family(
+pub(in crate::compare) fn family(
     (theirs, ours): (&View<'_>, &View<'_>),
     inputs: &Inputs,
     expected: &[u8],
