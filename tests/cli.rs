@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::case::{self, Case};
 use culd_testkit::compare;
-use culd_testkit::oracle::Oracle;
+use culd_testkit::oracle::{Oracle, Release};
 use culd_testkit::recipe::Recipes;
 use culd_tests::transcript::{Expected, Run, Transcript, matches, words};
 use culd_tests::{Finished, finish, root, run_trials};
@@ -56,11 +56,11 @@ fn program() -> Result<Program> {
     let folder = target.join("oracle");
     match std::env::var("UNDER_TEST").as_deref() {
         Err(_) | Ok("culd") => {
-            let oracle = Oracle::installed(&folder, existing.as_deref())?;
+            let oracle = Oracle::installed(Release::usual(), &folder, existing.as_deref())?;
             Ok(Program { path: CULD.into(), name: "culd", tools: oracle.map(|o| o.tool("")) })
         }
         Ok("nvlink" | "oracle") => {
-            let oracle = Oracle::locate(&folder, existing.as_deref())?;
+            let oracle = Oracle::locate(Release::usual(), &folder, existing.as_deref())?;
             let tools = Some(oracle.tool(""));
             Ok(Program { path: oracle.tool("nvlink"), name: "nvlink", tools })
         }

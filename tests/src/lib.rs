@@ -9,7 +9,7 @@ pub mod transcript;
 
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;
-use culd_link::{IndexFile, Input, LinkOptions, Outcome, Session};
+use culd_link::{Dialect, IndexFile, Input, LinkOptions, Outcome, Session};
 use culd_testkit::case::Case;
 use culd_testkit::oracle::process::{self, Run, Status};
 use libtest_mimic::{Arguments, Trial};
@@ -69,7 +69,8 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     }
     let Request::Link(options) = culd_driver::parse(&line).request? else { bail!("no link") };
     let target = options.target.context("no architecture")?;
-    Ok(culd_driver::link_options(&options, target.arch()))
+    let dialect = culd_driver::fixed_dialect(&options).unwrap_or(Dialect::oldest());
+    Ok(culd_driver::link_options(&options, target.arch(), dialect))
 }
 
 /// Options for the library that the recorded `case` has with `arguments`, the index file included.

@@ -58,7 +58,7 @@ struct Plan {
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if args.flag("--help") {
-        println!("{HELP}");
+        println!("{HELP}\n{}", workspace::RELEASE_HELP);
         return Ok(ExitCode::SUCCESS);
     }
     let mut wish = wish(&mut args)?;
@@ -79,7 +79,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
         reduce: args.flag("--reduce"),
         find: args.option("--find")?,
-        tools: workspace::tools(args.option("--culd")?)?,
+        tools: workspace::tools_of(&mut args)?,
     };
     args.finish()?;
     let report = execute(&plan)?;

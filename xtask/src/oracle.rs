@@ -11,6 +11,7 @@ use culd_testkit::case::{folders, is_chosen};
 use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{Tools, Verdict, Way};
 use culd_testkit::generate::model::Arch;
+use culd_testkit::oracle::Release;
 use culd_testkit::oracle::cache::Cache;
 use culd_testkit::uidx;
 use serde::Deserialize;
@@ -102,7 +103,7 @@ struct Plan {
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if args.flag("--help") {
-        println!("{HELP}");
+        println!("{HELP}\n{}", workspace::RELEASE_HELP);
         return Ok(ExitCode::SUCCESS);
     }
     let archs = args.option::<String>("--arch")?;
@@ -112,7 +113,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         with: args.option("--with")?,
         way: workspace::way(&mut args),
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
-        tools: workspace::tools(args.option("--culd")?)?,
+        tools: workspace::tools_of(&mut args)?,
         cache: Cache::new(workspace::target().join("oracle-cache")),
     };
     let cases = find(&args.operands()?)?;
@@ -213,11 +214,12 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     for arch in &archs {
         for flags in &variants {
             let work = tempfile::tempdir()?;
-            for (source, stem) in sources.iter().zip(&stems) {
+            for (place, (source, stem)) in sources.iter().zip(&stems).enumerate() {
                 let arch = case.file_arch.get(stem).unwrap_or(arch);
                 let mut flags = flags.clone();
                 flags.extend(case.file_flags.get(stem).into_iter().flatten().cloned());
-                let cubin = plan.cache.compile(&plan.tools.oracle, source, arch, &flags)?;
+                let compiler = plan.tools.compiler(place);
+                let cubin = plan.cache.compile(compiler, source, arch, &flags)?;
                 fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
             }
             for (name, bytes) in uidx::files(&case.uidx)? {
@@ -229,7 +231,8 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 arguments.extend(added.clone());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
                 let verdict = plan.way.compare(&plan.tools, &arguments, work.path())?;
-                let plain = plan.with.is_none() && plan.way == Way::Program;
+                let usual = plan.tools.oracle.release() == Release::usual();
+                let plain = usual && plan.with.is_none() && plan.way == Way::Program;
                 let expect = plain.then_some(case.expected(arch));
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {

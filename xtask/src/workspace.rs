@@ -3,7 +3,7 @@
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::trial::{Tools, Way};
-use culd_testkit::oracle::Oracle;
+use culd_testkit::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,50 @@ pub(crate) fn target() -> PathBuf {
 
 /// The reference tools, installed on first use; `CULD_ORACLE` names an installation to use instead.
 pub(crate) fn oracle() -> Result<Oracle> {
-    Oracle::locate(&target().join("oracle"), env::var_os("CULD_ORACLE").as_deref())
+    oracle_of(Release::usual())
+}
+
+/// Those of a release. Others than the usual one have its name behind that of the folder: `oracle-13.5`.
+pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
+    let suffix = match release == Release::usual() {
+        true => String::new(),
+        false => format!("-{}", release.name),
+    };
+    let existing = env::var_os("CULD_ORACLE").map(|mut folder| {
+        folder.push(&suffix);
+        folder
+    });
+    let existing = existing.filter(|folder| suffix.is_empty() || Path::new(folder).is_dir());
+    Oracle::locate(release, &target().join(format!("oracle{suffix}")), existing.as_deref())
+}
+
+/// What the options about releases say.
+pub(crate) const RELEASE_HELP: &str = "\
+  --release 13.N   compare with nvlink of this release (default 13.0)
+  --objects R[,R]  have the objects compiled by these releases in turn, 12.9 too (default: that of the linker)";
+
+/// Both linkers, of the releases that the options name. The linker under test is a path, `nvlink` for the oracle itself, or
+/// by default the release build of culd.
+pub(crate) fn tools_of(args: &mut Args) -> Result<Tools> {
+    let release = args.option::<String>("--release")?;
+    let objects = args.option::<String>("--objects")?;
+    let mut tools = tools(args.option("--culd")?)?;
+    if let Some(name) = &release {
+        tools.oracle = oracle_of(name.parse()?)?;
+    }
+    if !tools.oracle.release().has_nvlink() {
+        bail!("there is no nvlink of {}", tools.oracle.release().name);
+    }
+    for name in objects.iter().flat_map(|list| list.split(',')) {
+        tools.compilers.push(oracle_of(name.parse()?)?);
+    }
+    let itself = tools.candidate.file_name().is_some_and(|name| name == "nvlink");
+    if itself {
+        tools.candidate = tools.oracle.tool("nvlink");
+    } else if release.is_some() || objects.is_some() {
+        tools.told = vec![format!("--dialect={}", tools.oracle.release().name)];
+    }
+    Ok(tools)
 }
 
 /// Both linkers. `candidate` is a path, `nvlink` for the oracle itself, or by default the release build of culd.
@@ -39,7 +82,7 @@ pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
         );
     }
     let candidate = candidate.canonicalize().with_context(|| candidate.display().to_string())?;
-    Ok(Tools { oracle, candidate })
+    Ok(Tools { oracle, compilers: Vec::new(), candidate, told: Vec::new() })
 }
 
 /// A poisoned lock means that another worker panicked; the panic ends the scope anyway.

@@ -28,8 +28,14 @@ attributes! {
     MAXIMUM = 0x08;
     /// 1 for an `a` target.
     ACCELERATED = 0x09;
-    /// Finalizer words, Mercury only.
+    /// Finalizer words; before CUDA 13.2 on targets with Mercury only.
     FINALIZER = 0x0b;
+    /// Since CUDA 13.4; a maximum.
+    ISA_LEVEL = 0x0c;
+    /// Since CUDA 13.3, in place of VERSION; a maximum.
+    ISA_VERSION = 0x0d;
+    /// Since CUDA 13.4; the finalizer's release on targets with Mercury.
+    FINALIZER_VERSION = 0x0e;
 }
 
 /// Bit of [`code::FINALIZER`]: code for sm_100 runs on sm_103 as it is.

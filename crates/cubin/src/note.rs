@@ -18,6 +18,8 @@ use crate::read;
 pub const VENDOR: &[u8; 12] = b"NVIDIA Corp\0";
 /// Type of a tool record.
 pub const TYPE_TKINFO: u32 = 2000;
+/// ELF type of the sections of both notes.
+const SHT_NOTE: u32 = 7;
 /// Type of a driver record.
 pub const TYPE_CUINFO: u32 = 1000;
 
@@ -119,6 +121,22 @@ impl CuInfo {
         }
         write_record(out, TYPE_CUINFO, &descriptor, 8);
     }
+}
+
+/// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` for what does not tell. Looks at as
+/// little of the file as possible.
+pub fn toolkit(file: &[u8]) -> Option<u16> {
+    let section = |index: usize| {
+        let table = usize::try_from(read::u64_at(file, 40)?).ok()?;
+        let header = read::bytes(file, table.checked_add(index.checked_mul(64)?)?, 64)?;
+        (read::u32_at(header, 4)? == SHT_NOTE).then_some(())?;
+        let offset = usize::try_from(read::u64_at(header, 24)?).ok()?;
+        let size = usize::try_from(read::u64_at(header, 32)?).ok()?;
+        Some(CuInfo::parse(b"", read::bytes(file, offset, size)?).ok()?.toolkit)
+    };
+    // The flags of the file tell where the note is, unless it is behind many sections.
+    let told = usize::from(*file.get(51)?);
+    section(told).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
 }
 
 /// One record of a note section.

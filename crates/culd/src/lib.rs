@@ -59,7 +59,9 @@ pub use culd_reloc as reloc;
 
 pub use culd_cubin::arch::{ARCHS, Arch};
 pub use culd_driver::{Cause, InputError, InputKind as Kind, Part, UsageError};
-pub use culd_link::{Function, Message, Removed, Severity, Why, demangle};
+pub use culd_link::{
+    DIALECTS, Dialect, Function, Message, Removed, Severity, UnknownRelease, Why, demangle,
+};
 
 pub use crate::diagnostic::{Diagnostic, LinkError};
 pub use crate::linker::{Linked, Linker};

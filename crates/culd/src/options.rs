@@ -4,7 +4,7 @@ use std::path::Path;
 
 use culd_cubin::arch::Arch;
 use culd_driver::{Id, Request, Target, UsageError};
-use culd_link::{IndexFile, Message};
+use culd_link::{Dialect, IndexFile, Message};
 use thiserror::Error;
 
 /// There is no such architecture.
@@ -153,6 +153,18 @@ impl Options {
     pub fn ptxas(mut self, path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_string_lossy().into_owned();
         self.options.set(Id::PtxasPath, [path]);
+        self
+    }
+
+    /// The release of nvlink whose rules are followed; else that of the newest input.
+    ///
+    /// ```
+    /// let options = culd::Options::for_arch("sm_90")?.dialect("13.5".parse()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn dialect(mut self, dialect: &'static Dialect) -> Self {
+        self.options.set(Id::Dialect, [dialect.to_string()]);
         self
     }
 

@@ -6,14 +6,14 @@
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    Account, CallGraphNames, Diagnostic, HostReferences, Image, IndexFile, Input, LinkOptions,
+    Account, CallGraphNames, Diagnostic, Dialect, HostReferences, Image, IndexFile, Input, LinkOptions,
     Message, Report, Selection, Session, Severity,
 };
 
 use crate::input::{self, Gathered, Item, References, Store};
 use crate::lines::{Cause, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target};
-use crate::{hints, index};
+use crate::{dialect, hints, index};
 
 /// What came of a link in memory.
 #[derive(Debug)]
@@ -147,9 +147,18 @@ impl Job<'_> {
         lines: &mut Lines,
     ) -> Staged<'a> {
         let options = self.options;
-        let (gathered, said, gathering) =
-            input::gather(options, items, self.target, store, self.session, lines.failed());
-        let mut link_options = link_options(options, self.target.arch());
+        let failed = lines.failed();
+        let gather =
+            |rules| input::gather(options, items, self.target, rules, store, self.session, failed);
+        let fixed = dialect::fixed(options);
+        let (mut gathered, mut said, mut gathering) = gather(fixed.unwrap_or(Dialect::oldest()));
+        let dialect = fixed.unwrap_or_else(|| {
+            Dialect::for_cubins(gathered.inputs.iter().map(|input| input.bytes))
+        });
+        if fixed.is_none() && gathered.depends_on_release && dialect != Dialect::oldest() {
+            (gathered, said, gathering) = gather(dialect);
+        }
+        let mut link_options = link_options(options, self.target.arch(), dialect);
         link_options.index.clone_from(&self.index);
         if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
             link_options.selection = host_references(gathered.references.as_ref());
@@ -219,15 +228,20 @@ pub fn line(diagnostic: Diagnostic) -> Line {
 }
 
 /// The library's options for a link to `arch` as `options` say.
-pub fn link_options(options: &Options, arch: &'static Arch) -> LinkOptions {
+pub fn link_options(
+    options: &Options,
+    arch: &'static Arch,
+    dialect: &'static Dialect,
+) -> LinkOptions {
     let tool = ToolRecord {
         object: options.object_name().to_owned(),
         tool: "culd".to_owned(),
         release: format!("culd {}", crate::VERSION),
-        build: "follows nvlink 13.0.88".to_owned(),
+        build: format!("follows nvlink {}", dialect.build),
         options: options.normalised(),
     };
     let mut link_options = LinkOptions::new(arch, tool);
+    link_options.dialect = dialect;
     link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
     link_options.debug = options.flag(Id::Debug);
     link_options.relocatable = options.flag(Id::Relocatable);

@@ -4,6 +4,7 @@
 //! no global state; an existing output is replaced only by a complete new one.
 #![deny(unsafe_code)]
 
+mod dialect;
 mod files;
 pub mod hints;
 mod host_script;
@@ -20,6 +21,7 @@ mod subcommand;
 mod timing;
 mod watch;
 
+pub use crate::dialect::fixed as fixed_dialect;
 pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
 pub use crate::job::{
     Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,

@@ -12,8 +12,10 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use culd_link::Dialect;
 use thiserror::Error;
 
+use crate::dialect;
 use crate::lines::Outcome;
 
 const HELP: &str = "\
@@ -148,6 +150,12 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
     Ok(real)
 }
 
+/// The release of the toolkit whose shadow has the program at `own`, if its rules are known.
+pub(crate) fn release(own: &Path) -> Option<&'static Dialect> {
+    let marker = fs::read_to_string(own.parent()?.parent()?.join(MARKER)).ok()?;
+    marker.lines().nth(1)?.parse().ok()
+}
+
 fn is_shadow(dir: &Path) -> bool {
     dir.join(MARKER).is_file()
 }
@@ -182,7 +190,9 @@ fn fill(fresh: &Path, toolkit: &Path, program: &Path, copy: bool) -> Result<(), 
     let bin = fresh.join("bin");
     fs::create_dir_all(&bin).map_err(failed("make folder", &bin))?;
     let marker = fresh.join(MARKER);
-    fs::write(&marker, format!("{}\n", toolkit.display())).map_err(failed("write", &marker))?;
+    let release = dialect::of_toolkit(toolkit).unwrap_or_default();
+    fs::write(&marker, format!("{}\n{release}\n", toolkit.display()))
+        .map_err(failed("write", &marker))?;
     link_all(toolkit, fresh, "bin")?;
     link_all(&toolkit.join("bin"), &bin, "nvlink")?;
     let nvlink = bin.join("nvlink");

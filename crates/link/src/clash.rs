@@ -9,7 +9,6 @@ use culd_cubin::compat::code::ISA_CLASS;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
 
-use crate::LinkOptions;
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::explain;
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
@@ -17,6 +16,7 @@ use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Site, Symbols, defined_role, space};
 use crate::system_names::is_system_call;
+use crate::{Dialect, LinkOptions};
 
 /// How firmly a name is defined so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub(crate) struct Clashes {
 /// One file being checked.
 struct Check<'a, 'd> {
     clashes: &'a mut Clashes,
+    dialect: &'a Dialect,
     symbols: &'a Symbols,
     objects: &'a Objects<'d>,
     names: &'a mut Names<'d>,
@@ -82,7 +83,16 @@ impl Clashes {
         self.known.resize(symbols.all.len(), None);
         let object = &objects[id];
         let lines = Vec::new();
-        let mut check = Check { clashes: self, symbols, objects, names, object, id, lines };
+        let mut check = Check {
+            clashes: self,
+            dialect: options.dialect,
+            symbols,
+            objects,
+            names,
+            object,
+            id,
+            lines,
+        };
         check.symbols();
         let mut failed = check.tell(diags);
         if options.target.has_compat && !options.disable_infos && lacks_isa_class(object) {
@@ -194,7 +204,9 @@ impl<'d> Check<'_, 'd> {
     }
 
     fn initialised(&self, symbol: &Symbol<'d>) -> bool {
-        defined_role(self.object, symbol) == Some(Role::GlobalInit)
+        let role = defined_role(self.object, symbol);
+        role == Some(Role::GlobalInit)
+            || role == Some(Role::Global) && self.dialect.zeroed_is_definition
     }
 
     fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known {

@@ -14,7 +14,7 @@ use thiserror::Error;
 pub(crate) use self::demangle::declared_name;
 pub use self::demangle::demangle;
 pub use self::note::{Likeness, Note, Step};
-use crate::LinkOptions;
+use crate::{Dialect, LinkOptions};
 
 /// An internal error of nvlink's own: something that is needed names what is not in the output.
 pub(crate) const DELETED: &str = "reference to deleted symbol";
@@ -76,7 +76,9 @@ impl Message {
             | Message::Unsupported { .. }
             | Message::ArchMismatch { .. }
             | Message::ForOneArch { .. }
+            | Message::AcceleratedMismatch
             | Message::NewerToolkit { .. }
+            | Message::UnknownToolkit { .. }
             | Message::DebugMixture { .. }
             | Message::LaterCompiler { .. }
             | Message::MissingIsaClass { .. }
@@ -108,11 +110,15 @@ pub enum Message {
     ForOneArch { file: String, sm: u32 },
     #[error("Input file '{file}' arch does not match target '{target}'")]
     ArchMismatch { file: String, target: String },
+    #[error("cannot link accelerated arch to non-accelerated")]
+    AcceleratedMismatch,
+    #[error("Input file '{file}' newer than toolkit ({made_by} vs {own})")]
+    NewerToolkit { file: String, made_by: u16, own: u16 },
     #[error(
-        "Input file '{file}' was made by CUDA {major}.{minor}, newer than the rules followed \
-         (CUDA {own_major}.{own_minor})"
+        "Input file '{file}' was made by CUDA {}.{}, newer than the rules followed (CUDA {own})",
+        made_by / 10, made_by % 10
     )]
-    NewerToolkit { file: String, major: u16, minor: u16, own_major: u16, own_minor: u16 },
+    UnknownToolkit { file: String, made_by: u16, own: &'static Dialect },
     #[error(
         "Output is limited to run on SM Arch '{sm}' only, due to missing attribute 'ISA_CLASS' \
          in input file '{file}'"

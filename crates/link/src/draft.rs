@@ -10,11 +10,11 @@ use culd_cubin::{Section, SectionIndex, Symbol};
 
 use hashbrown::HashMap;
 
-use crate::LinkOptions;
 use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
 use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::{Dialect, LinkOptions};
 
 /// What an output section is. The order of the variants is the order in the file, except that
 /// the three kinds without bytes keep their order of creation among themselves.
@@ -383,6 +383,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) relocatable: bool,
     /// Whether the file has a Mercury half.
     pub(crate) flavour: Flavour,
+    /// The release whose rules are followed.
+    pub(crate) dialect: &'static Dialect,
     /// Sections that every output has from the start; see [`crate::layout::creation_index`].
     pub(crate) fixed_sections: usize,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
@@ -443,6 +445,7 @@ impl<'d> Draft<'d> {
         let mut draft = Draft {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
+            dialect: options.dialect,
             fixed_sections: 0,
             undefined_value,
             names,
@@ -505,6 +508,11 @@ impl<'d> Draft<'d> {
             kind => kind,
         };
         symbol.info & 0xf0 | kind
+    }
+
+    /// True for a symbol that, seen first with `binding`, belongs into the global list.
+    pub(crate) fn is_global(&self, binding: u8) -> bool {
+        binding == stb::GLOBAL || binding == stb::WEAK && self.dialect.weak_is_global
     }
 
     /// `st_info` of the system's own variables.

@@ -202,7 +202,9 @@ impl Program<'_, '_> {
 
     fn must_be_defined(&self, symbol: &OutSymbol) -> bool {
         let name = self.merged.draft.names.get(symbol.name);
-        if symbol.section.is_some() || symbol.info >> 4 == stb::WEAK {
+        let may_be_absent =
+            symbol.info >> 4 == stb::WEAK && !self.options.dialect.weak_must_be_defined;
+        if symbol.section.is_some() || may_be_absent {
             return false;
         }
         match symbol.info & 15 {

@@ -8,9 +8,9 @@ use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
 use hashbrown::HashSet;
 
-use crate::LinkOptions;
 use crate::id::ObjectId;
 use crate::objects::{Object, Objects};
+use crate::{Dialect, LinkOptions};
 
 /// `.note.nv.tkinfo`: this linker's record, as long as nvlink's would be, then the inputs'.
 pub(crate) fn tkinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
@@ -36,16 +36,20 @@ pub(crate) fn cuinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
 }
 
 /// How two values of an attribute become one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Merge {
     /// 0 if either is 0, else the larger.
     ZeroOrMax,
     Or,
-    /// Bits 0-1 and 2-3 each like [`Merge::ZeroOrMax`], the rest as in the first file.
+    /// Bits 0-1 and the rest each like [`Merge::ZeroOrMax`].
     Pair,
     /// 1 unless equal.
     SameOrOne,
     Max,
+    /// What both have, or what one of them has where the other says nothing.
+    And,
+    /// The larger, if both have one.
+    MaxOfAll,
 }
 
 /// One attribute that is merged: code, format, rule, what a file without it stands for.
@@ -53,42 +57,68 @@ struct Rule {
     code: u8,
     format: u8,
     merge: Merge,
-    default: Option<u16>,
+    default: Option<u64>,
+}
+
+const fn rule(code: u8, format: u8, merge: Merge, default: Option<u64>) -> Rule {
+    Rule { code, format, merge, default }
 }
 
 /// In the order in which missing ones are added.
-const RULES: [Rule; 6] = [
-    Rule { code: code::ISA_CLASS, format: 2, merge: Merge::ZeroOrMax, default: Some(0) },
-    Rule { code: code::FEATURES, format: 2, merge: Merge::Or, default: Some(3) },
-    Rule { code: code::PAIR, format: 2, merge: Merge::Pair, default: Some(0) },
-    Rule { code: code::COMMON, format: 2, merge: Merge::SameOrOne, default: Some(1) },
-    Rule { code: code::VERSION, format: 3, merge: Merge::Max, default: Some(0x100) },
-    Rule { code: code::MAXIMUM, format: 3, merge: Merge::Max, default: None },
+const RULES: [Rule; 10] = [
+    rule(code::ISA_CLASS, format::BYTE, Merge::ZeroOrMax, Some(0)),
+    rule(code::FEATURES, format::BYTE, Merge::Or, Some(3)),
+    rule(code::PAIR, format::BYTE, Merge::Pair, Some(0)),
+    rule(code::COMMON, format::BYTE, Merge::SameOrOne, Some(1)),
+    rule(code::VERSION, format::HALF, Merge::Max, Some(0x100)),
+    rule(code::MAXIMUM, format::HALF, Merge::Max, None),
+    rule(code::ISA_LEVEL, format::BYTE, Merge::Max, Some(2)),
+    rule(code::ISA_VERSION, format::HALF, Merge::Max, Some(0x100)),
+    rule(code::FINALIZER_VERSION, format::HALF, Merge::MaxOfAll, None),
+    rule(code::FINALIZER, format::SIZED, Merge::And, None),
 ];
 
-fn zero_or_max(a: u16, b: u16) -> u16 {
+impl Dialect {
+    /// True for an attribute that the release merges; others are left out.
+    fn merges(&self, code: u8) -> bool {
+        match code {
+            code::ISA_VERSION => self.compat_isa_version,
+            code::ISA_LEVEL | code::FINALIZER_VERSION => self.compat_finalizer_version.is_some(),
+            _ => true,
+        }
+    }
+
+    /// The rules of the release.
+    fn compat_rules(&self) -> impl Iterator<Item = &'static Rule> {
+        RULES.iter().filter(|rule| self.merges(rule.code))
+    }
+
+    /// True for a merged attribute that is left out of the file.
+    fn omits(&self, code: u8, value: u64, flavour: Flavour) -> bool {
+        match code {
+            code::COMMON => !self.compat_keeps_common,
+            code::PAIR => !self.compat_keeps_common && value == 0,
+            code::VERSION => self.compat_isa_version && value == 0x100,
+            code::FINALIZER => flavour == Flavour::Classic && !self.compat_keeps_finalizer,
+            _ => false,
+        }
+    }
+}
+
+fn zero_or_max(a: u64, b: u64) -> u64 {
     if a == 0 || b == 0 { 0 } else { a.max(b) }
 }
 
 impl Merge {
-    fn apply(self, old: u16, new: u16) -> u16 {
+    fn apply(self, old: u64, new: u64) -> u64 {
         match self {
             Merge::ZeroOrMax => zero_or_max(old, new),
             Merge::Or => old | new,
-            Merge::Pair => {
-                let field = |value: u16, shift: u32| (value >> shift) & 3;
-                let low = zero_or_max(field(old, 0), field(new, 0));
-                let high = zero_or_max(field(old, 2), field(new, 2));
-                (old & !15) | low | high << 2
-            }
-            Merge::SameOrOne => {
-                if old == new {
-                    old
-                } else {
-                    1
-                }
-            }
-            Merge::Max => old.max(new),
+            Merge::Pair => zero_or_max(old & 3, new & 3) | zero_or_max(old >> 2, new >> 2) << 2,
+            Merge::SameOrOne if old == new => old,
+            Merge::SameOrOne => 1,
+            Merge::Max | Merge::MaxOfAll => old.max(new),
+            Merge::And => old & new,
         }
     }
 }
@@ -96,7 +126,7 @@ impl Merge {
 /// One merged attribute on its way out.
 struct Merged {
     rule: &'static Rule,
-    value: u16,
+    value: u64,
 }
 
 /// `.nv.compat`, merged over all files that have one. `live`: the files whose code is in the program.
@@ -105,28 +135,39 @@ pub(crate) fn compat(
     options: &LinkOptions,
     live: &HashSet<ObjectId>,
 ) -> Vec<u8> {
+    let dialect = options.dialect;
+    let flavour = options.target.flavour;
     let mut merged: Vec<Merged> = Vec::new();
     let mut first = true;
     for (_, object) in objects.iter() {
         let Some(records) = &object.records.compat else { continue };
         if first {
-            start(&mut merged, records);
+            start(&mut merged, records, dialect);
         } else {
-            merge(&mut merged, records);
+            merge(&mut merged, records, dialect);
         }
         first = false;
     }
+    if flavour == Flavour::Mercury {
+        if let Some(value) = finalizer(objects, options, live) {
+            set(&mut merged, code::FINALIZER, value);
+        }
+        if let Some(value) = dialect.compat_finalizer_version {
+            set(&mut merged, code::FINALIZER_VERSION, u64::from(value));
+        }
+    }
     let mut out = Vec::new();
     let accelerated = u16::from(options.target.variant == Variant::Accelerated);
-    let mut write = |code, format, value| {
-        Record { format, code, value, payload: &[] }.write(&mut out);
+    let mut write = |code, format, value, payload: &[u8]| {
+        Record { format, code, value, payload }.write(&mut out);
     };
-    write(code::ACCELERATED, format::BYTE, accelerated);
-    for attribute in merged {
-        write(attribute.rule.code, attribute.rule.format, attribute.value);
-    }
-    if options.target.flavour == Flavour::Mercury {
-        finalizer(objects, options, live, &mut out);
+    write(code::ACCELERATED, format::BYTE, accelerated, &[]);
+    merged.retain(|attribute| !dialect.omits(attribute.rule.code, attribute.value, flavour));
+    for Merged { rule, value } in merged {
+        match rule.format {
+            format::SIZED => write(rule.code, rule.format, 8, &value.to_le_bytes()),
+            _ => write(rule.code, rule.format, value as u16, &[]),
+        }
     }
     out
 }
@@ -134,43 +175,60 @@ pub(crate) fn compat(
 /// Bytes of the attribute that tells what the finalizer finds, on targets with Mercury.
 pub(crate) const FINALIZER_SIZE: u64 = 12;
 
-/// Targets whose code a finalizer may take over for other ones.
-const FAST_TARGETS: [u32; 2] = [100, 120];
+/// Targets whose code a finalizer may take over for other ones, and what the later releases say of it.
+const FAST_TARGETS: [(u32, u64); 2] = [(100, 9), (120, 0x50)];
 
 /// Which other targets machine code is good for as it is: what all files agree on whose code is in the program (cases
-/// generated/kept-functions, weak/entry-literals). nvlink looks at the functions themselves (docs/DIFFERENCES.md,
-/// family-of-dead-code).
+/// generated/kept-functions, weak/entry-literals), since 13.3 a constant. nvlink looks at the functions themselves
+/// (docs/DIFFERENCES.md, family-of-dead-code).
 fn finalizer(
     objects: &Objects<'_>,
     options: &LinkOptions,
     live: &HashSet<ObjectId>,
-    out: &mut Vec<u8>,
-) {
-    let targets = |(_, object): (ObjectId, &Object<'_>)| object.fast_targets();
-    if objects.iter().find_map(targets).is_none() {
-        return;
+) -> Option<u64> {
+    let own = FAST_TARGETS.iter().find(|target| target.0 == options.target.sm);
+    if options.dialect.compat_isa_version {
+        return Some(own.map_or(0, |target| target.1));
     }
+    let targets = |(_, object): (ObjectId, &Object<'_>)| object.fast_targets();
+    objects.iter().find_map(targets)?;
     let words = objects.iter().filter(|(id, _)| live.contains(id)).filter_map(targets);
-    let tells = FAST_TARGETS.contains(&options.target.sm);
-    let all = words.reduce(|a, b| a & b).filter(|_| tells).unwrap_or(0);
-    let payload = &all.to_le_bytes();
-    Record { format: format::SIZED, code: code::FINALIZER, value: 8, payload }.write(out);
+    Some(words.reduce(|a, b| a & b).filter(|_| own.is_some()).unwrap_or(0))
 }
 
-fn value_of(records: &[Record<'_>], code: u8) -> Option<u16> {
-    records.iter().find(|record| record.code == code).map(|record| record.value)
+/// The value of an attribute as a number.
+fn value(record: &Record<'_>) -> u64 {
+    match record.payload.first_chunk() {
+        Some(bytes) if record.format == format::SIZED => u64::from_le_bytes(*bytes),
+        _ => u64::from(record.value),
+    }
+}
+
+fn value_of(records: &[Record<'_>], code: u8) -> Option<u64> {
+    records.iter().find(|record| record.code == code).map(value)
+}
+
+/// Gives an attribute a value that does not depend on the files'.
+fn set(merged: &mut Vec<Merged>, code: u8, value: u64) {
+    match merged.iter_mut().find(|old| old.rule.code == code) {
+        Some(old) => old.value = value,
+        None => {
+            let rule = RULES.iter().find(|rule| rule.code == code);
+            merged.extend(rule.map(|rule| Merged { rule, value }));
+        }
+    }
 }
 
 /// The first file sets the order; what it lacks is added by default.
-fn start(merged: &mut Vec<Merged>, records: &[Record<'_>]) {
+fn start(merged: &mut Vec<Merged>, records: &[Record<'_>], dialect: &Dialect) {
     for record in records {
-        let known = RULES.iter().find(|rule| rule.code == record.code);
+        let known = dialect.compat_rules().find(|rule| rule.code == record.code);
         let repeated = merged.iter().any(|old| old.rule.code == record.code);
         if let Some(rule) = known.filter(|_| !repeated) {
-            merged.push(Merged { rule, value: record.value });
+            merged.push(Merged { rule, value: value(record) });
         }
     }
-    for rule in &RULES {
+    for rule in dialect.compat_rules() {
         let absent = merged.iter().all(|old| old.rule.code != rule.code);
         if let Some(value) = rule.default.filter(|_| absent) {
             merged.push(Merged { rule, value });
@@ -178,12 +236,20 @@ fn start(merged: &mut Vec<Merged>, records: &[Record<'_>]) {
     }
 }
 
-fn merge(merged: &mut Vec<Merged>, records: &[Record<'_>]) {
-    for rule in &RULES {
-        let Some(value) = value_of(records, rule.code).or(rule.default) else { continue };
-        match merged.iter_mut().find(|old| old.rule.code == rule.code) {
-            Some(old) => old.value = rule.merge.apply(old.value, value),
-            None => merged.push(Merged { rule, value }),
+fn merge(merged: &mut Vec<Merged>, records: &[Record<'_>], dialect: &Dialect) {
+    for rule in dialect.compat_rules() {
+        let place = merged.iter().position(|old| old.rule.code == rule.code);
+        let value = value_of(records, rule.code).or(rule.default);
+        match (place, value) {
+            (Some(place), Some(value)) => {
+                let old = &mut merged[place];
+                old.value = rule.merge.apply(old.value, value);
+            }
+            (Some(place), None) if rule.merge == Merge::MaxOfAll => _ = merged.remove(place),
+            (None, Some(value)) if rule.merge != Merge::MaxOfAll => {
+                merged.push(Merged { rule, value });
+            }
+            _ => {}
         }
     }
 }
@@ -211,10 +277,14 @@ mod tests {
     #[test]
     fn the_first_file_sets_the_order_and_defaults_follow() {
         let mut merged = Vec::new();
-        start(&mut merged, &attributes(&[(9, 1), (7, 0x101), (2, 1), (0x0b, 0)]));
+        start(
+            &mut merged,
+            &attributes(&[(9, 1), (7, 0x101), (2, 1), (0x0f, 0)]),
+            Dialect::oldest(),
+        );
         let codes: Vec<u8> = merged.iter().map(|attribute| attribute.rule.code).collect();
         assert_eq!(codes, [7, 2, 3, 5, 6]);
-        merge(&mut merged, &attributes(&[(8, 5), (2, 2)]));
+        merge(&mut merged, &attributes(&[(8, 5), (2, 2)]), Dialect::oldest());
         let last = merged.last().unwrap();
         assert_eq!((last.rule.code, last.value), (8, 5));
         assert_eq!(merged[1].value, 2);

@@ -3,25 +3,10 @@
 use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 
+use crate::dialect::Dialect;
 use crate::dump::CallGraphNames;
 use crate::selection::Selection;
 use crate::unified::IndexFile;
-
-/// A release of NVIDIA's linker whose rules are followed.
-///
-/// nvlink's behaviour depends on its own release only. 13.0 is the one that exists now; another
-/// release is another row, and every place that differs asks the row.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Dialect {
-    /// The release as notes count it: 130 is 13.0.
-    pub toolkit: u16,
-    /// Bytes of the strings in nvlink's own tool record, the option line left out. The record of
-    /// this linker is padded to the same length, so that all that follows stays in place.
-    pub tool_strings: usize,
-}
-
-/// nvlink 13.0.88.
-pub static CUDA_13_0: Dialect = Dialect { toolkit: 130, tool_strings: 97 };
 
 /// Options of one link.
 #[derive(Debug, Clone)]
@@ -67,7 +52,7 @@ impl LinkOptions {
     pub fn new(target: &'static Arch, tool: ToolRecord) -> Self {
         LinkOptions {
             target,
-            dialect: &CUDA_13_0,
+            dialect: Dialect::oldest(),
             tool,
             debug: false,
             relocatable: false,

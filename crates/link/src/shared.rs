@@ -19,7 +19,7 @@ use crate::callgraph::CallGraph;
 use crate::capsule::SYSTEM_SHARED;
 use crate::draft::{Kind, OutSection};
 use crate::id::{IdVec, NodeId, SectionId, SymbolId};
-use crate::merge::{Merged, SharedNode};
+use crate::merge::{Merged, SharedGroup, SharedNode};
 use crate::objects::Objects;
 use crate::sort::list_sort;
 use crate::symbols::{Fate, Symbols};
@@ -35,6 +35,8 @@ pub(crate) struct SharedLayout {
     /// How often each variable was placed: once for each of its definitions.
     placements: Vec<u64>,
     is_extern: Vec<bool>,
+    /// Entries that reach an array without size.
+    is_dynamic: Vec<bool>,
     /// Where extern arrays start, for the functions that name one.
     extern_starts: HashMap<NodeId, u64>,
     /// `-g`: where each extern array starts for everybody, since a symbol has one value; 0 for what
@@ -92,6 +94,7 @@ type EntryNumber = usize;
 struct Builder<'a, 'd> {
     graph: &'a CallGraph,
     nodes: &'a [SharedNode],
+    groups: &'a [SharedGroup],
     merged: &'a Merged<'d>,
     /// Some code that counts names the variable, dead code included.
     named: Vec<bool>,
@@ -119,6 +122,7 @@ pub(crate) fn lay_out(
     let mut builder = Builder {
         graph,
         nodes: &variables.nodes,
+        groups,
         merged,
         named: vec![false; groups.len()],
         users: vec![Vec::new(); groups.len()],
@@ -128,6 +132,7 @@ pub(crate) fn lay_out(
         layout: SharedLayout {
             offsets: vec![NOWHERE; groups.len()],
             placements: vec![0; groups.len()],
+            is_dynamic: Vec::new(),
             is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
             extern_starts: HashMap::new(),
             extern_values: None,
@@ -395,16 +400,31 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// The alignment of an array without size. Before CUDA 13.1 objects tell none.
+    fn extern_align(&self, group: usize) -> u64 {
+        let counts = self.merged.draft.dialect.aligns_dynamic_shared;
+        let node = self.groups[group].unsized_node.filter(|_| counts);
+        node.map_or(16, |node| self.nodes[node].align.max(16))
+    }
+
     /// All entries and functions that are tied by an extern array see it at one address: behind
     /// the largest of them.
     fn extern_arrays(&mut self) {
+        self.layout.is_dynamic = vec![false; self.layout.sizes.len()];
         if self.extern_functions.is_empty() {
             return;
         }
-        for (users, _) in self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e) {
+        for (group, users) in self.users.iter().enumerate() {
+            if !self.layout.is_extern[group] {
+                continue;
+            }
+            let align = self.extern_align(group);
             for &entry in users {
-                let size = &mut self.layout.sizes[entry];
-                *size = size.next_multiple_of(16);
+                // The first array that an entry reaches decides (case shared/dynamic-aligned).
+                if !std::mem::replace(&mut self.layout.is_dynamic[entry], true) {
+                    let size = &mut self.layout.sizes[entry];
+                    *size = size.next_multiple_of(align);
+                }
             }
         }
         let mut wanted = IdVec::filled(false, self.graph.nodes.len());
@@ -465,7 +485,8 @@ impl Builder<'_, '_> {
         for (index, node) in self.nodes.iter().enumerate() {
             let users = self.users_of(index);
             if !node.defined {
-                users.iter().for_each(|&entry| aligns[entry] = aligns[entry].max(16));
+                let align = self.extern_align(self.group(index));
+                users.iter().for_each(|&entry| aligns[entry] = aligns[entry].max(align));
             } else if let &[entry] = users {
                 aligns[entry] = aligns[entry].max(node.align);
             }
@@ -519,7 +540,7 @@ struct Shape {
     any_extern: bool,
     /// Some defined pool variable that code names has not exactly one user.
     multi: bool,
-    /// Largest alignment of a defined pool variable.
+    /// Largest alignment of a pool variable; objects of CUDA 13.1 and later tell that of arrays without size too.
     pool_align: u64,
 }
 
@@ -532,7 +553,7 @@ impl Shape {
         Shape {
             any_extern,
             multi: defined().any(|node| several(&node)),
-            pool_align: defined().map(|node| builder.nodes[node].align).max().unwrap_or(1),
+            pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
         }
     }
 }
@@ -603,7 +624,10 @@ fn apply(
                 let wide_enough = if exact { align == 16 } else { align >= 16 };
                 let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
                 section.align = align;
-                section.size = if keep { reserved + size } else { 0 };
+                let rounds = options.dialect.aligns_dynamic_shared
+                    && entry.is_some_and(|entry| layout.is_dynamic[entry]);
+                let end = (reserved + size).next_multiple_of(if rounds { align } else { 1 });
+                section.size = if keep { end } else { 0 };
                 section.dropped = !keep;
             }
             Kind::ReservedShared => {

@@ -230,11 +230,12 @@ impl<'o, 'd> Resolver<'o, 'd> {
             }
             SymbolSection::In(section) if self.tentative.contains(&id) => {
                 let role = self.objects[site.object].role(section);
+                let zeroed = role == Role::Global && !self.options.dialect.zeroed_is_definition;
                 let strong = symbol.binding() == stb::GLOBAL;
-                if !strong && (role == Role::Global || self.copied.contains(&id)) {
+                if !strong && (zeroed || self.copied.contains(&id)) {
                     return Fate::Lost;
                 }
-                if role == Role::Global {
+                if zeroed {
                     self.copied.insert(id);
                     return Fate::Copied;
                 }
@@ -272,7 +273,8 @@ impl<'o, 'd> Resolver<'o, 'd> {
         };
         let object = &self.objects[current.object];
         let symbol = object.symbol(current.index);
-        let no_bytes = defined_role(object, symbol) == Some(Role::Global);
+        let no_bytes = defined_role(object, symbol) == Some(Role::Global)
+            && !self.options.dialect.zeroed_is_definition;
         if symbol.binding() == stb::WEAK && no_bytes && common.binding() != stb::WEAK {
             self.symbols.replace(current);
             self.symbols.all[id].definition = None;

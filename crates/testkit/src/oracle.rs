@@ -1,13 +1,15 @@
-//! The reference tools: CUDA 13.0.88 from PyPI.
+//! The reference tools of a [`Release`] of CUDA from PyPI, by default 13.0.88.
 //!
-//! In: a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and nvlink. Guaranteed: pinned versions,
+//! In: a release and a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and nvlink. Guaranteed: pinned versions,
 //! installed once per folder; nothing of them is ever part of this project.
 
 pub mod cache;
 pub mod process;
+pub mod release;
 pub mod wheels;
 
 use anyhow::{Context, Result, bail};
+pub use release::Release;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,31 +17,13 @@ use std::process::Command;
 use std::time::Duration;
 use wheels::Environment;
 
-/// The release of the tools; part of every cache key.
-pub const VERSION: &str = "13.0.88";
-
 /// Time limit of one compilation: nvcc takes seconds, much more on a busy machine.
 pub const COMPILE_LIMIT: Duration = Duration::from_secs(300);
-
-/// Wheels that make up the tools.
-const WHEELS: &[&str] = &[
-    "nvidia-cuda-nvcc==13.0.88",
-    "nvidia-nvvm==13.0.88",
-    "nvidia-cuda-crt==13.0.88",
-    "nvidia-cuda-runtime==13.0.96",
-    "nvidia-nvjitlink==13.0.88",
-    "nvidia-cuda-cccl==13.0.85",
-    "nvidia-nvfatbin==13.0.85",
-    // The first release on PyPI is later than the other tools; it only shows what is in a file.
-    "nvidia-cuda-cuobjdump==13.4.92",
-];
-
-/// The toolkit among the packages.
-const TOOLKIT: &str = "nvidia/cu13";
 
 /// An installation of the reference tools.
 #[derive(Clone, Debug)]
 pub struct Oracle {
+    release: &'static Release,
     toolkit: PathBuf,
 }
 
@@ -49,37 +33,48 @@ impl Oracle {
     ///
     /// # Errors
     /// When python3 or pip is missing or fails, or when `existing` holds no such tools.
-    pub fn locate(dir: &Path, existing: Option<&OsStr>) -> Result<Self> {
+    pub fn locate(release: &'static Release, dir: &Path, existing: Option<&OsStr>) -> Result<Self> {
         if let Some(existing) = existing {
-            return Self::open(Path::new(existing))
+            return Self::open(release, Path::new(existing))
                 .with_context(|| format!("CULD_ORACLE={}", existing.display()));
         }
-        let environment = Environment::install(dir, WHEELS)
-            .with_context(|| format!("cannot install the CUDA {VERSION} tools"))?;
-        let toolkit = environment.package(TOOLKIT)?;
-        // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
-        link("lib", &toolkit.join("lib64"))?;
-        link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
-        Self::open(dir)
+        let environment = Environment::install(dir, release.wheels)
+            .with_context(|| format!("cannot install the tools of CUDA {}", release.name))?;
+        let toolkit = environment.package(release.package)?;
+        if release.has_nvcc() {
+            // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
+            link("lib", &toolkit.join("lib64"))?;
+            link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
+        }
+        Self::open(release, dir)
     }
 
     /// As [`Self::locate`], but nothing is installed: `None` when the tools are missing.
     ///
     /// # Errors
     /// When `existing` or `dir` is an installation without tools.
-    pub fn installed(dir: &Path, existing: Option<&OsStr>) -> Result<Option<Self>> {
-        let there = existing.is_some() || Environment::is_installed(dir, WHEELS);
-        there.then(|| Self::locate(dir, existing)).transpose()
+    pub fn installed(
+        release: &'static Release,
+        dir: &Path,
+        existing: Option<&OsStr>,
+    ) -> Result<Option<Self>> {
+        let there = existing.is_some() || Environment::is_installed(dir, release.wheels);
+        there.then(|| Self::locate(release, dir, existing)).transpose()
     }
 
-    fn open(dir: &Path) -> Result<Self> {
-        let toolkit = fs::canonicalize(Environment::existing(dir).package(TOOLKIT)?)?;
-        for tool in ["ptxas", "nvlink", "nvcc"] {
+    fn open(release: &'static Release, dir: &Path) -> Result<Self> {
+        let toolkit = fs::canonicalize(Environment::existing(dir).package(release.package)?)?;
+        for tool in release.tools {
             if !toolkit.join("bin").join(tool).is_file() {
                 bail!("no {tool} in {}", toolkit.join("bin").display());
             }
         }
-        Ok(Self { toolkit })
+        Ok(Self { release, toolkit })
+    }
+
+    /// Which release it is.
+    pub fn release(&self) -> &'static Release {
+        self.release
     }
 
     /// The toolkit: a folder with `bin/nvcc`, `include` and `lib64`.

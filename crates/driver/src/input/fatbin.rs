@@ -2,6 +2,7 @@
 
 use culd_fatbin::container::{Container, Entry, Kind, containers};
 use culd_fatbin::header::flag;
+use culd_link::DIALECTS;
 
 use super::ready::Code;
 use super::select::{Form, Offer, choose};
@@ -41,12 +42,16 @@ impl<'a> Gather<'a, '_> {
         let usable: Vec<(Entry<'a>, Offer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
         let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
-        let suits = |offer: &&Offer| offer.suits(self.target);
+        let rules = self.rules;
+        let suits = |offer: &&Offer| offer.suits(self.target, rules);
         let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
         if lto && self.options.lto() {
             return Err(self.fatal(InputError::LtoUnsupported(source.name.clone()), Vec::new()));
         }
-        match choose(self.target, &offers).and_then(|place| usable.get(place)) {
+        let chosen = choose(self.target, rules, &offers);
+        self.found.depends_on_release |=
+            DIALECTS.iter().any(|other| choose(self.target, other, &offers) != chosen);
+        match chosen.and_then(|place| usable.get(place)) {
             Some((entry, offer)) => {
                 let code = match offer.form {
                     Form::Ptx => Code::PackedPtx(*entry),

@@ -22,7 +22,7 @@ mod walk;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use culd_link::{Input, Session, Severity};
+use culd_link::{Dialect, Input, Session, Severity};
 use thiserror::Error;
 use typed_arena::Arena;
 
@@ -56,6 +56,8 @@ pub(crate) struct Gathered<'a> {
     pub(crate) missing_libraries: Vec<String>,
     /// How many fat binaries have nothing for the target.
     pub(crate) without_code: usize,
+    /// Another release would choose other images.
+    pub(crate) depends_on_release: bool,
     /// Compilations.
     pub(crate) times: Vec<Time>,
 }
@@ -215,6 +217,8 @@ struct Gather<'a, 'o> {
     options: &'o Options,
     items: &'a [Item<'a>],
     target: Target,
+    /// The release whose images are chosen.
+    rules: &'static Dialect,
     store: &'a Store,
     events: Vec<Event<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
@@ -234,6 +238,7 @@ pub(crate) fn gather<'a>(
     options: &Options,
     items: &'a [Item<'a>],
     target: Target,
+    rules: &'static Dialect,
     store: &'a Store,
     session: &Session,
     failed: bool,
@@ -242,6 +247,7 @@ pub(crate) fn gather<'a>(
         options,
         items,
         target,
+        rules,
         store,
         events: Vec::new(),
         failed,

@@ -1,9 +1,10 @@
 //! Which image of a fat binary is linked.
 //!
-//! In: what the images are for. Out: the one nvlink 13.0.88 would take, or none. Guaranteed: pure.
+//! In: what the images are for. Out: the one that nvlink of the given release would take, or none. Guaranteed: pure.
 //! The rules are those of docs/rules/inputs.md, section 3.
 
 use culd_cubin::arch::Variant;
+use culd_link::Dialect;
 
 use crate::options::Target;
 
@@ -29,16 +30,19 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// True when the image can become code for `target`; a virtual one is content with PTX only.
-    pub(crate) fn suits(&self, target: Target) -> bool {
+    pub(crate) fn suits(&self, target: Target, rules: &Dialect) -> bool {
         if !matches!(target, Target::Real(_)) && self.form != Form::Ptx {
             return false;
         }
         let target = target.arch();
         match (self.form, self.variant) {
-            (Form::Elf, Variant::Accelerated) => self.sm == target.sm,
-            (Form::Elf, _) => target.takes(self.sm),
+            (Form::Elf, Variant::Accelerated) => {
+                self.sm == target.sm
+                    && (rules.mixes_accelerated || target.variant == Variant::Accelerated)
+            }
+            (Form::Elf, _) => rules.takes(target, self.sm),
             (Form::Lto, Variant::Plain) | (Form::Ptx, Variant::Plain) => self.sm <= target.sm,
-            (_, Variant::Family) => target.takes(self.sm),
+            (_, Variant::Family) => rules.takes(target, self.sm),
             (_, Variant::Accelerated) => {
                 self.sm == target.sm && target.variant == Variant::Accelerated
             }
@@ -53,11 +57,11 @@ impl Offer {
 }
 
 /// The place of the image to link for `target` among `offers`. LTO-IR is never taken.
-pub(crate) fn choose(target: Target, offers: &[Offer]) -> Option<usize> {
+pub(crate) fn choose(target: Target, rules: &Dialect, offers: &[Offer]) -> Option<usize> {
     let sm = target.arch().sm;
     let mut best: Option<(usize, &Offer)> = None;
     for (place, offer) in offers.iter().enumerate() {
-        if offer.form == Form::Lto || !offer.suits(target) {
+        if offer.form == Form::Lto || !offer.suits(target, rules) {
             continue;
         }
         let better = best.is_none_or(|(_, best)| {
@@ -124,7 +128,30 @@ mod tests {
             let real = target.starts_with("sm");
             let target = if real { Target::Real(arch) } else { Target::Virtual(arch) };
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
-            assert_eq!(choose(target, &offers), expected, "{}: {images}", target.name());
+            let chosen = choose(target, Dialect::oldest(), &offers);
+            assert_eq!(chosen, expected, "{}: {images}", target.name());
+        }
+    }
+
+    #[test]
+    fn later_releases_choose_what_they_accept() {
+        // docs/DIALECTS.md, images: target, images, the place by 13.0, 13.1 and 13.2.
+        let cases = [
+            ("sm_100", "e100 e100a e100f", [Some(1), Some(2), Some(2)]),
+            ("sm_90", "e90 e90a", [Some(1), Some(0), Some(0)]),
+            ("sm_90", "e90a", [Some(0), None, None]),
+            ("sm_100", "e100a p90", [Some(0), Some(1), Some(1)]),
+            ("sm_100a", "e100 e100a e100f", [Some(1), Some(1), Some(1)]),
+            ("sm_88", "e80 e86 e87", [None, None, Some(2)]),
+            ("sm_89", "e80 e86 e87 e88", [Some(1), Some(1), Some(3)]),
+            ("sm_87", "e88", [None, None, None]),
+        ];
+        for (target, images, expected) in cases {
+            let target = Target::Real(Arch::by_name(target).unwrap());
+            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            let chosen = [130, 131, 132]
+                .map(|toolkit| choose(target, Dialect::for_toolkit(toolkit), &offers));
+            assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
     }
 }

@@ -16,8 +16,8 @@ pub enum Id {
     SuppressDebugInfo, SuppressStackSizeWarning, Time, Uidx, UseHostInfo, VariablesUsed,
     Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
     AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
-    HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, NoNotes,
-    PtxasPath, Stats, Strict, Threads, Trace,
+    HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, Dialect,
+    NoNotes, PtxasPath, Stats, Strict, Threads, Trace,
 }
 
 /// What an option takes.
@@ -81,6 +81,7 @@ const fn row(
 }
 
 const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", "RISCV64", "X86", "X86_64", "unknown"];
+const RELEASES: &[&str] = &["auto", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5"];
 const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 
 /// All options, by origin and name.
@@ -144,6 +145,7 @@ pub const TABLE: &[Row] = &[
     row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants"),
     row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note"),
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
+    row(Id::Dialect, "dialect", "dialect", Choice(RELEASES), Culd, "Follow the rules of nvlink of this release; auto: of the toolkit that culd is installed in (install-shadow), else of the newest object"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
     row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs; else one beside nvcc in PATH"),
     row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),

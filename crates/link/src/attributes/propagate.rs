@@ -265,8 +265,8 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
     }
 }
 
-/// EXTERNS of a single entry: those of all live functions, its own included, the last met first,
-/// unless its own list has them all.
+/// EXTERNS of a single entry: those of all live functions, its own included, the last met first
+/// (since CUDA 13.2 the first), unless its own list has them all.
 fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     let mut all: Vec<OutSymbolId> = Vec::new();
     let mut seen: HashSet<OutSymbolId> = HashSet::new();
@@ -277,7 +277,9 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
             }
         }
     }
-    all.reverse();
+    if !merged.draft.dialect.externs_in_order {
+        all.reverse();
+    }
     let list = &mut lists[entry];
     let at = position(list, code::EXTERNS);
     let missing = match at.map(|at| &list[at]) {

@@ -2,7 +2,8 @@
 //!
 //! In: the lists of the slots' functions, after entries took over what they reach. Out: the list of
 //! `.nv.info..nv.uft`. nvlink puts the lists of the files in front of what is there, appends what
-//! slots take over in the order in which it meets it, the last slot first, but no EXTERNS and no stack of calls, and has
+//! slots take over in the order in which it meets it, the last slot first, but no EXTERNS, no stack of calls and no
+//! attribute 0x66, and has
 //! one SPARSE_MMA_MASK of 0 at the end (cases unified/attributes, unified/sparse-mma).
 
 use culd_cubin::attr::{code, format};
@@ -30,7 +31,8 @@ pub(super) fn join<'d>(
     entries.sort_unstable();
     let mut later: Vec<_> =
         entries.iter().rev().flat_map(|&node| taken[node].iter().zip(split(node).1)).collect();
-    later.retain(|(_, attribute)| !matches!(attribute, Attribute::Externs(_)));
+    let left_out = [code::EXTERNS, code::ATTRIBUTE_66];
+    later.retain(|(_, attribute)| !left_out.contains(&attribute.code()));
     later.sort_by_key(|(when, _)| **when);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
     let masked = |list: &Vec<Attribute<'_>>| {

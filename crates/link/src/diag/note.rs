@@ -9,6 +9,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::demangle;
+use crate::Dialect;
 
 /// One line of explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -17,6 +18,8 @@ use super::demangle;
 pub enum Note {
     #[error("'{symbol}' is '{name}'")]
     SourceName { symbol: String, name: String },
+    #[error("--dialect={release} follows the rules of a release that takes it")]
+    TryDialect { release: &'static Dialect },
     #[error("'{file}' was made for sm_{sm}")]
     MadeFor { file: String, sm: u32 },
 

@@ -82,7 +82,7 @@ impl<'d> Merge<'_, 'd> {
             shared: None,
             dropped: false,
         });
-        if symbol.binding() == stb::GLOBAL {
+        if draft.is_global(symbol.binding()) {
             draft.global_strings.add(name);
             draft.globals.push(out);
         } else {

@@ -160,7 +160,8 @@ impl<'d> Merge<'_, 'd> {
                 Some(_) => {}
                 None => alive = true,
             }
-            let open = rela && !first && record.addend == 0 && !interned;
+            let twin_names = self.merged.draft.dialect.rel_twin_names;
+            let open = twin_names && rela && !first && record.addend == 0 && !interned;
             if open && !self.merged.gets_addend(id, object, record) {
                 interned = true;
                 let name = self.reloc_name(b".rel", input, section);

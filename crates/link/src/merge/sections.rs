@@ -30,6 +30,7 @@ impl<'d> Merge<'_, 'd> {
                 let placed = self.append(Kind::Constant(bank), (input, &[]));
                 if let Placed::At { base, .. } = placed
                     && self.selecting
+                    && self.merged.draft.dialect.looks_constants_up
                     && looked_up(input)
                 {
                     self.merged.draft.null_value = Some(base);

@@ -143,7 +143,7 @@ impl<'d> Merge<'_, 'd> {
             shared: None,
             dropped: unified && !self.keeps_table_names || hidden,
         });
-        let global = system || symbol.binding() == stb::GLOBAL;
+        let global = system || draft.is_global(symbol.binding());
         if global {
             draft.globals.push(out);
         } else {

@@ -2,12 +2,12 @@
 //!
 //! In: an object and the options. Out: nothing, or the message that ends the link.
 
-use culd_cubin::arch::Flavour;
+use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::compat;
 
 use super::Object;
-use crate::LinkOptions;
 use crate::diag::{Diagnostics, Failed, Message, Note};
+use crate::{Dialect, LinkOptions};
 
 impl Object<'_> {
     /// True for an object of an `a` variant, as far as it tells.
@@ -39,7 +39,16 @@ pub(super) fn check_target(
     let own = options.dialect.toolkit;
     let made_by = object.cuinfo.toolkit;
     let sm = object.cubin.header.sm();
-    if !options.target.takes(sm) || (sm != options.target.sm && object.is_accelerated()) {
+    let accelerated = object.is_accelerated();
+    // Later releases ask this first (docs/DIALECTS.md, what is accepted).
+    if accelerated
+        && options.target.variant != Variant::Accelerated
+        && !options.dialect.mixes_accelerated
+    {
+        let note = Note::MadeFor { file: name.to_owned(), sm };
+        return Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![note]));
+    }
+    if !options.dialect.takes(options.target, sm) || (sm != options.target.sm && accelerated) {
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
         // Nothing can be finalized of what has no Mercury code.
         if options.target.flavour != Flavour::of_sm(sm)
@@ -57,15 +66,15 @@ pub(super) fn check_target(
             format!("its code for sm_{sm} has to be made anew for '{target}'; compile it for that");
         return Err(diags.fatal(Message::Unsupported { file: name.to_owned(), reason }));
     }
-    // nvlink 13.0 refuses these; the format has not changed in a way that needs it.
     if made_by > own {
-        diags.warning(Message::NewerToolkit {
-            file: name.to_owned(),
-            major: made_by / 10,
-            minor: made_by % 10,
-            own_major: own / 10,
-            own_minor: own % 10,
-        });
+        let file = name.to_owned();
+        if !options.dialect.is_newest() {
+            let release = Dialect::for_toolkit(made_by);
+            let message = Message::NewerToolkit { file, made_by, own };
+            return Err(diags.explained_fatal(message, vec![Note::TryDialect { release }]));
+        }
+        // nvlink refuses these (docs/DIFFERENCES.md, newer-toolkit).
+        diags.warning(Message::UnknownToolkit { file, made_by, own: options.dialect });
     }
     Ok(())
 }

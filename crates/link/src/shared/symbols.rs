@@ -57,6 +57,10 @@ pub(super) fn place(
             symbol.other |= sto::INTERNAL;
         }
         symbol.dropped |= section.is_none();
+        let own = section.is_some() && section != pool;
+        if own && options.dialect.own_shared_is_local {
+            symbol.info &= 0xf;
+        }
     }
     forget_names(&mut merged.draft);
 }

@@ -4,7 +4,7 @@
 //! reused only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
 
 use super::process;
-use super::{COMPILE_LIMIT, Oracle, VERSION};
+use super::{COMPILE_LIMIT, Oracle};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Cache {
     ) -> Result<PathBuf> {
         let mut compiler = oracle.compiler(source);
         compiler.arg(format!("-arch={arch}"));
-        self.make(compiler, source, "cubin", arch, flags)
+        self.make((oracle, compiler), source, "cubin", arch, flags)
     }
 
     /// The host object of a CUDA C++ `source` with relocatable device code; `flags` name the architectures.
@@ -45,23 +45,25 @@ impl Cache {
     pub fn object(&self, oracle: &Oracle, source: &Path, flags: &[String]) -> Result<PathBuf> {
         let mut nvcc = oracle.command("nvcc");
         nvcc.args(["-rdc=true", "-c"]);
-        self.make(nvcc, source, "o", "host object", flags)
+        self.make((oracle, nvcc), source, "o", "host object", flags)
     }
 
     /// What `command` makes of `source`; `what` and `flags` are the rest of the key.
     fn make(
         &self,
-        mut command: Command,
+        (oracle, mut command): (&Oracle, Command),
         source: &Path,
         extension: &str,
         what: &str,
         flags: &[String],
     ) -> Result<PathBuf> {
-        let text = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
+        let read = fs::read_to_string(source);
+        let read = read.with_context(|| format!("cannot read {}", source.display()))?;
+        let text = oracle.release().ptx(&read);
         let name = source.file_name().unwrap_or_default().to_string_lossy();
         let mut key = Fnv::default();
-        for part in [text.as_slice(), name.as_bytes(), what.as_bytes(), VERSION.as_bytes()] {
-            key.add(part);
+        for part in [&*text, &*name, what].iter().chain(oracle.release().wheels) {
+            key.add(part.as_bytes());
         }
         flags.iter().for_each(|flag| key.add(flag.as_bytes()));
         let dir = self.dir.join(format!("{:032x}", key.0));
@@ -75,8 +77,14 @@ impl Cache {
         let suffix = format!(".{extension}");
         let fresh = tempfile::Builder::new().suffix(&suffix).tempfile_in(&dir)?.into_temp_path();
         // In the folder of the source and by its bare name, so that debug sections do not depend on where it is.
-        command.current_dir(source.parent().unwrap_or(Path::new(".")));
-        command.args(flags).arg(&*name).arg("-o").arg(&fresh);
+        let aside = tempfile::tempdir_in(&dir)?;
+        if text == read {
+            command.current_dir(source.parent().unwrap_or(Path::new(".")));
+        } else {
+            fs::write(aside.path().join(&*name), &*text)?;
+            command.current_dir(aside.path());
+        }
+        command.args(flags).arg(&*name).arg("-o").arg(fs::canonicalize(&fresh)?);
         let run = process::run(&mut command, COMPILE_LIMIT)?;
         if !run.status.success() {
             let source = source.display();

@@ -1,0 +1,73 @@
+//! Which release's rules a link follows.
+//!
+//! In: the option, the path of this program, the inputs. Out: a [`Dialect`]. An explicit release counts first, then that
+//! of the toolkit that a shadow stands for, then that of the newest input.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use culd_link::Dialect;
+
+use crate::options::{Id, Options};
+use crate::shadow;
+
+/// The release that is known before any input is read: the option's, or that of the toolkit of which this program is
+/// the shadow's linker.
+pub fn fixed(options: &Options) -> Option<&'static Dialect> {
+    match options.text(Id::Dialect) {
+        // A choice of the table.
+        Some(release) if release != "auto" => release.parse().ok(),
+        _ => shadow::release(&own_path()?),
+    }
+}
+
+/// The path that this program was started by: its folder tells, not that of the file behind a link.
+fn own_path() -> Option<PathBuf> {
+    let own = PathBuf::from(env::args_os().next()?);
+    if own.components().count() > 1 {
+        return Some(own);
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(&own)).find(|program| program.is_file())
+}
+
+/// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which wheels have.
+pub(crate) fn of_toolkit(toolkit: &Path) -> Option<String> {
+    let described = fs::read_to_string(toolkit.join("version.json")).ok();
+    let described = described.as_deref().and_then(|text| {
+        let cuda = text.split_once("\"cuda\"")?.1;
+        let version = cuda.split_once("\"version\"")?.1.split('"').nth(1)?;
+        let mut numbers = version.split('.');
+        Some(format!("{}.{}", numbers.next()?, numbers.next()?))
+    });
+    described.or_else(|| {
+        let headers = [("cuda_runtime_api.h", "CUDART_VERSION"), ("cuda.h", "CUDA_VERSION")];
+        headers.iter().find_map(|(file, name)| {
+            let text = fs::read(toolkit.join("include").join(file)).ok()?;
+            let text = String::from_utf8_lossy(&text);
+            let define = format!("#define {name}");
+            let line = text.lines().find_map(|line| line.strip_prefix(&define))?;
+            // 13050 is 13.5.
+            let number: u32 = line.trim().parse().ok()?;
+            Some(format!("{}.{}", number / 1000, number % 1000 / 10))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn toolkits_tell_their_release() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(of_toolkit(folder.path()), None);
+        fs::create_dir(folder.path().join("include")).unwrap();
+        let header = "#define CUDART_VERSION_X 1\n#define CUDART_VERSION  13040\n";
+        fs::write(folder.path().join("include/cuda_runtime_api.h"), header).unwrap();
+        assert_eq!(of_toolkit(folder.path()).as_deref(), Some("13.4"));
+        let json = "{\"cuda\" : {\n \"name\" : \"CUDA SDK\",\n \"version\" : \"13.1.20251031\"\n}}";
+        fs::write(folder.path().join("version.json"), json).unwrap();
+        assert_eq!(of_toolkit(folder.path()).as_deref(), Some("13.1"));
+    }
+}
