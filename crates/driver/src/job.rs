@@ -6,8 +6,8 @@
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    Account, CallGraphNames, Diagnostic, Dialect, HostReferences, Image, IndexFile, Input, LinkOptions,
-    Message, Report, Selection, Session, Severity,
+    Account, CallGraphNames, Diagnostic, Dialect, HostReferences, Image, IndexFile, Input,
+    LinkOptions, Message, Report, Selection, Session, Severity,
 };
 
 use crate::input::{self, Gathered, Item, References, Store};

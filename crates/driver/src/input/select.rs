@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn later_releases_choose_what_they_accept() {
-        // docs/DIALECTS.md, images: target, images, the place by 13.0, 13.1 and 13.2.
+        // docs/DIALECTS.md, the table: target, images, the place by 13.0, 13.1 and 13.2.
         let cases = [
             ("sm_100", "e100 e100a e100f", [Some(1), Some(2), Some(2)]),
             ("sm_90", "e90 e90a", [Some(1), Some(0), Some(0)]),

@@ -40,7 +40,7 @@ pub(super) fn check_target(
     let made_by = object.cuinfo.toolkit;
     let sm = object.cubin.header.sm();
     let accelerated = object.is_accelerated();
-    // Later releases ask this first (docs/DIALECTS.md, what is accepted).
+    // Later releases ask this first (docs/DIALECTS.md, the table).
     if accelerated
         && options.target.variant != Variant::Accelerated
         && !options.dialect.mixes_accelerated
