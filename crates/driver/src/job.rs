@@ -10,7 +10,7 @@ use culd_link::{
     LinkOptions, Message, Report, Selection, Session, Severity,
 };
 
-use crate::input::{self, Gathered, Item, References, Store};
+use crate::input::{self, Gathered, Item, References, Stopped, Store};
 use crate::lines::{Cause, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target};
 use crate::{dialect, hints, index};
@@ -111,7 +111,8 @@ pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
     let Request { options, target, items, session, .. } = request;
     let store = Store::new();
     let mut lines = Lines::new(options, &target.name());
-    let (gathered, said, gathering) = input::gather(options, items, target, &store, session, false);
+    let job = Job { options, target, index: None, session };
+    let (gathered, said, gathering, _) = job.gather(items, &store, false);
     lines.extend(said);
     let cubin =
         |ready: &input::Ready<'_>| Cubin { name: ready.name.clone(), bytes: ready.bytes.to_vec() };
@@ -139,6 +140,28 @@ pub(crate) struct Staged<'a> {
 }
 
 impl Job<'_> {
+    /// What `items` come to by the rules of the release that is followed, and which that is. Where the inputs decide, they
+    /// are looked at again if another release takes other images of them.
+    fn gather<'a>(
+        &self,
+        items: &'a [Item<'a>],
+        store: &'a Store,
+        failed: bool,
+    ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>, &'static Dialect) {
+        let Job { options, target, session, .. } = *self;
+        let gather = |rules| input::gather(options, items, target, rules, store, session, failed);
+        let fixed = dialect::fixed(options);
+        let (gathered, said, gathering) = gather(fixed.unwrap_or(Dialect::oldest()));
+        let dialect = fixed.unwrap_or_else(|| {
+            Dialect::for_cubins(gathered.inputs.iter().map(|input| input.bytes))
+        });
+        if fixed.is_none() && gathered.depends_on_release && dialect != Dialect::oldest() {
+            let (gathered, said, gathering) = gather(dialect);
+            return (gathered, said, gathering, dialect);
+        }
+        (gathered, said, gathering, dialect)
+    }
+
     /// Gathers `items`; what there is to say goes to `lines`.
     pub(crate) fn stage<'a>(
         &self,
@@ -147,17 +170,7 @@ impl Job<'_> {
         lines: &mut Lines,
     ) -> Staged<'a> {
         let options = self.options;
-        let failed = lines.failed();
-        let gather =
-            |rules| input::gather(options, items, self.target, rules, store, self.session, failed);
-        let fixed = dialect::fixed(options);
-        let (mut gathered, mut said, mut gathering) = gather(fixed.unwrap_or(Dialect::oldest()));
-        let dialect = fixed.unwrap_or_else(|| {
-            Dialect::for_cubins(gathered.inputs.iter().map(|input| input.bytes))
-        });
-        if fixed.is_none() && gathered.depends_on_release && dialect != Dialect::oldest() {
-            (gathered, said, gathering) = gather(dialect);
-        }
+        let (gathered, said, gathering, dialect) = self.gather(items, store, lines.failed());
         let mut link_options = link_options(options, self.target.arch(), dialect);
         link_options.index.clone_from(&self.index);
         if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
