@@ -11,7 +11,7 @@ use culd_driver::{
     LinkRequest, Outcome, Target,
 };
 use culd_fatbin::{Format, sniff};
-use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
+use culd_link::{Diagnostic, Dialect, IndexFile, Input, Message, Session, Severity};
 
 use crate::home;
 use crate::options::{self, LinkOptions, Refusal};
@@ -279,7 +279,8 @@ impl Link {
     fn check(&self, cubin: &Cubin, told: &str) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         let input = Input { name: &cubin.name, bytes: &cubin.bytes, system: false };
-        let link_options = culd_driver::link_options(&options.options, options.arch);
+        let dialect = Dialect::for_cubins([&*cubin.bytes]);
+        let link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         let found = culd_link::check(&Session::serial(), &[input], &link_options);
         let worst = found.into_iter().filter(|line| line.severity >= Severity::Error);
         let mut text = String::new();
@@ -322,7 +323,8 @@ impl Link {
             let text = "ERROR in nvvmCompileProgram: NVVM_ERROR_NO_MODULE_IN_PROGRAM\n";
             return Err((Code::NvvmCompile, text.to_owned()));
         }
-        let mut link_options = culd_driver::link_options(&options.options, options.arch);
+        let dialect = Dialect::for_cubins(self.cubins.iter().map(|cubin| &*cubin.bytes));
+        let mut link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         link_options.index.clone_from(&self.index);
         OBJECT_NAME.clone_into(&mut link_options.tool.object);
         NOTE.clone_into(&mut link_options.tool.options);
