@@ -39,14 +39,38 @@ pub struct Header {
     pub os_abi: u8,
     /// `e_ident[EI_ABIVERSION]`.
     pub abi_version: u8,
-    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note.
+    /// `e_version`: 1, in files of CUDA 12 for sm_90 and older the release (129).
+    pub version: u32,
+    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note; in those files bits 0-7 SM number, 11 `a`,
+    /// 16-23 virtual architecture.
     pub flags: u32,
 }
 
 impl Header {
     /// The SM number the code was made for: 90 for sm_90 and sm_90a.
     pub fn sm(&self) -> u32 {
-        (self.flags >> 8) & 0xffff
+        if self.is_of_cuda_12() { self.flags & 0xff } else { (self.flags >> 8) & 0xffff }
+    }
+
+    /// True for the form that files for sm_90 and older had up to CUDA 12.9: without notes.
+    pub fn is_of_cuda_12(&self) -> bool {
+        self.os_abi == crate::elf::OSABI_CUDA_12
+    }
+
+    /// What the note of the driver would tell, for a file of that form.
+    pub fn info_of_cuda_12(&self) -> Option<crate::note::CuInfo> {
+        let virtual_sm = (self.flags >> 16 & 0xff) as u16;
+        let toolkit = u16::try_from(self.version).unwrap_or(u16::MAX);
+        let info = crate::note::CuInfo { version: 2, virtual_sm, toolkit };
+        self.is_of_cuda_12().then_some(info)
+    }
+
+    /// True for code for an `a` target, as far as files of CUDA 12.9 say it here.
+    pub fn is_accelerated_of_cuda_12(&self) -> bool {
+        match self.is_of_cuda_12() {
+            true => self.flags & 0x800 != 0,
+            false => self.flags & 8 != 0,
+        }
     }
 }
 
@@ -77,6 +101,11 @@ impl<'d> Section<'d> {
     /// True for REL and RELA.
     pub fn is_reloc(&self) -> bool {
         matches!(self.sh_type, sht::REL | sht::RELA)
+    }
+
+    /// How many barriers the code has, where a file of CUDA 12 says it in the flags of the section.
+    pub fn barriers_of_cuda_12(&self) -> u32 {
+        (self.flags >> 20 & 0x7f) as u32
     }
 
     /// True for machine code.
@@ -287,6 +316,7 @@ impl<'d> Cubin<'d> {
             e_type: header.e_type.get(Le).0,
             os_abi: header.e_ident.os_abi.0,
             abi_version: header.e_ident.abi_version,
+            version: header.e_version.get(Le),
             flags: header.e_flags.get(Le).0,
         };
         Ok(Cubin { header, sections, symbols, mercury_symbols, strings })

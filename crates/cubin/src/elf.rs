@@ -10,6 +10,8 @@ pub const OSABI_CUDA: u8 = 0x41;
 pub const ABI_VERSION: u8 = 8;
 /// `e_ident[EI_OSABI]` of files made by CUDA 12 and older tools for sm_90 and older.
 pub const OSABI_CUDA_12: u8 = 0x33;
+/// `e_ident[EI_ABIVERSION]` of those of CUDA 12.
+pub const ABI_VERSION_12: u8 = 7;
 
 /// The values of `sh_type` that a cubin uses.
 pub mod sht {

@@ -29,7 +29,7 @@ pub(crate) fn assemble(
         high_indices = capsule::sections::keep_high_indices(&mut merged.draft);
         capsule::names::rename(&mut merged.draft);
     }
-    let order = Order::new(&merged.draft);
+    let order = Order::new(&merged.draft, graph);
     let contents = contents(program, rebuilt, relocated, &order, high_indices);
     synth::set_sizes(&mut program.merged.draft, &contents.own);
     let layout = order.place(&program.merged.draft, contents.mercury.as_ref());
@@ -67,7 +67,7 @@ fn contents(
             let sass = (&sass, &jump_slots[..]);
             Halves {
                 own: synth::contents(&maker(Half::Sass, sass, &relocated.own), &data.made),
-                mercury: Some(synth::mercury_contents(&maker(Half::Mercury, shown, mercury))),
+                mercury: Some(synth::mercury_contents(&maker(Half::Mercury, shown, mercury), &data.made)),
             }
         }
     };

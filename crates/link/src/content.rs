@@ -14,7 +14,7 @@ use crate::attributes::{Attribute, Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::draft::Draft;
-use crate::id::{IdVec, NodeId, OutSymbolId, RelocId, SectionId};
+use crate::id::{IdVec, NameId, NodeId, OutSymbolId, RelocId, SectionId};
 use crate::layout::Order;
 use crate::merge::Merged;
 use crate::relocs::{Kept, Relocated};
@@ -98,6 +98,16 @@ pub(crate) struct Maker<'a, 'd> {
     pub(crate) jump_slots: &'a [Attribute<'d>],
     pub(crate) slots: &'a TextureSlots,
     pub(crate) order: &'a Order,
+}
+
+/// Prototypes in the order in which the call graph and `.nv.prototype` tell them.
+pub(crate) fn prototypes(graph: &CallGraph) -> Vec<NameId> {
+    let taken = |&node: &NodeId| graph.is_address_taken(node);
+    let nodes = || graph.nodes.ids();
+    let addresses = nodes().filter(taken).filter_map(|node| graph.prototype(node));
+    let calls = nodes().flat_map(|node| graph.indirect(node));
+    let others = nodes().filter(|node| !taken(node)).filter_map(|node| graph.prototype(node));
+    addresses.chain(calls).chain(others).collect()
 }
 
 impl Maker<'_, '_> {

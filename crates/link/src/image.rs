@@ -14,6 +14,7 @@ use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry,
 use crate::LinkOptions;
 use crate::Session;
 use crate::capsule::image::Mercury;
+use crate::capsule::names;
 use crate::capsule::sections::Capsules;
 use crate::capsule::slots;
 use crate::capsule::{Half, Halves, SYSTEM_SHARED};
@@ -290,6 +291,8 @@ impl<'a, 'd> Writer<'a, 'd> {
         add_table(&mut add, Table::SectionHeaders, layout.section_headers_at, count);
         let segments = layout.program_headers.len() as u64;
         add(What::ProgramHeaders, layout.program_headers_at, 56 * segments);
+        // By CUDA 13.5 Mercury's table of symbols is in front of its sections.
+        pieces.sort_by_key(|piece| piece.start);
         pieces
     }
 
@@ -395,11 +398,7 @@ impl<'a, 'd> Writer<'a, 'd> {
         let Some((symbol, index)) = self.symbol(row) else {
             return SymbolEntry { value: draft.null_value(), ..SymbolEntry::default() };
         };
-        let own = match symbol.program {
-            None => draft.renamed.get(&symbol.name).copied().unwrap_or(symbol.name),
-            Some(_) => symbol.name,
-        };
-        let name = self.layout.strings.offset(own);
+        let name = self.layout.strings.offset(names::symbol_name(draft, symbol));
         let (info, other) = (symbol.info, symbol.other);
         let (section, (value, size)) = (st_shndx(symbol, index), self.value_and_size(symbol));
         SymbolEntry { name, info, other, section, value, size }

@@ -10,10 +10,12 @@ use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
 use crate::capsule::Half;
 use crate::capsule::names;
 use crate::capsule::sections::Capsules;
-use crate::content::Contents;
+use crate::callgraph::CallGraph;
+use crate::content::{self, Contents};
 use crate::draft::{CATEGORIES, Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
 use crate::names::NameList;
+use hashbrown::HashMap;
 
 /// What nvlink counts before the first section of a draft: null and the four tables.
 const CREATED_BEFORE: usize = 5;
@@ -44,6 +46,23 @@ impl Strings {
                 strings.bytes.extend_from_slice(draft.names.get(name));
                 strings.bytes.push(0);
             }
+        }
+        strings
+    }
+
+    /// Names in the order in which a file uses them, each once: what they are looked up by, and what is written.
+    fn collected(draft: &Draft<'_>, names: impl Iterator<Item = (NameId, NameId)>) -> Self {
+        let mut strings = Strings { bytes: vec![0], offsets: IdVec::filled(0, draft.names.len()) };
+        let mut written: HashMap<NameId, u32> = HashMap::new();
+        for (name, own) in names {
+            let text = draft.names.get(own);
+            let at = *written.entry(own).or_insert_with(|| {
+                let at = strings.bytes.len() as u32;
+                strings.bytes.extend_from_slice(text);
+                strings.bytes.push(0);
+                at
+            });
+            strings.offsets[name] = at;
         }
         strings
     }
@@ -97,7 +116,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// Orders sections and symbols and makes the string tables.
-    pub(crate) fn new(draft: &Draft<'_>) -> Self {
+    pub(crate) fn new(draft: &Draft<'_>, graph: &CallGraph) -> Self {
         let order = order_sections(draft);
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
@@ -130,9 +149,29 @@ impl Order {
         let mut order = Order { layout };
         order.number(draft);
         if draft.flavour == Flavour::Mercury {
+            if draft.dialect.new_writer {
+                order.collect_names(draft, &content::prototypes(graph));
+            }
             order.add_capsules(draft);
         }
         order
+    }
+
+    /// The names of the machine code's half as they are written, in place of those of the draft.
+    fn collect_names(&mut self, draft: &Draft<'_>, prototypes: &[NameId]) {
+        let layout = &mut self.layout;
+        let symbols = || layout.symbols.iter().chain(&layout.trailing).map(|&id| &draft.symbols[id]);
+        let own = symbols().map(|symbol| names::symbol_name(draft, symbol));
+        let mercury = layout.symbols.iter().map(|&id| draft.symbols[id].name);
+        let all = own.chain(mercury).chain(prototypes.iter().copied());
+        let all = all.map(|name| (name, name));
+        layout.strings = Strings::collected(draft, all);
+        let high = layout.tables.high_indices.is_some().then_some(&b".symtab_shndx"[..]);
+        let tables = [&b".shstrtab"[..], b".strtab", b".symtab"].into_iter().chain(high);
+        let tables = tables.filter_map(|name| draft.names.lookup(name));
+        let sections = layout.order.iter().map(|&id| draft.sections[id].name);
+        let renamed = |name| (name, draft.renamed.get(&name).copied().unwrap_or(name));
+        layout.section_strings = Strings::collected(draft, tables.chain(sections).map(renamed));
     }
 
     /// The Mercury half comes behind everything else, and its names do.
@@ -140,7 +179,9 @@ impl Order {
         let layout = &mut self.layout;
         let next = layout.section_count() as u32;
         let Strings { bytes, offsets } = &mut layout.section_strings;
-        names::overwrite(draft, &layout.order, bytes, |name| offsets[name]);
+        if !draft.dialect.new_writer {
+            names::overwrite(draft, &layout.order, bytes, |name| offsets[name]);
+        }
         layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
     }
 

@@ -197,10 +197,7 @@ impl<'d> Object<'d> {
             Flavour::Mercury => twins::pair(&mut cubin, &mut roles)?,
         };
         roles::check_reloc_names(&cubin, &roles)?;
-        let cuinfo = cubin.section_by_name(b".note.nv.cuinfo").ok_or_else(|| {
-            Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
-        })?;
-        let cuinfo = CuInfo::parse(cuinfo.name, cuinfo.data)?;
+        let cuinfo = driver_info(&cubin)?;
         let tkinfo = cubin.section_by_name(b".note.nv.tkinfo").map_or(&[][..], |note| note.data);
         let records = RecordTables::read(&cubin, &roles)?;
         let lookups = Lookups::build(&cubin, &roles);
@@ -225,13 +222,30 @@ impl<'d> Object<'d> {
     }
 }
 
+/// What the object tells the driver of itself. CUDA 12.9 has another note for sm_100 and later, and none before.
+fn driver_info(cubin: &Cubin<'_>) -> Result<CuInfo, Failure> {
+    const CUDA_12_9: u16 = 129;
+    if let Some(info) = cubin.header.info_of_cuda_12() {
+        return Ok(info);
+    }
+    if let Some(note) = cubin.section_by_name(b".note.nv.cuinfo") {
+        return Ok(CuInfo::parse(note.name, note.data)?);
+    }
+    let note = cubin.section_by_name(b".note.nv.cuver").ok_or_else(|| {
+        Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
+    })?;
+    Ok(CuInfo { toolkit: CUDA_12_9, ..CuInfo::parse(note.name, note.data)? })
+}
+
 /// Is it an object of a release that is known?
 fn check_abi(cubin: &Cubin<'_>) -> Result<(), Failure> {
     let header = &cubin.header;
     let reason = if header.e_type != 1 {
         "it is no relocatable object (ELF type 1)"
-    } else if header.os_abi == elf::OSABI_CUDA_12 {
-        "it was made by CUDA 12 or older (ELF ABI 0x33)"
+    } else if header.is_of_cuda_12() && header.abi_version == elf::ABI_VERSION_12 {
+        return Ok(());
+    } else if header.is_of_cuda_12() {
+        "it was made by CUDA 11 or older (ELF ABI 0x33)"
     } else if header.os_abi != elf::OSABI_CUDA || header.abi_version != elf::ABI_VERSION {
         "its ELF ABI is unknown"
     } else {

@@ -162,12 +162,16 @@ pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
 }
 
 /// Makes those contents of the Mercury half that are not copied.
-pub(crate) fn mercury_contents(maker: &Maker<'_, '_>) -> Contents {
+pub(crate) fn mercury_contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
     let draft = &maker.merged.draft;
     let mut contents: Contents = IdVec::filled(None, draft.sections.len());
     contents[maker.merged.fixed.file_info] = Some(Content::Bytes(maker.file_info()));
     maker.function_infos(&mut contents);
     maker.unified(&mut contents);
+    if draft.dialect.mercury_callgraph {
+        contents[made.calls.call_graph] = Some(Content::Bytes(maker.call_graph()));
+        contents[made.calls.prototype] = Some(Content::Bytes(maker.prototypes()));
+    }
     maker.relocations(draft, &mut contents);
     contents
 }

@@ -3,6 +3,7 @@
 //! In: the merged draft, the call graph. Out: [`Attributes`]: the final contents of `.nv.info`
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
 
+mod barriers;
 mod propagate;
 mod several;
 mod slots;
@@ -199,6 +200,7 @@ impl<'d> Attributes<'d> {
             true => Vec::new(),
             false => propagate::propagate(graph, merged, &mut functions),
         };
+        barriers::add(objects, symbols, graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let file = numbers.file_records(graph, merged, &entries);

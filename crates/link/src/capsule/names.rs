@@ -4,7 +4,7 @@
 //! links under Mercury's names and renames sections of machine code at the end, in place: the names keep the
 //! length they had, in `.shstrtab` as NULs behind them, in `.strtab` as a gap behind the table.
 
-use crate::draft::Draft;
+use crate::draft::{Draft, OutSymbol};
 use crate::id::{NameId, SectionId};
 
 use super::twins::{OPTIMIZER, USER};
@@ -58,9 +58,20 @@ pub(crate) fn rename(draft: &mut Draft<'_>) {
     }
 }
 
+/// What machine code's table of symbols calls a symbol.
+pub(crate) fn symbol_name(draft: &Draft<'_>, symbol: &OutSymbol) -> NameId {
+    let own = draft.renamed.get(&symbol.name).filter(|_| symbol.program.is_none());
+    // CUDA 13.5 leaves the symbols of literals their name.
+    let keeps = draft.dialect.new_writer && draft.names.get(symbol.name).starts_with(OPTIMIZER);
+    own.filter(|_| !keeps).copied().unwrap_or(symbol.name)
+}
+
 /// Bytes that renaming leaves behind `.strtab`: those of the names before, less those of the new ones.
 pub(crate) fn gap(draft: &Draft<'_>, order: &[SectionId]) -> u64 {
     let length = |name: NameId| draft.names.get(name).len() as u64;
+    if draft.dialect.new_writer {
+        return 0;
+    }
     let mut gap = 0u64;
     for section in order.iter().map(|&id| &draft.sections[id]) {
         let Some(&own) = draft.renamed.get(&section.name) else { continue };

@@ -7,9 +7,11 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
 use crate::content::{Content, Contents};
+use crate::Dialect;
 use crate::draft::{Draft, Kind, OutSection};
 use crate::id::{IdVec, SectionId};
 use crate::layout::Layout;
+use hashbrown::HashMap;
 
 /// The second half of a file.
 pub(crate) struct Capsules {
@@ -21,22 +23,27 @@ pub(crate) struct Capsules {
     places: IdVec<SectionId, (u64, u64)>,
     /// Offset of each name in `.shstrtab`, in file order, and that of the symbol table last.
     names: Vec<u32>,
+    /// Section header index of the symbol table.
+    symtab: u32,
     /// Where the symbol table is.
     pub(crate) symbols_at: u64,
 }
 
-/// The groups, in file order.
-fn group(kind: Kind) -> Option<u8> {
+/// The groups, in file order, as the release has it.
+fn group(kind: Kind, dialect: &Dialect) -> Option<u8> {
     Some(match kind {
-        Kind::Text | Kind::JumpSlots => 0,
+        Kind::Text | Kind::JumpSlots if !dialect.new_writer => 0,
         Kind::Debug => 1,
         Kind::FunctionTable | Kind::FileInfo => 2,
         Kind::Index | Kind::FunctionInfo | Kind::FunctionIds | Kind::VariableIds => 3,
-        Kind::Reloc | Kind::Resolved => 4,
-        Kind::Constant(_) => 5,
-        Kind::GlobalInit | Kind::UnifiedData => 6,
-        Kind::ReservedShared => 7,
-        Kind::HighIndices => 8,
+        Kind::CallGraph if dialect.mercury_callgraph => 4,
+        Kind::Prototype if dialect.mercury_callgraph => 5,
+        Kind::Reloc | Kind::Resolved => 6,
+        Kind::Constant(_) => 7,
+        Kind::Text | Kind::JumpSlots => 8,
+        Kind::GlobalInit | Kind::UnifiedData => 9,
+        Kind::ReservedShared => 10,
+        Kind::HighIndices => 11,
         _ => return None,
     })
 }
@@ -54,7 +61,7 @@ pub(crate) fn add_high_indices(draft: &mut Draft<'_>) {
 pub(crate) fn keep_high_indices(draft: &mut Draft<'_>) -> Option<SectionId> {
     let sections = || draft.sections.values().filter(|section| !section.dropped);
     let others = sections().filter(|section| section.kind != Kind::HighIndices).count();
-    let twins = sections().filter(|section| group(section.kind).is_some()).count() - 1;
+    let twins = sections().filter(|section| group(section.kind, draft.dialect).is_some()).count() - 1;
     let is_table = |id: &SectionId| draft.sections[*id].kind == Kind::HighIndices;
     let id = draft.sections.ids().rfind(is_table)?;
     // The null section and three tables, and Mercury's symbol table.
@@ -91,23 +98,36 @@ impl Capsules {
         next_index: u32,
         section_strings: &mut Vec<u8>,
     ) -> Self {
-        let twin = |&id: &SectionId| Some((group(draft.sections[id].kind)?, id));
+        let twin = |&id: &SectionId| Some((group(draft.sections[id].kind, draft.dialect)?, id));
         let mut twins: Vec<(u8, SectionId)> = order.iter().filter_map(twin).collect();
         twins.sort_by_key(|twin| twin.0);
         let mut index = IdVec::filled(0, draft.sections.len());
         let mut names = Vec::with_capacity(twins.len() + 1);
+        let first = draft.dialect.new_writer;
+        let mut written: HashMap<Vec<u8>, u32> = HashMap::new();
         let mut name = |parts: [&[u8]; 2]| {
-            names.push(section_strings.len() as u32);
-            parts.iter().for_each(|part| section_strings.extend_from_slice(part));
-            section_strings.push(0);
+            let text = parts.concat();
+            let next = section_strings.len() as u32;
+            // Sections of one name share it only by CUDA 13.5.
+            let at = if first { *written.entry(text.clone()).or_insert(next) } else { next };
+            if at == next {
+                section_strings.extend_from_slice(&text);
+                section_strings.push(0);
+            }
+            at
         };
-        for (&(group, id), next) in twins.iter().zip(next_index..) {
+        const SYMTAB: [&[u8]; 2] = [b".nv.merc.symtab", b""];
+        let symtab_name = first.then(|| name(SYMTAB));
+        let symtab = if first { next_index } else { next_index + twins.len() as u32 };
+        for (&(_, id), next) in twins.iter().zip(next_index + u32::from(first)..) {
             index[id] = next;
-            let prefix: &[u8] = if group == 0 { b".nv.capmerc" } else { b".nv.merc" };
-            name([prefix, draft.names.get(draft.sections[id].name)]);
+            let code = matches!(draft.sections[id].kind, Kind::Text | Kind::JumpSlots);
+            let prefix: &[u8] = if code { b".nv.capmerc" } else { b".nv.merc" };
+            names.push(name([prefix, draft.names.get(draft.sections[id].name)]));
         }
-        name([b".nv.merc.symtab", b""]);
+        names.push(symtab_name.unwrap_or_else(|| name(SYMTAB)));
         Capsules {
+            symtab,
             order: twins.into_iter().map(|twin| twin.1).collect(),
             index,
             places: IdVec::filled((0, 0), draft.sections.len()),
@@ -125,6 +145,10 @@ impl Capsules {
         twin: impl Fn(SectionId) -> u64,
         mut put: impl FnMut(u64, u64) -> u64,
     ) {
+        let first = draft.dialect.new_writer;
+        if first {
+            self.symbols_at = put(symbols_size, 8);
+        }
         for &id in &self.order {
             let section = &draft.sections[id];
             self.places[id] = if section.shares_bytes() {
@@ -135,12 +159,14 @@ impl Capsules {
                 (put(size, align(section)), size)
             };
         }
-        self.symbols_at = put(symbols_size, 8);
+        if !first {
+            self.symbols_at = put(symbols_size, 8);
+        }
     }
 
     /// Offset of the first of their names.
     pub(crate) fn first_name(&self) -> u32 {
-        self.names.first().copied().unwrap_or(0)
+        self.names.iter().min().copied().unwrap_or(0)
     }
 
     /// Header index of the twin of `section`; 0 where it has none.
@@ -163,13 +189,12 @@ impl Capsules {
         self.order.len() + 1
     }
 
-    /// Section header index of the symbol table.
-    fn symtab(&self, layout: &Layout) -> u32 {
-        (layout.section_count() - 1) as u32
-    }
-
-    /// The header at `place` in file order, that of the symbol table last.
+    /// The header at `place` in file order, that of the symbol table last or, by CUDA 13.5, first.
     pub(crate) fn header(&self, draft: &Draft<'_>, layout: &Layout, place: usize) -> SectionHeader {
+        let place = match draft.dialect.new_writer {
+            true => place.checked_sub(1).unwrap_or(self.order.len()),
+            false => place,
+        };
         let name = self.names.get(place).copied().unwrap_or(0);
         let Some(&id) = self.order.get(place) else {
             return SectionHeader {
@@ -185,7 +210,7 @@ impl Capsules {
             };
         };
         let section = &draft.sections[id];
-        let symtab = self.symtab(layout);
+        let symtab = self.symtab;
         let owner = section.owner.map_or(0, |owner| self.index(owner));
         let (offset, size) = self.range(id);
         let (sh_type, flags, link, info) = match section.kind {
@@ -195,6 +220,8 @@ impl Capsules {
             }
             Kind::FileInfo => (sht::MERCURY_INFO, 0, symtab, 0),
             Kind::FunctionInfo => (sht::MERCURY_INFO, shf::INFO_LINK, symtab, owner),
+            Kind::CallGraph => (sht::MERCURY_CALLGRAPH, 0, symtab, 0),
+            Kind::Prototype => (sht::MERCURY_PROTOTYPE, 0, symtab, 0),
             Kind::Reloc => (sht::MERCURY_RELA, shf::INFO_LINK, symtab, owner),
             Kind::Resolved => (sht::MERCURY_RESOLVED_RELA, shf::INFO_LINK, symtab, owner),
             Kind::Constant(_) if section.owner.is_none() => {
@@ -220,6 +247,8 @@ impl Capsules {
         let entsize = match section.kind {
             Kind::Reloc | Kind::Resolved => 24,
             Kind::HighIndices
+            | Kind::CallGraph
+            | Kind::Prototype
             | Kind::JumpSlots
             | Kind::FunctionTable
             | Kind::FunctionIds

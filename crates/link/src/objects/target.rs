@@ -14,7 +14,10 @@ impl Object<'_> {
     fn is_accelerated(&self) -> bool {
         let records = self.records.compat.as_deref().unwrap_or_default();
         let record = records.iter().find(|record| record.code == compat::code::ACCELERATED);
-        record.is_some_and(|record| record.value == 1)
+        match record {
+            Some(record) => record.value == 1,
+            None => self.cubin.header.is_accelerated_of_cuda_12(),
+        }
     }
 
     /// False where nvlink would make the code anew for SM number `target`: for another one of the family that it
