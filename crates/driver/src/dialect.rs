@@ -45,10 +45,13 @@ pub(crate) fn of_toolkit(toolkit: &Path) -> Option<String> {
         headers.iter().find_map(|(file, name)| {
             let text = fs::read(toolkit.join("include").join(file)).ok()?;
             let text = String::from_utf8_lossy(&text);
-            let define = format!("#define {name}");
-            let line = text.lines().find_map(|line| line.strip_prefix(&define))?;
-            // 13050 is 13.5.
-            let number: u32 = line.trim().parse().ok()?;
+            // `#define CUDART_VERSION 13050` is 13.5.
+            let defined = text.lines().find_map(|line| {
+                let mut words = line.split_whitespace();
+                let found = words.next() == Some("#define") && words.next() == Some(name);
+                words.next().filter(|_| found)
+            });
+            let number: u32 = defined?.parse().ok()?;
             Some(format!("{}.{}", number / 1000, number % 1000 / 10))
         })
     })
