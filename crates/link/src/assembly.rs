@@ -67,7 +67,10 @@ fn contents(
             let sass = (&sass, &jump_slots[..]);
             Halves {
                 own: synth::contents(&maker(Half::Sass, sass, &relocated.own), &data.made),
-                mercury: Some(synth::mercury_contents(&maker(Half::Mercury, shown, mercury), &data.made)),
+                mercury: Some(synth::mercury_contents(
+                    &maker(Half::Mercury, shown, mercury),
+                    &data.made,
+                )),
             }
         }
     };

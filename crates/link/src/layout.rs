@@ -7,10 +7,10 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
 
+use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::capsule::names;
 use crate::capsule::sections::Capsules;
-use crate::callgraph::CallGraph;
 use crate::content::{self, Contents};
 use crate::draft::{CATEGORIES, Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
@@ -56,6 +56,9 @@ impl Strings {
         let mut written: HashMap<NameId, u32> = HashMap::new();
         for (name, own) in names {
             let text = draft.names.get(own);
+            if text.is_empty() {
+                continue;
+            }
             let at = *written.entry(own).or_insert_with(|| {
                 let at = strings.bytes.len() as u32;
                 strings.bytes.extend_from_slice(text);
@@ -160,7 +163,8 @@ impl Order {
     /// The names of the machine code's half as they are written, in place of those of the draft.
     fn collect_names(&mut self, draft: &Draft<'_>, prototypes: &[NameId]) {
         let layout = &mut self.layout;
-        let symbols = || layout.symbols.iter().chain(&layout.trailing).map(|&id| &draft.symbols[id]);
+        let symbols =
+            || layout.symbols.iter().chain(&layout.trailing).map(|&id| &draft.symbols[id]);
         let own = symbols().map(|symbol| names::symbol_name(draft, symbol));
         let mercury = layout.symbols.iter().map(|&id| draft.symbols[id].name);
         let all = own.chain(mercury).chain(prototypes.iter().copied());
@@ -183,6 +187,11 @@ impl Order {
             names::overwrite(draft, &layout.order, bytes, |name| offsets[name]);
         }
         layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
+        let is_wide = |&id: &SectionId| draft.sections[id].kind == Kind::HighIndices;
+        if draft.dialect.new_writer && !layout.order.iter().any(is_wide) {
+            // The gap of the releases before is a part of the table.
+            bytes.resize(bytes.len() + names::GAP as usize, 0);
+        }
     }
 
     fn number(&mut self, draft: &Draft<'_>) {
@@ -227,7 +236,8 @@ impl Order {
         };
         layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
         let is_wide = |&id: &SectionId| draft.sections[id].kind == Kind::HighIndices;
-        if layout.capsules.is_some() && !layout.order.iter().any(is_wide) {
+        let new_writer = draft.dialect.new_writer && layout.capsules.is_some();
+        if layout.capsules.is_some() && !new_writer && !layout.order.iter().any(is_wide) {
             put(names::GAP, 1);
         }
         layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
@@ -249,7 +259,8 @@ impl Order {
             let offsets = &layout.offsets;
             capsules.place(draft, contents, symbols, |id| offsets[id], &mut put);
         }
-        layout.section_headers_at = put(64 * layout.section_count() as u64, 8);
+        let align = if new_writer { 1 } else { 8 };
+        layout.section_headers_at = put(64 * layout.section_count() as u64, align);
         layout.size = layout.section_headers_at + 64 * layout.section_count() as u64;
         if !draft.relocatable {
             layout.program_headers_at = layout.size;

@@ -231,9 +231,9 @@ fn driver_info(cubin: &Cubin<'_>) -> Result<CuInfo, Failure> {
     if let Some(note) = cubin.section_by_name(b".note.nv.cuinfo") {
         return Ok(CuInfo::parse(note.name, note.data)?);
     }
-    let note = cubin.section_by_name(b".note.nv.cuver").ok_or_else(|| {
-        Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned())
-    })?;
+    let note = cubin
+        .section_by_name(b".note.nv.cuver")
+        .ok_or_else(|| Failure::Unsupported("it has no section '.note.nv.cuinfo'".to_owned()))?;
     Ok(CuInfo { toolkit: CUDA_12_9, ..CuInfo::parse(note.name, note.data)? })
 }
 

@@ -6,8 +6,8 @@
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
-use crate::content::{Content, Contents};
 use crate::Dialect;
+use crate::content::{Content, Contents};
 use crate::draft::{Draft, Kind, OutSection};
 use crate::id::{IdVec, SectionId};
 use crate::layout::Layout;
@@ -61,7 +61,8 @@ pub(crate) fn add_high_indices(draft: &mut Draft<'_>) {
 pub(crate) fn keep_high_indices(draft: &mut Draft<'_>) -> Option<SectionId> {
     let sections = || draft.sections.values().filter(|section| !section.dropped);
     let others = sections().filter(|section| section.kind != Kind::HighIndices).count();
-    let twins = sections().filter(|section| group(section.kind, draft.dialect).is_some()).count() - 1;
+    let twins =
+        sections().filter(|section| group(section.kind, draft.dialect).is_some()).count() - 1;
     let is_table = |id: &SectionId| draft.sections[*id].kind == Kind::HighIndices;
     let id = draft.sections.ids().rfind(is_table)?;
     // The null section and three tables, and Mercury's symbol table.

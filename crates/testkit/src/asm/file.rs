@@ -278,7 +278,10 @@ impl<'d, 't> File<'d, 't> {
 
     fn write(&self, headers: &[SectionHeader], end: u64) -> Result<Vec<u8>, Error> {
         let keys = &self.document.file;
-        let shoff = keys.number("section_table")?.unwrap_or_else(|| rules::section_table(end));
+        let shoff = match keys.get("section_table") {
+            Some("end") => end,
+            _ => keys.number("section_table")?.unwrap_or_else(|| rules::section_table(end)),
+        };
         let segment_count = self.document.segments.len();
         let natural = rules::segment_table(shoff, headers.len(), segment_count);
         let phoff = keys.number("segment_table")?.unwrap_or(natural);

@@ -115,7 +115,9 @@ fn elsewhere(
     let blocks = |bytes: &[u8]| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
         let allowed = Allowed { rewritten, copies, told: copies::told(&view, copies) };
-        Ok::<_, String>(counts::blocks(&dump(&view, &Options::default()), &allowed))
+        // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA 13.5).
+        let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
+        Ok::<_, String>(counts::blocks(&text, &allowed))
     };
     counts::difference(&blocks(theirs)?, &blocks(ours)?).map_or(Ok(()), Err)
 }
