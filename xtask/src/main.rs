@@ -7,8 +7,10 @@ mod bench;
 mod bless;
 mod ci;
 mod corpus;
+mod dist;
 mod e2e;
 mod fatbin;
+mod jitlink;
 mod measure;
 mod oracle;
 mod pool;
@@ -35,6 +37,8 @@ const TASKS: &[Task] = &[
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
+    ("jitlink", jitlink::run, "the same calls of libnvJitLink with NVIDIA's and ours: see 'jitlink --help'"),
+    ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
     ("sections", sections::run, "link programs around and beyond 65,280 sections with both, compare"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use culd_cubin::arch::Flavour;
 use culd_driver::{
     Cause, Content, Cubin, Ignored, InputError, InputKind, Item, Kind as LineKind, Line,
     LinkRequest, Outcome, Target,
@@ -289,6 +290,10 @@ impl Link {
             any = true;
             if !matches!(line.message, Message::ArchMismatch { .. }) {
                 text.push_str(&shown(&culd_driver::line(line)));
+            } else if options.arch.flavour == Flavour::Mercury && is_classic(&cubin.bytes) {
+                let told = "Mercury or Capmerc target was requested, but SASS input";
+                let text = format!("{told} {} was found.\n", cubin.name);
+                return Err((Code::InvalidInput, text));
             }
         }
         let _ = writeln!(text, "ERROR 4: bad input:{told}");
@@ -307,11 +312,14 @@ impl Link {
             (State::Open, Ok(_)) => {}
         }
         self.state = State::Failed;
-        let result = self.link();
-        if self.options.as_ref().is_ok_and(|options| options.time) {
+        let time = self.options.as_ref().is_ok_and(|options| options.time);
+        if time {
             let before = began.duration_since(self.begin).as_secs_f64() * 1e3;
-            let own = began.elapsed().as_secs_f64() * 1e3;
             let _ = writeln!(self.infos, "nvJitLink time until Complete: {before:.6}");
+        }
+        let result = self.link();
+        if time {
+            let own = began.elapsed().as_secs_f64() * 1e3;
             let _ = writeln!(self.infos, "nvJitLinkComplete time to finish: {own:.6}");
         }
         result.map_or_else(|refusal| self.refuse(refusal), |()| Code::Success)
@@ -360,6 +368,12 @@ impl Link {
             }
         }
     }
+}
+
+/// True for a cubin without Mercury.
+fn is_classic(cubin: &[u8]) -> bool {
+    let cubin = culd_cubin::Cubin::parse(cubin);
+    cubin.is_ok_and(|cubin| Flavour::of_sm(cubin.header.sm()) == Flavour::Classic)
 }
 
 /// What `bytes` look like; the begin of an ELF header is nothing.

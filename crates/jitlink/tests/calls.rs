@@ -160,6 +160,20 @@ fn verbose_links_tell_resources() {
 }
 
 #[test]
+fn files_have_their_names_in_messages() {
+    let (_, mut handle) = create(&["-arch=sm_90"]);
+    let path = quickstart("saxpy.cubin").display().to_string();
+    let name = CString::new(path.clone()).expect("no NUL");
+    // SAFETY: it ends with NUL.
+    assert_eq!(unsafe { nvJitLinkAddFile(handle, ANY, name.as_ptr()) }, SUCCESS);
+    drop(name);
+    assert_eq!(complete(handle), INTERNAL);
+    let log = error_log(handle);
+    assert!(log.contains(&format!("Undefined reference to 'smooth' in '{path}'\n")), "{log}");
+    destroy(&mut handle);
+}
+
+#[test]
 fn null_pointers_and_handles_that_are_none_are_answered() {
     let (_, mut handle) = create(&["-arch=sm_90"]);
     let mut copy = handle;

@@ -85,6 +85,17 @@ pub fn without_own_note(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A cubin with zeros for all tool notes.
+pub fn without_notes(bytes: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    for (_, range) in sections(bytes).into_iter().filter(|(name, _)| name == TOOL_NOTE) {
+        if let Some(note) = copy.get_mut(range) {
+            note.fill(0);
+        }
+    }
+    copy
+}
+
 /// The first difference of section contents and a list of all sections that differ.
 fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (sections(expected), sections(actual));

@@ -1,0 +1,95 @@
+//! The inputs of the calls.
+//!
+//! In: sources of `testdata/jitlink`, the reference tools. Out: a folder with every file that `calls.txt` names.
+
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::{COMPILE_LIMIT, Oracle, process};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Sources that become PTX, and cubins by ptxas.
+const SOURCES: &[&str] = &["a", "b", "c", "r", "size1", "size2"];
+
+/// Makes the inputs for one architecture in `dir`; `work` keeps the PTX, which is the same for all.
+pub(super) fn make(
+    oracle: &Oracle,
+    folder: &Path,
+    work: &Path,
+    arch: &str,
+    dir: &Path,
+) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    for source in SOURCES {
+        let ptx = work.join(format!("{source}.ptx"));
+        if !ptx.exists() {
+            let source = folder.join(format!("{source}.cu"));
+            let mut nvcc = oracle.command("nvcc");
+            nvcc.args(["-rdc=true", "-ptx", "-arch=compute_75", "-o"]).arg(&ptx).arg(source);
+            run(nvcc)?;
+        }
+        let text = fs::read_to_string(&ptx)?;
+        fs::write(dir.join(format!("{source}.ptx")), text)?;
+        ptxas(oracle, dir, arch, source, &[], source)?;
+    }
+    for (source, debug) in [("a", "a-g"), ("b", "b-g"), ("c", "c-g")] {
+        ptxas(oracle, dir, arch, source, &["-g"], debug)?;
+    }
+    let bad = fs::read_to_string(dir.join("c.ptx"))?.replacen("mad.lo", "mad.bogus", 1);
+    fs::write(dir.join("bad.ptx"), bad)?;
+    let other = if arch == "75" { "80" } else { "75" };
+    ptxas(oracle, dir, other, "c", &[], "other")?;
+    for (source, object, arch) in [("b", "b", arch), ("c", "c", arch), ("c", "other", other)] {
+        let object = dir.join(format!("{object}.o"));
+        if !object.exists() {
+            let mut nvcc = oracle.command("nvcc");
+            nvcc.args(["-rdc=true", "-c", "-gencode"]);
+            nvcc.arg(format!("arch=compute_{arch},code=sm_{arch}")).arg("-o").arg(object);
+            nvcc.arg(folder.join(format!("{source}.cu")));
+            run(nvcc)?;
+        }
+    }
+    for (source, output, flags) in
+        [("a", "a.fatbin", &["-fatbin"][..]), ("c", "c.ltoir", &["-dlto", "-ltoir"])]
+    {
+        if !dir.join(output).exists() {
+            let mut nvcc = oracle.command("nvcc");
+            nvcc.arg("-rdc=true").args(flags).arg(format!("-arch=sm_{arch}"));
+            nvcc.arg("-o").arg(dir.join(output)).arg(folder.join(format!("{source}.cu")));
+            run(nvcc)?;
+        }
+    }
+    let mut nvlink = oracle.command("nvlink");
+    nvlink.current_dir(dir).arg(format!("-arch=sm_{arch}")).args(["c.cubin", "-o", "linked.cubin"]);
+    run(nvlink)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-c", "-x", "c", "/dev/null", "-o", "host.o"]).current_dir(dir);
+    run(gcc)?;
+    let archive = dir.join("libc.a");
+    if archive.exists() {
+        fs::remove_file(&archive)?;
+    }
+    let mut ar = Command::new("ar");
+    ar.args(["rcD", "libc.a", "c.o", "host.o"]).current_dir(dir);
+    run(ar)
+}
+
+fn ptxas(
+    oracle: &Oracle,
+    dir: &Path,
+    arch: &str,
+    source: &str,
+    flags: &[&str],
+    output: &str,
+) -> Result<()> {
+    let mut ptxas = oracle.command("ptxas");
+    ptxas.current_dir(dir).arg(format!("-arch=sm_{arch}"));
+    ptxas.args(flags).args(["-c", &format!("{source}.ptx"), "-o", &format!("{output}.cubin")]);
+    run(ptxas)
+}
+
+fn run(mut command: Command) -> Result<()> {
+    let run = process::run(&mut command, COMPILE_LIMIT).with_context(|| format!("{command:?}"))?;
+    ensure!(run.status.success(), "{command:?}: {}", run.stderr_text());
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! `xtask jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and from Python.
+//!
+//! In: `testdata/jitlink`. Out: a line for each architecture and group of calls. Guaranteed: results, logs and images
+//! count, but for times, tool notes, and the groups that `differences.toml` lists, which have to differ; exit code 1
+//! otherwise.
+
+mod inputs;
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::compare;
+use culd_testkit::oracle::process;
+use culd_testkit::oracle::wheels::Environment;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask jitlink [options] [arch]...
+  --library PATH   the library under test (default <target>/release/libnvJitLink.so)
+  --keep DIR       where inputs and outputs are left (default <target>/jitlink)
+Architectures are numbers (75 80 90 100 120); without any, all of these.";
+
+const ARCHS: &[&str] = &["75", "80", "90", "100", "120"];
+
+/// Nothing takes anywhere near this long, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// `differences.toml`.
+#[derive(Debug, Deserialize)]
+struct Differences {
+    difference: Vec<Difference>,
+}
+
+/// A group of calls that comes out differently on purpose.
+#[derive(Debug, Deserialize)]
+struct Difference {
+    /// Its name in `calls.txt`.
+    group: String,
+    /// The entry of docs/JITLINK.md that says why.
+    key: String,
+    /// What ours says instead.
+    ours: String,
+}
+
+/// How a transcript was made: by which library, called from what.
+#[derive(Clone, Copy)]
+enum Caller {
+    C,
+    Python,
+}
+
+struct Bench {
+    original: PathBuf,
+    library: PathBuf,
+    /// The compiled calls.c.
+    program: PathBuf,
+    folder: PathBuf,
+    toolkit: PathBuf,
+    /// One with cuda.bindings.
+    python: PathBuf,
+}
+
+/// The packages of an environment in which cuda.bindings runs.
+const BINDINGS: &[&str] = &["cuda-bindings==13.0.3"];
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let oracle = workspace::oracle()?;
+    let named = args.option::<PathBuf>("--library")?;
+    let library = named.unwrap_or_else(|| workspace::target().join("release/libnvJitLink.so"));
+    ensure!(library.is_file(), "no library at {}: cargo build --release", library.display());
+    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("jitlink"));
+    fs::create_dir_all(&work)?;
+    let folder = workspace::root().join("testdata/jitlink");
+    let text = fs::read_to_string(folder.join("differences.toml"))?;
+    let Differences { difference } = toml::from_str(&text).context("differences.toml")?;
+    let page = fs::read_to_string(workspace::root().join("docs/JITLINK.md"))?;
+    for difference in &difference {
+        let Difference { group, key, .. } = difference;
+        ensure!(page.contains(&format!("**{key}**")), "{group}: docs/JITLINK.md has no {key}");
+    }
+    let bench = Bench {
+        original: oracle.toolkit_library("libnvJitLink.so.13"),
+        library: fs::canonicalize(library)?,
+        program: work.join("calls"),
+        folder,
+        toolkit: oracle.toolkit().to_owned(),
+        python: Environment::install(&workspace::target().join("bindings"), BINDINGS)?
+            .program("python3"),
+    };
+    bench.compile()?;
+    let wanted = args.operands()?;
+    let all: Vec<String> = ARCHS.iter().map(|&arch| arch.to_owned()).collect();
+    let archs = if wanted.is_empty() { all } else { wanted };
+    let (mut passed, mut failed) = (0, 0);
+    for arch in archs {
+        let dir = work.join(format!("sm_{arch}"));
+        inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
+        for (group, what) in bench.compare(&dir, &arch, &difference)? {
+            match what {
+                None => {
+                    passed += 1;
+                    println!("ok     sm_{arch} {group}");
+                }
+                Some(what) => {
+                    failed += 1;
+                    println!("FAILED sm_{arch} {group}: {what}");
+                }
+            }
+        }
+    }
+    println!("\ntest result: {passed} passed; {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The lines of each group.
+type Transcript = BTreeMap<String, String>;
+
+impl Bench {
+    /// Compiles calls.c with our header.
+    fn compile(&self) -> Result<()> {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&self.program);
+        gcc.arg(self.folder.join("calls.c"));
+        gcc.arg("-I").arg(workspace::root().join("crates/jitlink/include")).arg("-ldl");
+        let run = process::run(&mut gcc, LIMIT).context("gcc")?;
+        ensure!(run.status.success(), "calls.c: {}", run.stderr_text());
+        Ok(())
+    }
+
+    /// What each group of calls comes to: nothing, or what is not as it should be.
+    fn compare(
+        &self,
+        dir: &Path,
+        arch: &str,
+        differences: &[Difference],
+    ) -> Result<Vec<(String, Option<String>)>> {
+        let theirs = self.transcript(dir, arch, Caller::C, &self.original, "theirs")?;
+        let ours = self.transcript(dir, arch, Caller::C, &self.library, "ours")?;
+        let theirs_python =
+            self.transcript(dir, arch, Caller::Python, &self.original, "theirs-python")?;
+        let ours_python =
+            self.transcript(dir, arch, Caller::Python, &self.library, "ours-python")?;
+        let mut results = Vec::new();
+        for (group, expected) in &theirs {
+            let actual = ours.get(group).map_or("", String::as_str);
+            let mut what = first_difference(expected, actual);
+            if let Some(difference) = differences.iter().find(|entry| entry.group == *group) {
+                what = match what {
+                    None => Some("the same, but differences.toml lists it".to_owned()),
+                    Some(_) if actual.contains(&difference.ours) => None,
+                    Some(_) => Some(format!("not '{}':\n{actual}", difference.ours)),
+                };
+            }
+            let from_python = |transcript: &Transcript, c: &str| {
+                transcript.get(group).is_some_and(|python| python == c)
+            };
+            // What is different on purpose may be bytes of freed memory in NVIDIA's library.
+            let listed = differences.iter().any(|entry| entry.group == *group);
+            if !from_python(&ours_python, actual)
+                || !(listed || from_python(&theirs_python, expected))
+            {
+                what = what.or(Some("other results from Python".to_owned()));
+            }
+            results.push((group.clone(), what));
+        }
+        results.push(("images".to_owned(), images(dir, arch, "theirs", "ours")?));
+        results.push(("cuda.bindings".to_owned(), self.bindings(dir, arch)?));
+        Ok(results)
+    }
+
+    /// What is not the same when cuda.bindings makes the calls, our library loaded in the place of NVIDIA's.
+    fn bindings(&self, dir: &Path, arch: &str) -> Result<Option<String>> {
+        let theirs = self.with_bindings(dir, arch, &self.original, "theirs-bindings")?;
+        let ours = self.with_bindings(dir, arch, &self.library, "ours-bindings")?;
+        ensure!(theirs.contains("loaded: only the one"), "for NVIDIA's library:\n{theirs}");
+        match first_difference(&theirs, &ours) {
+            None => images(dir, arch, "theirs-bindings", "ours-bindings"),
+            what => Ok(what),
+        }
+    }
+
+    fn with_bindings(&self, dir: &Path, arch: &str, library: &Path, name: &str) -> Result<String> {
+        let out = dir.join(name);
+        if out.exists() {
+            fs::remove_dir_all(&out)?;
+        }
+        fs::create_dir_all(&out)?;
+        let mut python = Command::new(&self.python);
+        python.arg(self.folder.join("bindings.py")).arg(arch).arg(library);
+        python.current_dir(dir).env("OUT", &out).env("LD_PRELOAD", library);
+        python.env("CULD_PTXAS", self.toolkit.join("bin/ptxas"));
+        let run = process::run(&mut python, LIMIT)?;
+        ensure!(run.status.success(), "{name}: {}: {}", run.status, run.stderr_text());
+        Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+    }
+
+    /// Runs all calls against `library`.
+    fn transcript(
+        &self,
+        dir: &Path,
+        arch: &str,
+        caller: Caller,
+        library: &Path,
+        name: &str,
+    ) -> Result<Transcript> {
+        let out = dir.join(name);
+        if out.exists() {
+            fs::remove_dir_all(&out)?;
+        }
+        fs::create_dir_all(&out)?;
+        let mut command = match caller {
+            Caller::C => Command::new(&self.program),
+            Caller::Python => {
+                let mut python = Command::new("python3");
+                python.arg(self.folder.join("calls.py"));
+                python
+            }
+        };
+        command.arg(library).arg(self.folder.join("calls.txt")).arg(arch);
+        command.current_dir(dir).env("OUT", &out).env("CULD_PTXAS", self.toolkit.join("bin/ptxas"));
+        let run = process::run(&mut command, LIMIT)?;
+        let text = String::from_utf8_lossy(&run.stdout).into_owned();
+        fs::write(out.join("transcript"), &text)?;
+        if !run.status.success() {
+            bail!("{name} for sm_{arch}: {}: {}", run.status, run.stderr_text());
+        }
+        let mut groups = Transcript::new();
+        let mut group = "version".to_owned();
+        for line in text.lines() {
+            match line.strip_prefix("= ") {
+                Some(name) => name.clone_into(&mut group),
+                None => {
+                    let lines = groups.entry(group.clone()).or_default();
+                    lines.push_str(&timeless(line));
+                    lines.push('\n');
+                }
+            }
+        }
+        Ok(groups)
+    }
+}
+
+/// A line without times, and without the size of a log that tells some.
+fn timeless(line: &str) -> String {
+    let starts = ["nvJitLink time", "nvJitLinkComplete time", "ptxas info    : Compile time ="];
+    match starts.iter().find(|start| line.starts_with(**start)) {
+        Some(start) => format!("{start} ..."),
+        None if line.starts_with("infos: ") => {
+            line.rsplit_once(", ").map_or(line, |(codes, _)| codes).to_owned()
+        }
+        // Images are compared by themselves.
+        None if line.starts_with("cubin: 0, ") => "cubin: 0".to_owned(),
+        // The number is that of the last thing that went wrong in the process, in whatever link.
+        None if line.starts_with("ERROR ") && line.ends_with(": finish") => {
+            "ERROR: finish".to_owned()
+        }
+        None => line.to_owned(),
+    }
+}
+
+fn first_difference(expected: &str, actual: &str) -> Option<String> {
+    if expected == actual {
+        return None;
+    }
+    let (mut theirs, mut ours) = (expected.lines(), actual.lines());
+    loop {
+        let (expected, actual) = (theirs.next(), ours.next());
+        if expected != actual || expected.is_none() {
+            let told = |line: Option<&str>| line.unwrap_or("the end").to_owned();
+            return Some(format!("'{}' instead of '{}'", told(actual), told(expected)));
+        }
+    }
+}
+
+/// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), all tool notes aside: those of PTX
+/// that was compiled on the way tell another compiler.
+fn compare_images(
+    dir: &Path,
+    arch: &str,
+    name: &str,
+    expected: &[u8],
+    actual: &[u8],
+) -> Result<(), String> {
+    let mut arguments = vec![format!("-arch=sm_{arch}")];
+    let options = [("relocatable", "-r"), ("debug", "-g")];
+    let option = options.iter().find(|(group, _)| name.starts_with(group));
+    arguments.extend(option.map(|(_, option)| (*option).to_owned()));
+    let suffix = if name.starts_with("debug") { "-g" } else { "" };
+    let objects = ["a", "b", "c"].map(|stem| format!("{stem}{suffix}.cubin"));
+    let bytes = || objects.iter().filter_map(|object| fs::read(dir.join(object)).ok()).collect();
+    arguments.extend(objects.iter().cloned());
+    let [expected, actual] = [expected, actual].map(compare::without_notes);
+    compare::outputs(&arguments, bytes, &expected, &actual).map(|_| ())
+}
+
+/// Compares the images that both libraries made in `theirs` and `ours`.
+fn images(dir: &Path, arch: &str, theirs: &str, ours: &str) -> Result<Option<String>> {
+    let mut compared = 0;
+    for entry in fs::read_dir(dir.join(ours))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default();
+        if path.extension().is_none_or(|extension| extension != "cubin") {
+            continue;
+        }
+        let expected = fs::read(dir.join(theirs).join(name))
+            .with_context(|| format!("only ours made {}", path.display()))?;
+        let what = compare_images(dir, arch, &name.to_string_lossy(), &expected, &fs::read(&path)?);
+        if let Err(what) = what {
+            return Ok(Some(format!("{}: {what}", name.display())));
+        }
+        compared += 1;
+    }
+    ensure!(compared != 0, "no images");
+    Ok(None)
+}
