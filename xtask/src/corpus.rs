@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const HELP: &str = "\
 usage: cargo xtask corpus [options]
   --seeds A..B     seeds to try (default 0..200); A.. with --minutes
-  --arch SM        only links for this architecture
+  --arch SM[,SM]   only links for these architectures: an equal part of the seeds for each, in this order
   --family NAME    only programs of this family
   --edit KIND      edits of compiled files: one at a time, all of this kind
   --with OPTION    a further option of every link, '--with=--preserve-relocs'
@@ -46,6 +46,8 @@ usage: cargo xtask corpus [options]
 struct Plan {
     seeds: Range<u64>,
     wish: Wish,
+    /// Architectures of the links; none: those that the generator draws.
+    archs: Vec<Arch>,
     deadline: Option<Instant>,
     jobs: usize,
     with: Option<String>,
@@ -61,17 +63,22 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         println!("{HELP}\n{}", workspace::RELEASE_HELP);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut wish = wish(&mut args)?;
+    let (mut wish, archs) = (wish(&mut args)?, archs(&mut args)?);
     if let Some(seed) = args.option("--show")? {
-        show(&generate(seed, wish));
+        show(&generate(seed, Wish { arch: archs.first().copied(), ..wish }));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
     let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
     wish.plain = way == Way::Steps || with.is_some();
+    let seeds = seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?;
+    if archs.len() > 1 && seeds.end == u64::MAX {
+        bail!("several architectures need --seeds A..B");
+    }
     let plan = Plan {
-        seeds: seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?,
+        seeds,
         wish,
+        archs,
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         jobs: args.option("--jobs")?.unwrap_or(2),
         with,
@@ -94,18 +101,31 @@ fn wish(args: &mut Args) -> Result<Wish> {
         wish.family =
             Some(family(&name).with_context(|| format!("families: {}", names.join(" ")))?);
     }
-    if let Some(name) = args.option::<String>("--arch")? {
-        let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
-        wish.arch = Some(
-            Arch::parse(&name).with_context(|| format!("architectures: {}", names.join(" ")))?,
-        );
-    }
     if let Some(name) = args.option::<String>("--edit")? {
         let names: Vec<String> = Kind::ALL.iter().map(|(kind, _)| format!("{kind:?}")).collect();
         wish.edit =
             Some(Kind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
     }
     Ok(wish)
+}
+
+fn archs(args: &mut Args) -> Result<Vec<Arch>> {
+    let text = args.option::<String>("--arch")?.unwrap_or_default();
+    let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
+    let arch = |name: &str| {
+        Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
+    };
+    text.split(',').filter(|name| !name.is_empty()).map(arch).collect()
+}
+
+impl Plan {
+    /// What is wished of the program of a seed.
+    fn wish(&self, seed: u64) -> Wish {
+        let (number, count) = (seed - self.seeds.start, self.seeds.end - self.seeds.start);
+        let part = u128::from(number) * self.archs.len() as u128 / u128::from(count.max(1));
+        let arch = self.archs.get(part as usize).copied();
+        Wish { arch, ..self.wish }
+    }
 }
 
 fn seeds(text: Option<&str>, timed: bool) -> Result<Range<u64>> {
@@ -165,7 +185,7 @@ fn execute(plan: &Plan) -> Result<Report> {
 }
 
 fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
-    let mut program = generate(seed, plan.wish);
+    let mut program = generate(seed, plan.wish(seed));
     program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
     let outcome = trial(&plan.tools, &program, plan.way, dir.path())?;

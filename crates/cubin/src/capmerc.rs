@@ -18,6 +18,13 @@
 //!   b & 0x40 == 0      full   16 * (b & 15) bytes, one instruction
 //!   b & 0x50 == 0x40   short  4 bytes, one instruction
 //!   b & 0x50 == 0x50   group  b, a byte n, then b & 15 full records; 2 * n + (b >> 7) instructions
+//!
+//! load from a constant bank, a full record of 32 bytes
+//! 0   02 22        load
+//! 2   form         0x0c the address is in a register, 0x0e and 0x08 it is a number alone
+//! 3   06
+//! 12  bank         0x40 parameters, 0x42 constant variables, 0x49 slots of textures
+//! 28  u16          offset in the bank, added to the register
 //! ```
 //!
 //! Relocations of Mercury code count in another space, in which a full record ends where its instruction's
@@ -104,6 +111,26 @@ impl Record {
             )),
         }
     }
+}
+
+/// How records of loads from a constant bank start, and their size.
+const LOAD: [u8; 2] = [0x02, 0x22];
+const LOAD_SIZE: usize = 32;
+/// Form: the address is in a register.
+const IN_REGISTER: u8 = 0x0c;
+/// Forms without one, whose address a relocation of machine code tells.
+const NUMBERS: [u8; 2] = [0x0e, 0x08];
+/// The bank with the slots of textures, samplers and surfaces.
+const IMAGES: u8 = 0x49;
+
+/// A load from the slots of textures that adds a register: machine code has the bank of parameters in its place, so the
+/// offset there depends on what is in front of the slots, and no relocation tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageLoad {
+    /// Where the instruction is in the machine code, bytes.
+    pub code: u64,
+    /// What is added to the register, bytes from the first slot.
+    pub offset: u16,
 }
 
 /// One section, checked.
@@ -204,6 +231,46 @@ impl<'d> Capsule<'d> {
             .collect()
     }
 
+    /// The loads from the slots of textures that add a register.
+    ///
+    /// Errors: such a load in a form that was never seen, or among several instructions. Costs O(n) in entries.
+    pub fn image_loads(&self) -> Result<Vec<ImageLoad>, Malformed> {
+        let mut loads = Vec::new();
+        for record in self.walk() {
+            let bytes = read::bytes(self.data, record.bytes.start, record.bytes.len());
+            let bytes = bytes.unwrap_or_default();
+            let unknown = || {
+                let what = format!(
+                    "record {} reads slots of textures in an unknown way, so its machine code cannot be placed",
+                    record.number
+                );
+                Malformed::section(self.section, record.bytes.start as u64, what)
+            };
+            match record.kind {
+                Kind::Elided | Kind::Short => {}
+                Kind::Full if !reads_images(bytes) => {}
+                Kind::Full => match (bytes.get(2), read::u16_at(bytes, 28), bytes.get(30..)) {
+                    (Some(&IN_REGISTER), Some(offset), Some([0, 0])) => {
+                        let code = record.instructions.start * INSTRUCTION;
+                        loads.push(ImageLoad { code, offset });
+                    }
+                    (Some(form), ..) if NUMBERS.contains(form) => {}
+                    _ => return Err(unknown()),
+                },
+                Kind::Group => {
+                    let mut rest = bytes.get(2..).unwrap_or_default();
+                    while let Some(size) = rest.first().and_then(|&first| full_size(first)) {
+                        if reads_images(rest.get(..size).unwrap_or_default()) {
+                            return Err(unknown());
+                        }
+                        rest = rest.get(size..).unwrap_or_default();
+                    }
+                }
+            }
+        }
+        Ok(loads)
+    }
+
     fn bits(&self) -> Option<&'d [u8]> {
         let words = (self.entries as usize).div_ceil(32);
         read::bytes(self.data, HEAD, words.checked_mul(4)?)
@@ -259,6 +326,11 @@ impl Walk<'_> {
             _ => Some((Kind::Full, full_size(first)?, 1)),
         }
     }
+}
+
+/// True for the full record of a load from the slots of textures.
+fn reads_images(record: &[u8]) -> bool {
+    record.len() == LOAD_SIZE && record.starts_with(&LOAD) && record.get(12) == Some(&IMAGES)
 }
 
 /// Bytes of a full record that begins with `first`.

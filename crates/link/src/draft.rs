@@ -416,7 +416,7 @@ pub(crate) struct Draft<'d> {
     /// Last part of `.strtab`: names of sections that only the machine code has.
     pub(crate) late_strings: NameList,
     /// What machine code calls sections that Mercury calls otherwise.
-    pub(crate) renamed: HashMap<NameId, NameId>,
+    pub(crate) renamed: HashMap<SectionId, NameId>,
 }
 
 /// The sections that every output has from the start.

@@ -173,9 +173,12 @@ impl Order {
         let high = layout.tables.high_indices.is_some().then_some(&b".symtab_shndx"[..]);
         let tables = [&b".shstrtab"[..], b".strtab", b".symtab"].into_iter().chain(high);
         let tables = tables.filter_map(|name| draft.names.lookup(name));
-        let sections = layout.order.iter().map(|&id| draft.sections[id].name);
-        let renamed = |name| (name, draft.renamed.get(&name).copied().unwrap_or(name));
-        layout.section_strings = Strings::collected(draft, tables.chain(sections).map(renamed));
+        let sections = layout.order.iter().map(|&id| {
+            let name = draft.sections[id].name;
+            (name, draft.renamed.get(&id).copied().unwrap_or(name))
+        });
+        let tables = tables.map(|name| (name, name));
+        layout.section_strings = Strings::collected(draft, tables.chain(sections));
     }
 
     /// The Mercury half comes behind everything else, and its names do.

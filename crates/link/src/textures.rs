@@ -6,7 +6,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::stt;
-use culd_reloc::Reference;
+use culd_reloc::{Reference, RelocDesc};
 use hashbrown::HashMap;
 
 use crate::callgraph::CallGraph;
@@ -126,6 +126,18 @@ impl TextureSlots {
             Half::Sass => offset,
             Half::Mercury => offset.saturating_sub(self.base),
         }
+    }
+
+    /// What a relocation of type `row` puts in for a reference: beside Mercury a number counts from the first slot, only a place
+    /// in a bank from the start of that (case textures/in-registers).
+    pub(crate) fn value(&self, symbol: OutSymbolId, half: Half, row: &RelocDesc) -> u64 {
+        let number = self.in_images && !row.has_bank();
+        self.offset(symbol, if number { Half::Mercury } else { half })
+    }
+
+    /// Beside Mercury: where slots start in machine code, bytes from the start of bank 0, if there are any.
+    pub(crate) fn images(&self) -> Option<u64> {
+        (self.in_images && !self.slots.is_empty()).then_some(self.base)
     }
 
     /// Place and relocation type of a slot in a half.

@@ -59,6 +59,39 @@ fn a_value_goes_into_the_last_sixteen_bytes_of_its_record() {
     }
 }
 
+/// A load of function `f2` of testdata/corpus/textures/in-registers, sm_100, -O0, and one of the same form of a kernel's
+/// parameter, `a[i + 5]`.
+const SLOT: &str = "02220c06 f8004200 0000c100 4900c000 000a0000 00000000 00000000 00000000";
+const PARAMETER: &str = "02220c06 f8004200 00004101 40000000 000a0000 00000000 00000000 14000000";
+
+#[test]
+fn loads_from_slots_of_textures() {
+    let loads = |records: &[Option<&[u8]>]| {
+        let data = encode(records);
+        let capsule = Capsule::parse(b".nv.capmerc.text.f", &data).unwrap();
+        capsule.image_loads().map_err(|error| (error.offset, error.what))
+    };
+    let (slot, parameter) = (bytes(SLOT), bytes(PARAMETER));
+    let edited = |at: usize, byte: u8| {
+        let mut record = slot.clone();
+        record[at] = byte;
+        record
+    };
+    assert_eq!(loads(&[None, Some(&parameter), None]), Ok(vec![]));
+    let behind = edited(28, 0x14);
+    let found = vec![ImageLoad { code: 16, offset: 0 }, ImageLoad { code: 48, offset: 0x14 }];
+    assert_eq!(loads(&[None, Some(&slot), Some(&parameter), Some(&behind)]), Ok(found));
+    // Without a register a relocation of machine code tells all.
+    assert_eq!(loads(&[Some(&edited(2, 0x0e)), Some(&edited(2, 0x08))]), Ok(vec![]));
+    // Others were never seen: another form, an offset of more than 16 bits, one of a group.
+    let group: Vec<u8> = [&[0x51, 4][..], &slot].concat();
+    for unknown in [edited(2, 0x0a), edited(30, 1), group] {
+        let (offset, what) = loads(&[None, Some(&unknown)]).unwrap_err();
+        assert_eq!(offset, 16);
+        assert!(what.starts_with("record 1 reads slots of textures in an unknown way"), "{what}");
+    }
+}
+
 #[test]
 fn damage_is_named() {
     let section = b".nv.capmerc.text.f";

@@ -4,10 +4,16 @@
 //! bytes that are stored. Where the machine code tells the value, nothing is stored. Format:
 //! [`culd_cubin::capmerc`].
 
-use culd_cubin::capmerc::{self, Capsule, Site};
+use culd_cubin::capmerc::{self, Capsule, ImageLoad, Site};
 use culd_cubin::{Malformed, RelocEntry, Section};
+use culd_reloc::Value;
 
-use crate::relocs::Patch;
+use crate::relocs::{Patch, Write};
+
+/// The type of an address in a load from a constant bank, `R_CUDA_CONST_FIELD21_38`.
+const LOAD_ADDRESS: u32 = 66;
+/// Opcode of such a load in machine code, the lower 12 bits of a word.
+const LOAD: u16 = 0xb82;
 
 /// Moves `patches`, made of `mercury` one by one, to the stored bytes of `section`. `code` are the records of the
 /// machine code that are resolved too.
@@ -42,4 +48,33 @@ pub(crate) fn stored(
         field.map(|field| Patch { offset: field.start as u64, ..patch })
     });
     Ok(moved.collect())
+}
+
+/// Patches of `machine`, the machine code beside Mercury code `section`: loads from the slots of textures get the address
+/// `base` of the first slot.
+pub(crate) fn image_loads(
+    section: &Section<'_>,
+    machine: &Section<'_>,
+    base: u64,
+) -> Result<Vec<Patch>, Malformed> {
+    let row = culd_reloc::lookup(LOAD_ADDRESS).filter(|row| row.has_bank());
+    let loads = Capsule::parse(section.name, section.data)?.image_loads()?;
+    let patch = |load: ImageLoad| {
+        let unknown = || {
+            let what =
+                "Mercury code reads slots of textures here, machine code does something else";
+            Malformed::section(machine.name, load.code, what.to_owned())
+        };
+        let code = machine.data.get(load.code as usize..);
+        let word = code.and_then(|code| code.first_chunk::<{ capmerc::INSTRUCTION as usize }>());
+        let loads = word.is_some_and(|word| u16::from_le_bytes([word[0], word[1]]) & 0xfff == LOAD);
+        let row = row.filter(|_| loads).ok_or_else(unknown)?;
+        let address = base + u64::from(load.offset);
+        let value = Value { address, bank: 0 };
+        if !row.fits(value) {
+            return Err(unknown());
+        }
+        Ok(Patch { offset: load.code, row, value, write: Write::Set })
+    };
+    loads.into_iter().map(patch).collect()
 }

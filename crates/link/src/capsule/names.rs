@@ -9,7 +9,7 @@ use crate::id::{NameId, SectionId};
 
 use super::twins::{OPTIMIZER, USER};
 
-/// What the machine code's half calls a section, and what stands for it in Mercury.
+/// What stands for a section in Mercury, and what the machine code's half calls it.
 const RENAMED: [(&[u8], &[u8]); 3] =
     [(USER, b".nv.constant3"), (OPTIMIZER, b".nv.constant2."), (super::IMAGES, b".nv.constant0.")];
 
@@ -17,15 +17,21 @@ const RENAMED: [(&[u8], &[u8]); 3] =
 /// both halves together have too many sections; ptxas leaves them too.
 pub(crate) const GAP: u64 = 36;
 
-/// The name of the machine code's section, if it is another one.
-fn sass_name(name: &[u8]) -> Option<Vec<u8>> {
+/// What the machine code's section is called before the function's name, and how long that is in Mercury's; `None` if
+/// there is no other name.
+fn fronts(name: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (front, rest): (&[u8], _) = match name.strip_prefix(b".rela") {
         Some(rest) => (b".rela", rest),
         None => (b"", name),
     };
-    let (own, tail) =
-        RENAMED.iter().find_map(|(mercury, own)| Some((own, rest.strip_prefix(*mercury)?)))?;
-    Some([front, own, tail].concat())
+    let (mercury, own) = RENAMED.iter().find(|(mercury, _)| rest.starts_with(mercury))?;
+    Some(([front, own].concat(), front.len() + mercury.len()))
+}
+
+/// The name of the machine code's section, if it is another one.
+fn sass_name(name: &[u8]) -> Option<Vec<u8>> {
+    let (own, front) = fronts(name)?;
+    Some([&own, &name[front..]].concat())
 }
 
 /// Finds the names of machine code for all sections of the file, and puts them behind all others.
@@ -33,22 +39,21 @@ pub(crate) fn rename(draft: &mut Draft<'_>) {
     let ids: Vec<SectionId> = draft.sections.ids().collect();
     for id in ids {
         let section = &draft.sections[id];
-        if section.dropped || draft.renamed.contains_key(&section.name) {
+        if section.dropped {
             continue;
         }
         if let Some(own) = sass_name(draft.names.get(section.name)) {
-            let name = section.name;
-            let own = draft.names.join(&[&own]);
-            draft.renamed.insert(name, own);
+            // Two sections of one name have a string each (literals/equal-banks), but for CUDA 13.4 and later.
+            let own = match draft.dialect.new_writer {
+                true => draft.names.join(&[&own]),
+                false => draft.names.separate(&[&own]),
+            };
+            draft.renamed.insert(id, own);
         }
     }
     for place in 0..draft.locals.len() {
         let symbol = &draft.symbols[draft.locals[place]];
-        let listed = symbol.section.is_some_and(|section| !draft.sections[section].dropped);
-        if symbol.program.is_none()
-            && listed
-            && let Some(&own) = draft.renamed.get(&symbol.name)
-        {
+        if let Some(own) = own_name(draft, symbol) {
             draft.late_strings.add(own);
         }
     }
@@ -58,12 +63,18 @@ pub(crate) fn rename(draft: &mut Draft<'_>) {
     }
 }
 
+/// The name that a section's own symbol has in machine code's half, if it is another one.
+pub(crate) fn own_name(draft: &Draft<'_>, symbol: &OutSymbol) -> Option<NameId> {
+    let section = symbol.section.filter(|_| symbol.program.is_none())?;
+    let own = draft.renamed.get(&section)?;
+    (draft.sections[section].name == symbol.name).then_some(*own)
+}
+
 /// What machine code's table of symbols calls a symbol.
 pub(crate) fn symbol_name(draft: &Draft<'_>, symbol: &OutSymbol) -> NameId {
-    let own = draft.renamed.get(&symbol.name).filter(|_| symbol.program.is_none());
     // CUDA 13.5 leaves the symbols of literals their name.
     let keeps = draft.dialect.new_writer && draft.names.get(symbol.name).starts_with(OPTIMIZER);
-    own.filter(|_| !keeps).copied().unwrap_or(symbol.name)
+    own_name(draft, symbol).filter(|_| !keeps).unwrap_or(symbol.name)
 }
 
 /// Bytes that renaming leaves behind `.strtab`: those of the names before, less those of the new ones.
@@ -73,15 +84,17 @@ pub(crate) fn gap(draft: &Draft<'_>, order: &[SectionId]) -> u64 {
         return 0;
     }
     let mut gap = 0u64;
-    for section in order.iter().map(|&id| &draft.sections[id]) {
-        let Some(&own) = draft.renamed.get(&section.name) else { continue };
+    for &id in order {
+        let section = &draft.sections[id];
+        let Some(&own) = draft.renamed.get(&id) else { continue };
         let named = if section.symbol.is_some() { length(own) + 1 } else { 0 };
         gap += length(section.name).saturating_sub(named);
     }
     gap
 }
 
-/// Overwrites the names of `order` in the section name table.
+/// Overwrites the names of `order` in the section name table. Of two sections that share one string the second finds what
+/// the first left, and takes the end of that for the function's name (literals/equal-banks).
 pub(crate) fn overwrite(
     draft: &Draft<'_>,
     order: &[SectionId],
@@ -89,13 +102,16 @@ pub(crate) fn overwrite(
     offset: impl Fn(NameId) -> u32,
 ) {
     for &id in order {
-        let name = draft.sections[id].name;
-        let Some(&own) = draft.renamed.get(&name) else { continue };
-        let own = draft.names.get(own);
-        let at = offset(name) as usize;
-        if let Some(place) = bytes.get_mut(at..at + draft.names.get(name).len()) {
-            place.fill(0);
-            place[..own.len()].copy_from_slice(own);
+        if !draft.renamed.contains_key(&id) {
+            continue;
         }
+        let name = draft.sections[id].name;
+        let (at, length) = (offset(name) as usize, draft.names.get(name).len());
+        let Some(place) = bytes.get_mut(at..at + length) else { continue };
+        let Some((own, front)) = fronts(draft.names.get(name)) else { continue };
+        let tail = place[front..].split(|&byte| byte == 0).next().unwrap_or_default();
+        let own = [&own[..], tail].concat();
+        place.fill(0);
+        place[..own.len()].copy_from_slice(&own);
     }
 }

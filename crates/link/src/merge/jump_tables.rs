@@ -39,7 +39,7 @@ fn entries(object: &Object<'_>, index: SectionIndex) -> Vec<(u64, i64)> {
 
 impl<'d> Merge<'_, 'd> {
     /// True when machine code is computed from Mercury.
-    fn computes_tables(&self) -> bool {
+    pub(super) fn computes_tables(&self) -> bool {
         self.merged.draft.flavour == Flavour::Mercury
     }
 

@@ -146,7 +146,8 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// The bank of a function that is no entry; a replacing copy's takes the slot of the first.
+    /// The bank of a function that is no entry; a replacing copy's takes the slot of the first, and is put over what is left of
+    /// that (case literals/left-behind).
     fn function_bank(
         &mut self,
         node: NodeId,
@@ -159,9 +160,12 @@ impl<'d> Merge<'_, 'd> {
             draft.add_unlisted();
             banks.push(Bank::new(node, number))
         });
-        banks[id].emptied = false;
-        let base = append_to_bank(&mut banks[id], content);
-        self.bank_parts.insert(input, (id, base));
+        let bank = &mut banks[id];
+        bank.emptied = false;
+        bank.align = bank.align.max(content.align);
+        bank.parts.extend(content.parts_at(0));
+        bank.size = bank.size.max(content.size);
+        self.bank_parts.insert(input, (id, 0));
         id
     }
 
@@ -240,6 +244,7 @@ impl<'d> Merge<'_, 'd> {
     /// A copy that is replaced takes its literals with it; an entry's section goes, name and all,
     /// unless something fills it again.
     pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
+        let computes_tables = self.computes_tables();
         for number in 1..=17 {
             let key = (code, number);
             self.tables.remove(&key);
@@ -253,6 +258,11 @@ impl<'d> Merge<'_, 'd> {
                 // nvlink keeps symbols of what is gone (docs/DIFFERENCES.md, literals-of-replaced).
                 for symbol in self.literal_symbols.remove(&section).unwrap_or_default() {
                     self.merged.draft.symbols[symbol].dropped = true;
+                }
+                // Literals of the copy stay in the banks of kernels then, but machine code's tables are those of the code that counts.
+                if let Some(&bank) = self.bank_of.get(&(node, number)).filter(|_| computes_tables) {
+                    let parts = &mut self.merged.banks[bank].parts;
+                    parts.iter_mut().for_each(|part| part.bytes = part.twin);
                 }
             } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
                 let bank = &mut self.merged.banks[bank];
@@ -276,13 +286,15 @@ impl<'d> Merge<'_, 'd> {
     ) -> Placed {
         let name = self.merged.draft.names.intern(input.name);
         let program = self.graph.nodes[node];
-        // Equal names of local functions that keep their banks stay apart.
-        let existing =
-            if self.merged.draft.symbols[self.merged.function(self.graph, node)].is_entry() {
-                self.find(name)
-            } else {
-                self.merged.entry_banks.get(&(text, bank)).copied()
-            };
+        // Banks of local functions of one name stay apart (local/kernels-with-tables), but kernels' parameters
+        // are found by name (local/kernels).
+        let by_name = bank == 0
+            && self.merged.draft.symbols[self.merged.function(self.graph, node)].is_entry();
+        let existing = if by_name {
+            self.find(name)
+        } else {
+            self.merged.entry_banks.get(&(text, bank)).copied()
+        };
         let emptied = |section: SectionId| {
             let output = &self.merged.draft.sections[section];
             output.emptied && output.losers_only && output.size == 0

@@ -377,6 +377,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 part.patches = self.stored(&place, source, &patched, patches)?;
                 patched.clear();
             }
+            if self.half == Half::Sass && place.is_code {
+                part.patches.extend(self.image_loads(&place, source)?);
+            }
             if !part.patches.is_empty() || !part.records.is_empty() {
                 resolved.applied.push(part);
             }
@@ -416,6 +419,26 @@ impl<'a, 'd> Resolver<'a, 'd> {
         code::stored(capsule, &code, records, patches)
             .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })
             .map_err(Box::new)
+    }
+
+    /// The loads of code from slots of textures, for which nobody has a record beside Mercury: they count from the
+    /// first slot, which in machine code is behind the largest bank of parameters (case textures/in-registers).
+    fn image_loads(
+        &self,
+        place: &PlaceContext,
+        source: &RelocSource,
+    ) -> Result<Vec<Patch>, Box<Message>> {
+        let Some(base) = self.slots.images().filter(|_| !self.relocatable()) else {
+            return Ok(Vec::new());
+        };
+        let object = &self.objects[source.object];
+        let Some(twin) = object.twins.of(source.target) else { return Ok(Vec::new()) };
+        let patches = code::image_loads(object.section(twin), object.section(source.target), base)
+            .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })?;
+        let at = |patch: Patch| {
+            Some(Patch { offset: self.place(place, source, patch.offset)?, ..patch })
+        };
+        Ok(patches.into_iter().filter_map(at).collect())
     }
 
     /// The records of this half that `source` stands for.

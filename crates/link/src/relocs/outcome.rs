@@ -165,7 +165,7 @@ impl<'d> Resolver<'_, 'd> {
         }
         let read = culd_reloc::lookup(query.record.kind).unwrap_or(row);
         match read.against_reference() {
-            Reference::Slot => patched(self.slots.offset(out, self.half)),
+            Reference::Slot => patched(self.slots.value(out, self.half, row)),
             Reference::Zero => patched(0),
             Reference::Kept => kept,
             Reference::Unsafe => Outcome::Fatal(

@@ -7,8 +7,9 @@ mod unified;
 
 use super::trial::Verdict;
 use crate::oracle::process::{Run, Status};
-use culd_cubin::Cubin;
-use culd_cubin::elf::stt;
+use culd_cubin::elf::{stb, stt};
+use culd_cubin::{Cubin, Section};
+use std::collections::HashSet;
 
 /// How nvlink ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,42 @@ pub(super) fn has_alias(object: &[u8]) -> bool {
     })
 }
 
+/// True for what nvlink and culd do with a selection of kernels where a weak function or kernel, whose code has relocations, is
+/// defined again in a later object: `how` they ended.
+pub(super) fn is_replaced_with_selection(
+    how: &str,
+    arguments: &[String],
+    objects: impl FnOnce() -> Vec<Vec<u8>>,
+) -> bool {
+    let selects = |word: &String| {
+        ["-kernels-used", "-variables-used"].iter().any(|option| word.starts_with(option))
+    };
+    how == "nvlink fatal   : Internal error: unexpected reloc; exit code 0"
+        && arguments.iter().any(selects)
+        && defined_again(&objects())
+}
+
+/// True for objects of which one has a weak function whose code has relocations, and a later one defines it.
+fn defined_again(objects: &[Vec<u8>]) -> bool {
+    let mut weak = HashSet::new();
+    for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
+        let functions = object.symbols.iter().filter(|symbol| symbol.is_function());
+        let defined = functions.filter_map(|symbol| Some((symbol, symbol.defined_in()?)));
+        for (symbol, code) in defined.filter(|(symbol, _)| symbol.binding() != stb::LOCAL) {
+            if weak.contains(symbol.name) {
+                return true;
+            }
+            let of_code = |table: &&Section<'_>| table.info_section() == Some(code);
+            let mut tables = object.sections.iter().filter(of_code);
+            if symbol.binding() == stb::WEAK && tables.any(|table| !table.relocations().is_empty())
+            {
+                weak.insert(symbol.name.to_vec());
+            }
+        }
+    }
+    false
+}
+
 /// The keys of the differences of two programs.
 pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static str> {
     unified::keys(expected, actual).into_iter().flatten().collect()
@@ -116,7 +153,8 @@ mod tests {
     fn every_key_is_documented() {
         let page = crate::case::source_root().join("docs/DIFFERENCES.md");
         let page = fs::read_to_string(page).expect("the page is there");
-        let others = ["externs-of-slots", "unified-relocations", "unused-alias"];
+        let others =
+            ["externs-of-slots", "unified-relocations", "unused-alias", "replaced-with-selection"];
         for key in RULES.iter().map(|rule| rule.key).chain(others) {
             assert!(page.contains(&format!("\n### {key}\n")), "{key}");
         }

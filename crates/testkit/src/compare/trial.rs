@@ -200,6 +200,13 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
                 Verdict::NoVerdict(how) if deliberate::is_unused_alias(how, aliases) => {
                     vec!["unused-alias"]
                 }
+                Verdict::NoVerdict(how)
+                    if deliberate::is_replaced_with_selection(how, &arguments, || {
+                        objects(&arguments, dir)
+                    }) =>
+                {
+                    vec!["replaced-with-selection"]
+                }
                 _ if unusual => pair.deliberate(&verdict),
                 _ => Vec::new(),
             };

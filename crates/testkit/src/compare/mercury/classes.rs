@@ -22,6 +22,8 @@ use super::inputs::Inputs;
 const CALL: u32 = 75;
 /// How a word starts that ptxas writes around fences, and that the finalizer leaves out.
 const FENCE: [u8; 4] = [0x84, 0xf9, 0xff, 0xff];
+/// Opcode of a call through a register, the lower 12 bits of a word.
+const CALL_REGISTER: u16 = 0x343;
 
 /// What may differ of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +165,12 @@ pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
             }
             continue;
         }
-        let calls = callers.contains(&index) || indirect.contains(&symbol);
+        // The call graph has the calls of copies that were replaced, too (mercury/replaced-caller).
+        let through_pointer = || {
+            indirect.contains(&symbol)
+                && (!inputs.copies().contains(function.name) || calls_register(section.data))
+        };
+        let calls = callers.contains(&index) || through_pointer();
         let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
         let frame = || frames.get(&symbol).is_some_and(|&size| size != 0);
         let class = match () {
@@ -201,7 +208,13 @@ fn frames(cubin: &Cubin<'_>) -> HashMap<SymbolIndex, u32> {
     frames.filter_map(|record| Some((SymbolIndex(record.word(0)?), record.word(1)?))).collect()
 }
 
-/// Functions that call through a pointer.
+/// True for code with a call through a register.
+fn calls_register(code: &[u8]) -> bool {
+    let opcode = |word: &[u8]| Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff);
+    code.chunks_exact(16).any(|word| opcode(word) == Some(CALL_REGISTER))
+}
+
+/// Functions that call through a pointer, as the call graph says.
 fn indirect_callers(cubin: &Cubin<'_>) -> HashSet<SymbolIndex> {
     let Some(graph) = cubin.section_by_name(b".nv.callgraph") else { return HashSet::new() };
     let edges = callgraph::edges(graph).filter_map(Result::ok);

@@ -14,13 +14,15 @@ use std::ops::Range;
 const ENTRY: usize = 4;
 
 /// Clears entries of jump tables in `bytes` that several copies of a function fill: nvlink computes those of the copy that
-/// counts first, and then the other's (jump-tables-of-replaced). What was there.
+/// counts first, and then the other's; and all of a kernel with two banks, of which it computes none (jump-tables-of-replaced).
+/// What was there.
 pub(in crate::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u8>> {
     let mut labels = HashMap::new();
     let mut cleared = Vec::new();
     for entry in entries(view) {
         let label = *labels.entry(entry.at).or_insert(entry.label);
-        if let Some(place) = bytes.get_mut(entry.bytes()).filter(|_| label != entry.label) {
+        let several = label != entry.label || entry.of_two_banks;
+        if let Some(place) = bytes.get_mut(entry.bytes()).filter(|_| several) {
             cleared.push(place.to_vec());
             place.fill(0);
         }
@@ -57,6 +59,8 @@ struct Entry {
     code: usize,
     /// What it is in Mercury.
     label: i64,
+    /// Its kernel has two banks of literals.
+    of_two_banks: bool,
 }
 
 impl Entry {
@@ -67,20 +71,30 @@ impl Entry {
 
 /// The entries of all jump tables, as Mercury's relocations list them.
 fn entries(view: &View<'_>) -> Vec<Entry> {
-    let banks = view.cubin.section_indices();
-    let banks: HashMap<&[u8], SectionIndex> = banks
-        .filter(|(_, section)| section.constant_bank() == Some(2))
-        .filter_map(|(index, section)| Some((section.name.strip_prefix(b".nv.constant2.")?, index)))
-        .collect();
+    // The twins of banks stand in the same order; names may be the same (literals/equal-banks).
+    let sections = || view.cubin.section_indices();
+    let twins = || sections().filter(|(_, s)| s.sh_type == sht::MERCURY_CONSTANT_OPTIMIZER);
+    let own = sections().filter(|(_, section)| section.constant_bank() == Some(2));
+    let banks: HashMap<SectionIndex, SectionIndex> =
+        twins().zip(own).map(|((twin, _), (bank, _))| (twin, bank)).collect();
+    let mut uses: HashMap<u32, usize> = HashMap::new();
+    twins().for_each(|(_, twin)| *uses.entry(twin.info).or_default() += 1);
     let mut found = Vec::new();
     for table in view.cubin.sections.iter().filter(|s| s.sh_type == sht::MERCURY_RELA) {
-        let function = table.name.strip_prefix(b".nv.merc.rela.nv.constant.optimizer.");
-        let bank = function.and_then(|function| banks.get(function));
+        let twin = table.info_section().and_then(|twin| Some((twin, view.cubin.section(twin)?)));
+        let Some((index, twin)) = twin else { continue };
+        let of_two_banks = uses.get(&twin.info).is_some_and(|&uses| uses > 1);
+        let bank = banks.get(&index);
         let raw = bank.and_then(|&SectionIndex(bank)| view.tables.sections.get(bank as usize));
         let Some(raw) = raw else { continue };
         found.extend(table.relocations().iter().filter_map(|record| {
             let code = view.cubin.symbol(record.symbol)?.defined_in()?.0 as usize;
-            Some(Entry { at: (raw.offset + record.offset) as usize, code, label: record.addend })
+            Some(Entry {
+                at: (raw.offset + record.offset) as usize,
+                code,
+                label: record.addend,
+                of_two_banks,
+            })
         }));
     }
     found
