@@ -19,6 +19,8 @@ pub struct LinkOptions {
     pub tool: ToolRecord,
     /// `-g`: no function is dead, and shared variables keep their symbols.
     pub debug: bool,
+    /// `-suppress-debug-info`: with `-g`, only that nothing is dead.
+    pub suppress_debug_info: bool,
     /// `-r`: the output is to be linked again.
     pub relocatable: bool,
     /// The index file of unified functions and variables.
@@ -55,6 +57,7 @@ impl LinkOptions {
             dialect: Dialect::oldest(),
             tool,
             debug: false,
+            suppress_debug_info: false,
             relocatable: false,
             index: None,
             selection: Selection::All,
@@ -79,8 +82,13 @@ impl LinkOptions {
         self.relocatable || self.index.is_some()
     }
 
+    /// True for a program that a debugger is to read.
+    pub(crate) fn for_debugger(&self) -> bool {
+        self.debug && !self.suppress_debug_info
+    }
+
     /// True when shared variables keep their symbols.
     pub(crate) fn keeps_shared_symbols(&self) -> bool {
-        self.debug || self.preserve_relocs
+        self.for_debugger() || self.preserve_relocs
     }
 }

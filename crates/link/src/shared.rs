@@ -149,7 +149,7 @@ pub(crate) fn lay_out(
     builder.per_entry(&pool);
     builder.layout.filled = builder.layout.sizes.iter().map(|&size| size > 0).collect();
     builder.extern_arrays();
-    if options.debug {
+    if options.for_debugger() {
         builder.one_start_each();
     }
     let aligns = builder.entry_aligns();

@@ -20,8 +20,8 @@ pub(crate) fn tell(objects: &Objects<'_>, options: &LinkOptions, diags: &mut Dia
         with_code().filter(move |(_, object)| compiled_for_debugger(object) == Some(wanted))
     };
     // One such object is enough for nvlink to make the program one for a debugger.
-    let program = options.debug || compiled(true).next().is_some();
-    let (debug, mut odd) = match (options.debug, program) {
+    let program = options.for_debugger() || compiled(true).next().is_some();
+    let (debug, mut odd) = match (options.for_debugger(), program) {
         (false, false) => return,
         (false, true) => (true, compiled(true).collect::<Vec<_>>()),
         (true, _) => (false, compiled(false).collect()),

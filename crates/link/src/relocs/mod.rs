@@ -316,7 +316,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             unified: program.options.keeps_unified(),
             constants_size: draft.constant_variables().map(|bank| draft.sections[bank].size),
             preserve: program.options.preserve_relocs,
-            debug: program.options.debug,
+            debug: program.options.for_debugger(),
             half,
             rebuilt,
         }

@@ -53,7 +53,7 @@ pub(super) fn place(
         let symbol = &mut merged.draft.symbols[id];
         symbol.section = section;
         symbol.value = value;
-        if !options.debug {
+        if !options.for_debugger() {
             symbol.other |= sto::INTERNAL;
         }
         symbol.dropped |= section.is_none();
