@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The parts it is made of are here too: [`cubin`] reads and builds cubins, [`fatbin`] reads and writes fat binaries and
+//! The parts it is made of are here too: [`cubin`] reads cubins and encodes their structures, [`fatbin`] reads and writes fat binaries and
 //! finds them in objects and archives, [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together:
 //! it links for several architectures at once and packs the images into one fat binary.
 #![forbid(unsafe_code)]

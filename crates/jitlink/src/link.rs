@@ -279,6 +279,12 @@ impl Link {
     /// Looks whether a cubin can be linked for the target.
     fn check(&self, cubin: &Cubin, told: &str) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
+        // A small link takes as long as its inputs are looked at: one for the very target is not looked at twice. Its
+        // tables are, so that a damaged file is refused when it is added.
+        let parsed = culd_cubin::Cubin::parse(&cubin.bytes);
+        if parsed.is_ok_and(|parsed| parsed.header.sm() == options.arch.sm) {
+            return Ok(());
+        }
         let input = Input { name: &cubin.name, bytes: &cubin.bytes, system: false };
         let dialect = Dialect::for_cubins([&*cubin.bytes]);
         let link_options = culd_driver::link_options(&options.options, options.arch, dialect);
@@ -413,11 +419,10 @@ fn is_told(message: &Message) -> bool {
     )
 }
 
-/// How a link ended that failed: with an input that does not go with those before, or with the program as a whole.
+/// How a link ended that failed: with an input that is bad or does not go with those before, or with the program as a whole.
 fn failure(diagnostics: &[Diagnostic]) -> Refusal {
-    let merge = diagnostics.iter().any(|line| line.message == Message::MergeFailed);
-    let file = diagnostics.iter().rev().find_map(|line| clashing_file(&line.message));
-    match file.filter(|_| merge) {
+    let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
+    match errors.find_map(|line| bad_file(&line.message)) {
         Some(file) => {
             let file = if file == NO_NAME { "" } else { file };
             (Code::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
@@ -426,10 +431,12 @@ fn failure(diagnostics: &[Diagnostic]) -> Refusal {
     }
 }
 
-/// The input that does not go with those before.
-fn clashing_file(message: &Message) -> Option<&str> {
+/// The input that is bad, or does not go with those before.
+fn bad_file(message: &Message) -> Option<&str> {
     match message {
-        Message::SpaceMismatch { file, .. }
+        Message::Malformed { file, .. }
+        | Message::Unsupported { file, .. }
+        | Message::SpaceMismatch { file, .. }
         | Message::ManagedMismatch { file, .. }
         | Message::SizeMismatch { file, .. }
         | Message::MultipleDefinition { file, .. }
