@@ -15,9 +15,14 @@ const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
 /// Starts of paths that exist on one machine only.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may hold unsafe code: one maps inputs, one is called from C, and one calls its functions to test them.
-const UNSAFE_FILES: &[&str] =
-    &["crates/driver/src/files.rs", "crates/jitlink/src/abi.rs", "crates/jitlink/tests/calls.rs"];
+/// The files that may hold unsafe code: one maps inputs, one is called from C, one calls its functions to test them, and one
+/// calls NVIDIA's library.
+const UNSAFE_FILES: &[&str] = &[
+    "crates/driver/src/files.rs",
+    "crates/jitlink/src/abi.rs",
+    "crates/jitlink/tests/calls.rs",
+    "crates/lto/src/nvidia.rs",
+];
 
 /// A text file of the project.
 #[derive(Debug)]

@@ -15,5 +15,6 @@ pub mod abi;
 pub mod handles;
 mod home;
 pub mod link;
+mod lto;
 pub mod options;
 pub mod result;

@@ -15,6 +15,7 @@ use culd_fatbin::{Format, sniff};
 use culd_link::{Diagnostic, Dialect, IndexFile, Input, Message, Session, Severity};
 
 use crate::home;
+use crate::lto;
 use crate::options::{self, LinkOptions, Refusal};
 use crate::result::{Code, Kind};
 
@@ -30,6 +31,8 @@ const NO_NAME: &str = "(null)";
 pub struct Link {
     options: Result<LinkOptions, Code>,
     cubins: Vec<Cubin>,
+    /// Inputs for the compiler of LTO-IR.
+    lto: Vec<lto::Input>,
     index: Option<IndexFile>,
     errors: String,
     infos: String,
@@ -43,6 +46,8 @@ enum State {
     /// It failed.
     Failed,
     Linked(Vec<u8>),
+    /// PTX was asked for.
+    Compiled(Vec<u8>),
 }
 
 impl Link {
@@ -61,6 +66,7 @@ impl Link {
         Link {
             options,
             cubins: Vec::new(),
+            lto: Vec::new(),
             index: None,
             errors,
             infos: String::new(),
@@ -94,7 +100,7 @@ impl Link {
     pub fn cubin(&self) -> Result<&[u8], Code> {
         match &self.state {
             State::Linked(image) => Ok(image),
-            State::Open | State::Failed => Err(Code::Internal),
+            State::Open | State::Failed | State::Compiled(_) => Err(Code::Internal),
         }
     }
 
@@ -103,10 +109,11 @@ impl Link {
     /// # Errors
     /// There is none.
     pub fn ptx(&self) -> Result<&[u8], Code> {
-        Err(match &self.options {
-            Ok(options) if options.ptx => Code::Internal,
-            _ => Code::InvalidInput,
-        })
+        match (&self.state, &self.options) {
+            (State::Compiled(ptx), _) => Ok(ptx),
+            (_, Ok(options)) if options.ptx => Err(Code::Internal),
+            _ => Err(Code::InvalidInput),
+        }
     }
 
     /// Linked LTO-IR.
@@ -163,6 +170,10 @@ impl Link {
                 }
             });
         }
+        if let Some(inputs) = self.lto_in(format, shown, bytes)? {
+            self.lto.extend(inputs);
+            return Ok(());
+        }
         let cubins = self.unpack(kind, format, name, bytes)?;
         if !matches!((&self.state, &self.options), (State::Open, Ok(_))) {
             let text = format!("ERROR 1: empty elfw when adding cubin{told}\n");
@@ -197,7 +208,6 @@ impl Link {
         let shown = name.unwrap_or(NO_NAME);
         let Ok(options) = &self.options else { return Ok(Vec::new()) };
         match format {
-            Format::LtoIr => return Err(Self::lto(options)),
             // To NVIDIA's library a cubin is no object, and a linked one is nothing.
             Format::RelocatableCubin if kind == Kind::Object => return Ok(Vec::new()),
             Format::ExecutableCubin => return Ok(Vec::new()),
@@ -232,13 +242,19 @@ impl Link {
         Ok(cubins)
     }
 
-    fn lto(options: &LinkOptions) -> Refusal {
-        if options.lto {
-            let text = "ERROR: LTO-IR cannot be compiled: culd has no compiler for it\n";
-            return (Code::NvvmCompile, text.to_owned());
+    /// The parts of an input that are LTO-IR, if it is to be taken for that.
+    fn lto_in(
+        &self,
+        format: Format,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Option<Vec<lto::Input>>, Refusal> {
+        let Ok(options) = &self.options else { return Ok(None) };
+        match format {
+            Format::LtoIr if !options.lto => Err(no_lto()),
+            _ if options.lto => Ok(lto::inputs(format, name, bytes, options.arch.sm)),
+            _ => Ok(None),
         }
-        let text = "ERROR 1: LTO-IR input cannot be used without LTO enabled (-lto)\n";
-        (Code::LtoNotEnabled, text.to_owned())
     }
 
     /// Takes in what the driver has to say of an input.
@@ -261,7 +277,7 @@ impl Link {
                     refusal = Some((Code::PtxCompile, text + &compile_failed(name)));
                 }
                 Some(Cause::Input(InputError::LtoFound)) => {
-                    refusal = self.options.as_ref().ok().map(Self::lto);
+                    refusal = Some(no_lto());
                 }
                 Some(Cause::Input(InputError::ArchNotFound { .. })) => {
                     refusal.get_or_insert_with(|| no_code(name));
@@ -314,7 +330,7 @@ impl Link {
                 let text = "ERROR 1: empty elfw in nvJitLinkComplete\n";
                 return self.refuse((Code::Internal, text.to_owned()));
             }
-            (State::Failed | State::Linked(_), _) => return Code::Internal,
+            (State::Failed | State::Linked(_) | State::Compiled(_), _) => return Code::Internal,
             (State::Open, Ok(_)) => {}
         }
         self.state = State::Failed;
@@ -334,9 +350,19 @@ impl Link {
     fn link(&mut self) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         if options.lto {
-            let text = "ERROR in nvvmCompileProgram: NVVM_ERROR_NO_MODULE_IN_PROGRAM\n";
-            return Err((Code::NvvmCompile, text.to_owned()));
+            let compiled = lto::compile(options, &self.lto, &self.cubins)?;
+            if options.ptx {
+                self.state = State::Compiled(compiled);
+                return Ok(());
+            }
+            let cubins = self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &compiled)?;
+            self.cubins.splice(0..0, cubins);
         }
+        self.link_cubins()
+    }
+
+    fn link_cubins(&mut self) -> Result<(), Refusal> {
+        let Ok(options) = &self.options else { return Ok(()) };
         let dialect = Dialect::for_cubins(self.cubins.iter().map(|cubin| &*cubin.bytes));
         let mut link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         link_options.index.clone_from(&self.index);
@@ -365,6 +391,13 @@ impl Link {
         }
         match (outcome.image, failure) {
             (Some(image), _) => {
+                self.state = State::Linked(image);
+                Ok(())
+            }
+            (None, _) if !self.lto.is_empty() => {
+                // What only code that is not LTO-IR needs is not in the PTX.
+                let (image, told) = lto::link(options, &self.lto, &cubins)?;
+                self.infos.push_str(&told);
                 self.state = State::Linked(image);
                 Ok(())
             }
@@ -399,6 +432,12 @@ fn shown(line: &Line) -> String {
         LineKind::Tool => format!("{text}\n"),
         _ => format!("{}\n", text.trim_start()),
     }
+}
+
+/// What is said of LTO-IR without `-lto`.
+fn no_lto() -> Refusal {
+    let text = "ERROR 1: LTO-IR input cannot be used without LTO enabled (-lto)\n";
+    (Code::LtoNotEnabled, text.to_owned())
 }
 
 /// What is said of an input without code for the target.

@@ -49,9 +49,11 @@ pub(super) fn make(
             run(nvcc)?;
         }
     }
-    for (source, output, flags) in
-        [("a", "a.fatbin", &["-fatbin"][..]), ("c", "c.ltoir", &["-dlto", "-ltoir"])]
-    {
+    for (source, output, flags) in [
+        ("a", "a.fatbin", &["-fatbin"][..]),
+        ("c", "c.ltoir", &["-dlto", "-ltoir"]),
+        ("k", "k.ltoir", &["-dlto", "-ltoir"]),
+    ] {
         if !dir.join(output).exists() {
             let mut nvcc = oracle.command("nvcc");
             nvcc.arg("-rdc=true").args(flags).arg(format!("-arch=sm_{arch}"));

@@ -227,6 +227,7 @@ impl Bench {
         };
         command.arg(library).arg(self.folder.join("calls.txt")).arg(arch);
         command.current_dir(dir).env("OUT", &out).env("CULD_PTXAS", self.toolkit.join("bin/ptxas"));
+        command.env("CULD_NVJITLINK", &self.original);
         let run = process::run(&mut command, LIMIT)?;
         let text = String::from_utf8_lossy(&run.stdout).into_owned();
         fs::write(out.join("transcript"), &text)?;
