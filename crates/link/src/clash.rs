@@ -204,9 +204,13 @@ impl<'d> Check<'_, 'd> {
     }
 
     fn initialised(&self, symbol: &Symbol<'d>) -> bool {
-        let role = defined_role(self.object, symbol);
-        role == Some(Role::GlobalInit)
-            || role == Some(Role::Global) && self.dialect.zeroed_is_definition
+        defined_role(self.object, symbol) == Some(Role::GlobalInit)
+    }
+
+    /// True for a definition beside which a tentative one does not count: in later releases each is one, but only
+    /// those with an initialiser may differ in size.
+    fn defines(&self, initialised: bool) -> bool {
+        initialised || self.dialect.zeroed_is_definition
     }
 
     fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known {
@@ -286,7 +290,7 @@ impl<'d> Check<'_, 'd> {
         }
         let second = match standing {
             Standing::Strong => true,
-            Standing::Common => !known.initialised && symbol.binding() != stb::WEAK,
+            Standing::Common => !self.defines(known.initialised) && symbol.binding() != stb::WEAK,
             _ => false,
         };
         let first_defined = match known.standing {
@@ -330,12 +334,12 @@ impl<'d> Check<'_, 'd> {
                 }
                 return;
             }
-            (Standing::Common, Standing::Strong) if initialised => {
+            (Standing::Common, Standing::Strong) if self.defines(initialised) => {
                 (known.size, known.file) = (symbol.size, file);
             }
             (Standing::Common, Standing::Strong) => {}
             (Standing::Weak, Standing::Common)
-                if !known.initialised && symbol.binding() != stb::WEAK =>
+                if !self.defines(known.initialised) && symbol.binding() != stb::WEAK =>
             {
                 (known.size, known.file) = (symbol.size, file);
             }
