@@ -133,6 +133,11 @@ pub struct ImageLoad {
     pub offset: u16,
 }
 
+impl ImageLoad {
+    /// The relocation type that patches the address in the instruction, `R_CUDA_CONST_FIELD21_38`.
+    pub const ADDRESS: u32 = 66;
+}
+
 /// One section, checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Capsule<'d> {

@@ -76,7 +76,7 @@ dialects! {
     weak_is_global: bool =               [NO,    NO,    NO,    NO,    YES,   YES];
     /// Shared variables of one entry that keep their symbols are local.
     own_shared_is_local: bool =          [NO,    NO,    NO,    NO,    YES,   YES];
-    /// A RELA section leaves the name of a REL section beside its own ([`crate::merge`]).
+    /// A RELA section leaves the name of a REL section beside its own.
     rel_twin_names: bool =               [YES,   YES,   YES,   YES,   YES,   NO];
 
     // Objects (`-r`).

@@ -3,7 +3,7 @@
 //! In: LTO-IR, alone or in fat binaries and objects, and options. Out: PTX, or a cubin of all inputs. Guaranteed: only the
 //! public interface is used; what NVIDIA's library says is handed on. LTO-IR is NVIDIA's own and is not looked at here.
 //!
-//! [`nvidia`] makes the calls and is the only place with `unsafe`.
+//! `nvidia` makes the calls and is the only place with `unsafe`.
 #![deny(unsafe_code)]
 
 mod nvidia;

@@ -10,8 +10,6 @@ use culd_reloc::Value;
 
 use crate::relocs::{Patch, Write};
 
-/// The type of an address in a load from a constant bank, `R_CUDA_CONST_FIELD21_38`.
-const LOAD_ADDRESS: u32 = 66;
 /// Opcode of such a load in machine code, the lower 12 bits of a word.
 const LOAD: u16 = 0xb82;
 
@@ -57,7 +55,7 @@ pub(crate) fn image_loads(
     machine: &Section<'_>,
     base: u64,
 ) -> Result<Vec<Patch>, Malformed> {
-    let row = culd_reloc::lookup(LOAD_ADDRESS).filter(|row| row.has_bank());
+    let row = culd_reloc::lookup(ImageLoad::ADDRESS).filter(|row| row.has_bank());
     let loads = Capsule::parse(section.name, section.data)?.image_loads()?;
     let patch = |load: ImageLoad| {
         let unknown = || {

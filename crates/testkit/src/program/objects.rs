@@ -1,6 +1,7 @@
 //! The objects that a program was linked from.
 
 use anyhow::{Context, Result};
+use culd_cubin::capmerc::{Capsule, ImageLoad};
 use culd_cubin::elf::{stb, sto};
 use culd_cubin::note::CuInfo;
 use culd_cubin::{Cubin, RelocEntry, SectionIndex, Symbol, SymbolIndex, SymbolSection};
@@ -95,10 +96,13 @@ impl<'d> Objects<'d> {
         places
     }
 
-    /// The relocation records of a function's code.
+    /// What is patched in a function's code: the places of its relocation records, and those that only Mercury's code
+    /// tells (case textures/in-registers).
     pub(super) fn records(&self, function: Function) -> Vec<RelocEntry> {
-        let sections = super::patches(self.object(function.object), function.text);
-        sections.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()).collect()
+        let object = self.object(function.object);
+        let sections = super::patches(object, function.text);
+        let records = sections.flat_map(|section| section.relocations().iter().collect::<Vec<_>>());
+        records.chain(image_loads(object, function.text)).collect()
     }
 
     pub(super) fn symbol(&self, object: usize, index: SymbolIndex) -> Option<&Symbol<'d>> {
@@ -129,4 +133,20 @@ impl<'d> Objects<'d> {
             }
         }
     }
+}
+
+/// The loads from slots of textures, as records that patch their addresses.
+fn image_loads(object: &Cubin<'_>, text: SectionIndex) -> Vec<RelocEntry> {
+    let machine = object.section(text).and_then(|section| section.name.strip_prefix(b".text."));
+    let name = machine.map(|name| [&b".nv.capmerc.text."[..], name].concat());
+    let section = name.and_then(|name| object.section_by_name(&name));
+    let capsule = section.and_then(|section| Capsule::parse(section.name, section.data).ok());
+    let loads = capsule.and_then(|capsule| capsule.image_loads().ok()).unwrap_or_default();
+    let record = |load: ImageLoad| RelocEntry {
+        offset: load.code,
+        kind: ImageLoad::ADDRESS,
+        symbol: SymbolIndex(0),
+        addend: 0,
+    };
+    loads.into_iter().map(record).collect()
 }
