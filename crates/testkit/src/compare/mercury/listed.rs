@@ -39,7 +39,8 @@ pub(super) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
     }
 }
 
-/// The first entry of a jump table that is no instruction of the code of the sections `anew`.
+/// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where tables of several copies
+/// lie over each other, any of their codes may be meant.
 pub(super) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
     let stray = |entry: &Entry| {
         let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
@@ -48,7 +49,11 @@ pub(super) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
             format!("offset {:#x}: {label:#x} is no instruction of its {size:#x} bytes", entry.at)
         })
     };
-    entries(view).iter().filter(|entry| anew.contains(&entry.code)).find_map(stray)
+    let all = entries(view);
+    let mut uses: HashMap<usize, usize> = HashMap::new();
+    all.iter().for_each(|entry| *uses.entry(entry.at).or_default() += 1);
+    let alone = |entry: &&Entry| anew.contains(&entry.code) && uses.get(&entry.at) == Some(&1);
+    all.iter().filter(alone).find_map(stray)
 }
 
 /// An entry of a jump table.
