@@ -102,7 +102,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 /// Makes the program as it ships: a static one.
 fn static_program() -> Result<PathBuf> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["static", "--quiet"])
+        .arg("static")
+        .env("CARGO_TERM_QUIET", "true")
         .current_dir(workspace::root())
         .status()?;
     if !status.success() {
