@@ -3,9 +3,10 @@
 //! In: objects of any number of sections (`culd_testkit::many`). Out: no report, or what is wrong. Guaranteed: no
 //! reference tool is needed; `cargo xtask sections` links the same objects with nvlink beside it.
 
-use culd_cubin::elf::{sht, stt};
+use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};
 use culd_testkit::many::{Form, object};
+use culd_testkit::readers::{self, Placed};
 use culd_tests::{lines, link, link_options};
 use std::collections::HashMap;
 
@@ -38,28 +39,10 @@ fn places(image: &[u8]) -> HashMap<String, String> {
     functions.map(|symbol| (text(symbol.name), place(symbol.section))).collect()
 }
 
-/// What an independent reader sees: section names by index, and the functions' `st_shndx` with the
-/// escape resolved by the rules of ELF.
+/// The same as goblin sees it.
 fn independent(image: &[u8]) -> HashMap<String, String> {
-    let elf = goblin::elf::Elf::parse(image).expect("an ELF file");
-    let high = elf.section_headers.iter().find(|header| header.sh_type == sht::SYMTAB_SHNDX);
-    let name = |index: usize| {
-        let header = &elf.section_headers[index];
-        elf.shdr_strtab.get_at(header.sh_name).expect("a name").to_owned()
-    };
-    let functions = elf.syms.iter().enumerate().filter(|(_, symbol)| symbol.st_type() == stt::FUNC);
-    functions
-        .map(|(number, symbol)| {
-            let index = match symbol.st_shndx {
-                0xffff => {
-                    let at = high.expect("a table of indices").sh_offset as usize + 4 * number;
-                    u32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")) as usize
-                }
-                index => index,
-            };
-            (elf.strtab.get_at(symbol.st_name).expect("a name").to_owned(), name(index))
-        })
-        .collect()
+    let placed = readers::functions(image).expect("an ELF file").into_iter();
+    placed.map(|Placed { function, section }| (function, section.expect("a section"))).collect()
 }
 
 fn check_places(image: &[u8], functions: usize, what: &str) {

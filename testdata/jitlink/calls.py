@@ -12,11 +12,11 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_void_p
 
 class Library:
     def __init__(self, path):
-        self.library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+        self.functions = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
 
     def __getattr__(self, name):
         # As Python programs do: without a release in the name.
-        function = self.library["nvJitLink" + name]
+        function = self.functions["nvJitLink" + name]
         function.restype = c_int
         return function
 

@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::oracle::process;
+use culd_testkit::readers;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -51,7 +52,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let dist = Dist { folder: dist, built: workspace::target().join("release") };
     dist.programs()?;
-    dist.library(&prefix)?;
+    dist.shared_library(&prefix)?;
     dist.pages()?;
     dist.list(&dist.folder.clone())?;
     Ok(ExitCode::SUCCESS)
@@ -84,7 +85,7 @@ impl Dist {
         Ok(())
     }
 
-    fn library(&self, prefix: &str) -> Result<()> {
+    fn shared_library(&self, prefix: &str) -> Result<()> {
         let library = self.at("lib")?.join(LIBRARY);
         fs::copy(self.built.join(LINK), &library)?;
         std::os::unix::fs::symlink(LIBRARY, self.at("lib")?.join(LINK))?;
@@ -130,18 +131,11 @@ impl Dist {
 fn check_names(library: &Path) -> Result<()> {
     let list = workspace::root().join("crates/jitlink/exports.txt");
     let list = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
-    let symbols = said(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(library))?;
-    let rows = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut found: Vec<String> = rows
-        .filter(|row| row.len() >= 8 && row[6] != "UND" && row[0] != "Num:")
-        .map(|row| format!("{} {} {}", row[3], row[4], row[7]))
-        .collect();
-    found.sort();
+    let found = readers::exports(library)?;
     let expected: Vec<&str> = list.lines().collect();
     ensure!(found == expected, "{} exports:\n{}", library.display(), found.join("\n"));
-    let dynamic = said(Command::new("readelf").arg("-dW").arg(library))?;
-    let name = format!("Library soname: [{LIBRARY}]");
-    ensure!(dynamic.contains(&name), "{}: no {name}", library.display());
+    let name = readers::soname(library)?;
+    ensure!(name == LIBRARY, "{}: is called {name}", library.display());
     Ok(())
 }
 

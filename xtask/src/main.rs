@@ -18,6 +18,7 @@ mod probe;
 mod real;
 mod scale;
 mod sections;
+mod tally;
 mod tidy;
 mod uidx;
 mod workspace;

@@ -5,6 +5,7 @@
 //! status differ.
 
 use crate::args::Args;
+use crate::tally::Tally;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::case::is_chosen;
@@ -129,29 +130,25 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let wanted = args.operands()?;
     let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
     ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
-    let (mut passed, mut failed, mut classes) = (0, 0, Classes::default());
+    let (mut tally, mut classes) = (Tally::default(), Classes::default());
     for corpus in corpora {
         for result in corpus.run(&bench, &mut classes).with_context(|| corpus.name)? {
-            match result {
-                Ok(line) => {
-                    passed += 1;
-                    println!("ok     {line}");
-                }
-                Err(line) => {
-                    failed += 1;
-                    println!("FAILED {line}");
-                }
-            }
+            tally.add(&result.line, result.problem.as_deref());
         }
     }
     print!("\n{classes}");
-    println!("\ntest result: {passed} passed; {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(tally.end())
+}
+
+/// A link that was tried, and what is wrong with it.
+struct Tried {
+    line: String,
+    problem: Option<String>,
 }
 
 impl Corpus {
     /// All links, for all architectures, with the objects in both orders; `classes` counts the kernels of equal ones.
-    fn run(&self, bench: &Bench, classes: &mut Classes) -> Result<Vec<Result<String, String>>> {
+    fn run(&self, bench: &Bench, classes: &mut Classes) -> Result<Vec<Tried>> {
         let package = self.package(bench)?;
         let library = package.join("lib");
         let toolkit = bench.tools.oracle.toolkit().join("lib");
@@ -176,13 +173,10 @@ impl Corpus {
                     if let Verdict::Identical(found) = &verdict {
                         *classes += found.of(&line);
                     }
-                    results.push(judge(&verdict, *succeeds).map_or(Ok(line.clone()), |what| {
-                        Err(format!(
-                            "{line}: {what}\n  in {}: {}",
-                            dir.display(),
-                            arguments.join(" ")
-                        ))
-                    }));
+                    let problem = judge(&verdict, *succeeds).map(|what| {
+                        format!("{what}\n  in {}: {}", dir.display(), arguments.join(" "))
+                    });
+                    results.push(Tried { line, problem });
                     objects.reverse();
                 }
             }

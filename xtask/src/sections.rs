@@ -13,9 +13,8 @@ use culd_testkit::compare::cubins;
 use culd_testkit::compare::trial::Tools;
 use culd_testkit::many::{Form, object};
 use culd_testkit::oracle::process;
+use culd_testkit::readers::{self, Placed};
 use culd_testkit::scale;
-use goblin::elf::Elf;
-use goblin::elf::section_header::SHT_SYMTAB_SHNDX;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,9 +63,6 @@ const PRESERVE: &str = "--preserve-relocs";
 const LARGE_OPTIONS: [&[&str]; 4] =
     [&[], &["-g"], &[PRESERVE], &["-kernels-used=k_M0000001_00000,k_M0000002_00000"]];
 const ARCH: &str = "sm_90";
-
-/// In `st_shndx`: the index is in the table.
-const RESERVED: usize = 0xffff;
 
 /// Files of sm_100, and kernels in each: three sections in the first half and two in the second for each, so that
 /// 65,280 and 0xfff2 are indices of code that symbols name.
@@ -185,52 +181,20 @@ fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
 /// What other readers of ELF do not get right: goblin, which has to see the functions in their sections, and readelf where it
 /// is installed.
 fn unreadable(image: &[u8]) -> Option<String> {
-    let problem = match Elf::parse(image) {
-        Ok(elf) => misplaced(image, &elf).or_else(|| by_readelf(image, &elf)),
-        Err(problem) => Some(format!("goblin: {problem}")),
+    let misplaced = |functions: Vec<Placed>| {
+        functions.into_iter().find(|placed| {
+            let section = placed.section.as_deref().and_then(|name| name.strip_prefix(".text."));
+            section != Some(&placed.function)
+        })
+    };
+    let problem = match readers::functions(image).map(misplaced) {
+        Ok(None) => readers::agree(image).err().map(|problem| format!("{problem:#}")),
+        Ok(Some(Placed { function, section })) => {
+            Some(format!("goblin: function {function} is in section {section:?}"))
+        }
+        Err(problem) => Some(format!("{problem:#}")),
     };
     problem.map(|problem| format!("cannot be read: {problem}"))
-}
-
-/// A function that is not in the section of its name.
-fn misplaced(image: &[u8], elf: &Elf<'_>) -> Option<String> {
-    let high = elf.section_headers.iter().find(|header| header.sh_type == SHT_SYMTAB_SHNDX);
-    let high = high.and_then(|header| image.get(header.file_range()?));
-    let section_of = |number: usize, index: usize| -> Option<&str> {
-        let index = match index {
-            RESERVED => u32::from_le_bytes(*high?.get(4 * number..)?.first_chunk()?) as usize,
-            index => index,
-        };
-        elf.shdr_strtab.get_at(elf.section_headers.get(index)?.sh_name)
-    };
-    let functions = elf.syms.iter().enumerate();
-    let mut functions =
-        functions.filter(|(_, symbol)| symbol.is_function() && symbol.st_shndx != 0);
-    functions.find_map(|(number, symbol)| {
-        let name = elf.strtab.get_at(symbol.st_name);
-        let section =
-            section_of(number, symbol.st_shndx).and_then(|name| name.strip_prefix(".text."));
-        (name.is_none() || name != section)
-            .then(|| format!("goblin: function {name:?} is in section {section:?}"))
-    })
-}
-
-/// Where readelf is installed, what it does not list as goblin does.
-fn by_readelf(image: &[u8], elf: &Elf<'_>) -> Option<String> {
-    let file = tempfile::NamedTempFile::new().ok()?;
-    fs::write(file.path(), image).ok()?;
-    let output = Command::new("readelf").arg("-hSsW").arg(file.path()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let listed = |pattern: &str| text.lines().filter(|line| line.contains(pattern)).count();
-    let functions = elf.syms.iter().filter(|symbol| symbol.is_function()).count();
-    let header = format!("({})", elf.section_headers.len());
-    let many = elf.section_headers.len() > 0xff00;
-    let counted = !many
-        || text.lines().any(|line| line.contains("section headers") && line.ends_with(&header));
-    if output.status.success() && listed(" FUNC ") == functions && counted {
-        return None;
-    }
-    Some(format!("readelf: {}, {} functions of {functions}", output.status, listed(" FUNC ")))
 }
 
 /// How two links of the same files differ.

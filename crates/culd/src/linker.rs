@@ -67,7 +67,7 @@ impl<'d> Linker<'d> {
     /// Adds the archive `lib<name>.a` of the library paths, as `-l` does: behind all other inputs, and only a warning if
     /// there is none.
     pub fn add_library(&mut self, name: impl Into<String>) -> &mut Self {
-        self.options.library(name.into());
+        self.options.add_library(name.into());
         self
     }
 

@@ -212,17 +212,18 @@ impl Options {
         self
     }
 
-    /// Lists add up, as on the command line.
     fn list<T: Into<String>>(mut self, id: Id, more: impl IntoIterator<Item = T>) -> Self {
-        let mut all = self.options.list(id).to_vec();
-        all.extend(more.into_iter().map(Into::into));
-        self.options.set(id, all);
+        self.append(id, more.into_iter().map(Into::into));
         self
     }
 
-    pub(crate) fn library(&mut self, name: String) {
-        let mut all = self.options.list(Id::Library).to_vec();
-        all.push(name);
-        self.options.set(Id::Library, all);
+    /// Lists add up, as on the command line.
+    fn append(&mut self, id: Id, more: impl Iterator<Item = String>) {
+        let all: Vec<String> = self.options.list(id).iter().cloned().chain(more).collect();
+        self.options.set(id, all);
+    }
+
+    pub(crate) fn add_library(&mut self, name: String) {
+        self.append(Id::Library, std::iter::once(name));
     }
 }

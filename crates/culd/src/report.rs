@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use culd_cubin::attr::{Record, Records, code};
+use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, Malformed, SymbolSection};
 use culd_link::{Account, Function, Removed};
 
@@ -100,8 +101,6 @@ pub struct Symbol {
     pub local: bool,
 }
 
-/// ELF's type of section symbols.
-const STT_SECTION: u8 = 3;
 /// At this bit of the third word of its record the size of a parameter begins.
 const SIZE_SHIFT: u32 = 18;
 
@@ -194,7 +193,7 @@ fn sections(cubin: &Cubin<'_>) -> Vec<Section> {
 }
 
 fn symbols(cubin: &Cubin<'_>) -> Vec<Symbol> {
-    let real = cubin.symbols.iter().skip(1).filter(|symbol| symbol.kind() != STT_SECTION);
+    let real = cubin.symbols.iter().skip(1).filter(|symbol| symbol.kind() != stt::SECTION);
     let symbol = |symbol: &culd_cubin::Symbol<'_>| {
         let section = match symbol.section {
             SymbolSection::In(index) => cubin.section(index).map(|section| text(section.name)),
@@ -206,7 +205,7 @@ fn symbols(cubin: &Cubin<'_>) -> Vec<Symbol> {
             value: symbol.value,
             size: symbol.size,
             function: symbol.is_function(),
-            local: symbol.binding() == culd_cubin::elf::stb::LOCAL,
+            local: symbol.binding() == stb::LOCAL,
         }
     };
     real.map(symbol).collect()

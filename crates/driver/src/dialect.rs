@@ -11,14 +11,17 @@ use culd_link::Dialect;
 use crate::options::{Id, Options};
 use crate::shadow;
 
-/// The release that is known before any input is read: the option's, or that of the toolkit of which this program is
-/// the shadow's linker.
-pub fn fixed(options: &Options) -> Option<&'static Dialect> {
-    match options.text(Id::Dialect) {
-        // A choice of the table.
-        Some(release) if release != "auto" => release.parse().ok(),
-        _ => shadow::release(&own_path()?),
-    }
+/// The release that the options name.
+pub fn named(options: &Options) -> Option<&'static Dialect> {
+    let release = options.text(Id::Dialect).filter(|&release| release != "auto")?;
+    // A choice of the table.
+    release.parse().ok()
+}
+
+/// The release of the toolkit of which this program is the shadow's linker. For the command alone: the program around a
+/// library tells nothing.
+pub(crate) fn of_shadow() -> Option<&'static Dialect> {
+    shadow::release(&own_path()?)
 }
 
 /// The path that this program was started by: its folder tells, not that of the file behind a link.

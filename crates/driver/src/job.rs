@@ -75,7 +75,7 @@ pub fn link(request: Request<'_>) -> Linked {
             return Linked { outcome: lines.end(), ..linked };
         }
     };
-    let job = Job { options, target, index, session };
+    let job = Job { options, target, index, dialect: dialect::named(options), session };
     let Staged { gathered, link_options, ready } = job.stage(items, &store, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
@@ -111,7 +111,8 @@ pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
     let Request { options, target, items, session, .. } = request;
     let store = Store::new();
     let mut lines = Lines::new(options, &target.name());
-    let job = Job { options, target, index: None, session };
+    let dialect = dialect::named(options);
+    let job = Job { options, target, index: None, dialect, session };
     let (gathered, said, gathering, _) = job.gather(items, &store, false);
     lines.extend(said);
     let cubin =
@@ -128,6 +129,8 @@ pub(crate) struct Job<'j> {
     pub(crate) options: &'j Options,
     pub(crate) target: Target,
     pub(crate) index: Option<IndexFile>,
+    /// The release that is followed; that of the newest input, if it is not known before these are read.
+    pub(crate) dialect: Option<&'static Dialect>,
     pub(crate) session: &'j Session,
 }
 
@@ -148,9 +151,8 @@ impl Job<'_> {
         store: &'a Store,
         failed: bool,
     ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>, &'static Dialect) {
-        let Job { options, target, session, .. } = *self;
+        let Job { options, target, dialect: fixed, session, .. } = *self;
         let gather = |rules| input::gather(options, items, target, rules, store, session, failed);
-        let fixed = dialect::fixed(options);
         let (gathered, said, gathering) = gather(fixed.unwrap_or(Dialect::oldest()));
         let dialect = fixed.unwrap_or_else(|| {
             Dialect::for_cubins(gathered.inputs.iter().map(|input| input.bytes))

@@ -21,7 +21,7 @@ mod subcommand;
 mod timing;
 mod watch;
 
-pub use crate::dialect::fixed as fixed_dialect;
+pub use crate::dialect::named as named_dialect;
 pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
 pub use crate::job::{
     Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,

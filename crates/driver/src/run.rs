@@ -14,7 +14,7 @@ use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::progress::{self, Progress};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{files, host_script, index, register};
+use crate::{dialect, files, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -134,7 +134,8 @@ impl Run<'_> {
         let start = Instant::now();
         self.phase.begin("inputs");
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
-        let job = Job { options, target: self.target, index, session: &session };
+        let dialect = dialect::named(options).or_else(dialect::of_shadow);
+        let job = Job { options, target: self.target, index, dialect, session: &session };
         let staged = job.stage(items, store, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {

@@ -1,5 +1,6 @@
 //! Result codes and kinds of inputs.
 
+use culd_driver::InputKind;
 use culd_fatbin::Format;
 
 /// What a function returns. The numbers are NVIDIA's.
@@ -71,19 +72,15 @@ impl Kind {
 
     /// True when what looks like `found` can be this. Any ELF file is an object to NVIDIA's library.
     pub(crate) fn takes(self, found: Format) -> bool {
-        use Format as F;
         match self {
-            Kind::Cubin => matches!(found, F::RelocatableCubin | F::ExecutableCubin),
-            Kind::Ptx => found == F::Ptx,
-            Kind::LtoIr => found == F::LtoIr,
-            Kind::Fatbin => found == F::Fatbin,
-            Kind::Object => {
-                let elf = matches!(found, F::RelocatableCubin | F::ExecutableCubin);
-                elf || matches!(found, F::HostElf { .. } | F::Coff)
-            }
-            Kind::Library => matches!(found, F::Archive | F::ThinArchive),
+            Kind::Cubin => InputKind::Cubin.takes(found),
+            Kind::Ptx => InputKind::Ptx.takes(found),
+            Kind::LtoIr => InputKind::LtoIr.takes(found),
+            Kind::Fatbin => InputKind::Fatbin.takes(found),
+            Kind::Object => InputKind::Object.takes(found) || InputKind::Cubin.takes(found),
+            Kind::Library => InputKind::Library.takes(found),
             Kind::Index => false,
-            Kind::Any => !matches!(found, F::Unknown | F::Bitcode),
+            Kind::Any => !matches!(found, Format::Unknown | Format::Bitcode),
         }
     }
 }

@@ -6,10 +6,10 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
+use culd_testkit::readers;
 use nvJitLink::abi::*;
 
 const SUCCESS: c_int = 0;
@@ -282,23 +282,6 @@ fn one_handle_on_many_threads_is_used_by_one_at_a_time() {
     destroy(&mut handle);
 }
 
-/// What a library exports, as readelf tells it: type, binding, name with version.
-fn exported(library: &Path) -> Vec<String> {
-    let output = Command::new("readelf")
-        .args(["-W", "--dyn-syms"])
-        .arg(library)
-        .output()
-        .expect("readelf, which comes with gcc");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut found: Vec<String> = rows
-        .filter(|row| row.len() >= 8 && row[6] != "UND" && row[0] != "Num:")
-        .map(|row| format!("{} {} {}", row[3], row[4], row[7]))
-        .collect();
-    found.sort();
-    found
-}
-
 #[test]
 fn the_shared_library_exports_what_nvidias_does() {
     let folder = std::env::current_exe().expect("a path");
@@ -306,8 +289,6 @@ fn the_shared_library_exports_what_nvidias_does() {
     let list = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/exports.txt"));
     let list = list.expect("exports.txt");
     let expected: Vec<&str> = list.lines().collect();
-    assert_eq!(exported(&library), expected);
-    let output = Command::new("readelf").arg("-dW").arg(&library).output().expect("readelf");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("Library soname: [libnvJitLink.so.13]"), "{text}");
+    assert_eq!(readers::exports(&library).expect("exports"), expected);
+    assert_eq!(readers::soname(&library).expect("a name"), "libnvJitLink.so.13");
 }

@@ -51,7 +51,7 @@ pub(crate) fn tighten<'d>(
 ) {
     let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
     let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return };
-    let unused = match options.selection.is_active() && !options.debug {
+    let unused = match options.effective_selection().is_active() {
         true => leave_out_unused(objects, symbols, merged, bank, options),
         false => HashSet::new(),
     };

@@ -91,6 +91,14 @@ impl SharedLayout {
 /// Number of a kernel: its place in [`CallGraph::kernels`].
 type EntryNumber = usize;
 
+/// Who names variables, in the order in which kernels get their sections late.
+struct Late {
+    /// Functions whose code names a variable, in the order of the records, some more than once.
+    namers: Vec<Vec<NodeId>>,
+    /// Entries that reach a function which names variables, ascending.
+    users: HashMap<NodeId, Vec<EntryNumber>>,
+}
+
 struct Builder<'a, 'd> {
     graph: &'a CallGraph,
     nodes: &'a [SharedNode],
@@ -100,10 +108,8 @@ struct Builder<'a, 'd> {
     named: Vec<bool>,
     /// Entries that use a variable, ascending.
     users: Vec<Vec<EntryNumber>>,
-    /// Functions whose code names a variable, in the order of the records, some more than once.
-    namers: Vec<Vec<NodeId>>,
-    /// Entries that reach a function which names variables, ascending.
-    users_of_code: HashMap<NodeId, Vec<EntryNumber>>,
+    /// For kernels that get their sections late; without such nothing else needs it.
+    late: Option<Late>,
     /// Functions that name an extern array.
     extern_functions: HashSet<NodeId>,
     layout: SharedLayout,
@@ -119,6 +125,7 @@ pub(crate) fn lay_out(
 ) -> SharedLayout {
     let variables = std::mem::take(&mut merged.shared);
     let groups = &variables.groups;
+    let may_be_late = graph.kernels().iter().any(|&kernel| !graph.is_known_entry(kernel));
     let mut builder = Builder {
         graph,
         nodes: &variables.nodes,
@@ -126,8 +133,8 @@ pub(crate) fn lay_out(
         merged,
         named: vec![false; groups.len()],
         users: vec![Vec::new(); groups.len()],
-        namers: vec![Vec::new(); groups.len()],
-        users_of_code: HashMap::new(),
+        late: may_be_late
+            .then(|| Late { namers: vec![Vec::new(); groups.len()], users: HashMap::new() }),
         extern_functions: HashSet::new(),
         layout: SharedLayout {
             offsets: vec![NOWHERE; groups.len()],
@@ -280,9 +287,11 @@ impl Builder<'_, '_> {
             self.named[index as usize] = true;
             if let Some(node) = self.graph.node(function) {
                 uses[node].push(index);
-                let namers = &mut self.namers[index as usize];
-                if namers.last() != Some(&node) {
-                    namers.push(node);
+                if let Some(late) = &mut self.late {
+                    let namers = &mut late.namers[index as usize];
+                    if namers.last() != Some(&node) {
+                        namers.push(node);
+                    }
                 }
             }
         });
@@ -294,7 +303,9 @@ impl Builder<'_, '_> {
         let reached = self.graph.reached_by_kernels(&wanted);
         for (entry, nodes) in reached.into_iter().enumerate() {
             for node in nodes {
-                self.users_of_code.entry(node).or_default().push(entry);
+                if let Some(late) = &mut self.late {
+                    late.users.entry(node).or_default().push(entry);
+                }
                 for &index in &uses[node] {
                     let users = &mut self.users[index as usize];
                     if users.last() != Some(&entry) {
@@ -323,17 +334,17 @@ impl Builder<'_, '_> {
         list_sort(&pool, &|a, b| self.nodes[a].size > self.nodes[b].size)
     }
 
-    /// The entries that use pool variables: by variables with one user, then by the others, each in
+    /// The entries that use pool variables, where some may get their sections late: by variables with one user, then by the others, each in
     /// order of the pool; those of one variable by the functions that name it, the last entry first (cases
     /// unified/shared-*, selection/late-shared-order, selection/late-shared-callers).
     fn by_first_use(&self, pool: &[usize]) -> Vec<EntryNumber> {
+        let Some(late) = &self.late else { return Vec::new() };
         let mut seen = vec![false; self.layout.sizes.len()];
         let single = |node: &&usize| self.users_of(**node).len() == 1;
         let several = |node: &&usize| !single(node);
         let nodes = pool.iter().filter(single).chain(pool.iter().filter(several));
-        let namers = nodes.flat_map(|&node| &self.namers[self.group(node)]);
-        let users =
-            namers.flat_map(|namer| self.users_of_code.get(namer).into_iter().flatten().rev());
+        let namers = nodes.flat_map(|&node| &late.namers[self.group(node)]);
+        let users = namers.flat_map(|namer| late.users.get(namer).into_iter().flatten().rev());
         users.copied().filter(|&entry| !std::mem::replace(&mut seen[entry], true)).collect()
     }
 

@@ -10,6 +10,7 @@ pub mod oracle;
 pub mod pack;
 pub mod probe;
 pub mod program;
+pub mod readers;
 pub mod recipe;
 pub mod reduce;
 pub mod scale;

@@ -9,6 +9,7 @@ mod cmake;
 mod nvcc;
 
 use crate::args::Args;
+use crate::tally::Tally;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::case::{plain_lines, told_once};
@@ -45,13 +46,7 @@ struct Bench {
     candidate: Toolkit,
     /// Everything is built below this folder.
     work: PathBuf,
-    report: Mutex<Report>,
-}
-
-#[derive(Default)]
-struct Report {
-    passed: usize,
-    failed: usize,
+    report: Mutex<Tally>,
 }
 
 impl Toolkit {
@@ -66,17 +61,8 @@ impl Toolkit {
 impl Bench {
     /// Counts and tells what came of one comparison.
     fn check(&self, name: &str, result: Result<()>) {
-        let mut report = lock(&self.report);
-        match result {
-            Ok(()) => {
-                report.passed += 1;
-                println!("ok    {name}");
-            }
-            Err(error) => {
-                report.failed += 1;
-                println!("FAILED {name}: {error:#}");
-            }
-        }
+        let problem = result.err().map(|error| format!("{error:#}"));
+        lock(&self.report).add(name, problem.as_deref());
     }
 
     /// The same file of both builds: alike but for the linkers' notes, `cubins` of them, and each from its linker.
@@ -148,9 +134,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     let bench = Bench { reference, candidate, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
-    let Report { passed, failed } = *lock(&bench.report);
-    println!("\ntest result: {passed} passed; {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let tally = *lock(&bench.report);
+    Ok(tally.end())
 }
 
 /// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes hold the options, and

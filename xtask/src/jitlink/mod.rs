@@ -7,6 +7,7 @@
 mod inputs;
 
 use crate::args::Args;
+use crate::tally::Tally;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::compare;
@@ -56,7 +57,7 @@ enum Caller {
 
 struct Bench {
     original: PathBuf,
-    library: PathBuf,
+    under_test: PathBuf,
     /// The compiled calls.c.
     program: PathBuf,
     folder: PathBuf,
@@ -89,7 +90,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let bench = Bench {
         original: oracle.toolkit_library("libnvJitLink.so.13"),
-        library: fs::canonicalize(library)?,
+        under_test: fs::canonicalize(library)?,
         program: work.join("calls"),
         folder,
         toolkit: oracle.toolkit().to_owned(),
@@ -100,25 +101,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let wanted = args.operands()?;
     let all: Vec<String> = ARCHS.iter().map(|&arch| arch.to_owned()).collect();
     let archs = if wanted.is_empty() { all } else { wanted };
-    let (mut passed, mut failed) = (0, 0);
+    let mut tally = Tally::default();
     for arch in archs {
         let dir = work.join(format!("sm_{arch}"));
         inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
         for (group, what) in bench.compare(&dir, &arch, &difference)? {
-            match what {
-                None => {
-                    passed += 1;
-                    println!("ok     sm_{arch} {group}");
-                }
-                Some(what) => {
-                    failed += 1;
-                    println!("FAILED sm_{arch} {group}: {what}");
-                }
-            }
+            tally.add(&format!("sm_{arch} {group}"), what.as_deref());
         }
     }
-    println!("\ntest result: {passed} passed; {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(tally.end())
 }
 
 /// The lines of each group.
@@ -144,11 +135,11 @@ impl Bench {
         differences: &[Difference],
     ) -> Result<Vec<(String, Option<String>)>> {
         let theirs = self.transcript(dir, arch, Caller::C, &self.original, "theirs")?;
-        let ours = self.transcript(dir, arch, Caller::C, &self.library, "ours")?;
+        let ours = self.transcript(dir, arch, Caller::C, &self.under_test, "ours")?;
         let theirs_python =
             self.transcript(dir, arch, Caller::Python, &self.original, "theirs-python")?;
         let ours_python =
-            self.transcript(dir, arch, Caller::Python, &self.library, "ours-python")?;
+            self.transcript(dir, arch, Caller::Python, &self.under_test, "ours-python")?;
         let mut results = Vec::new();
         for (group, expected) in &theirs {
             let actual = ours.get(group).map_or("", String::as_str);
@@ -180,7 +171,7 @@ impl Bench {
     /// What is not the same when cuda.bindings makes the calls, our library loaded in the place of NVIDIA's.
     fn bindings(&self, dir: &Path, arch: &str) -> Result<Option<String>> {
         let theirs = self.with_bindings(dir, arch, &self.original, "theirs-bindings")?;
-        let ours = self.with_bindings(dir, arch, &self.library, "ours-bindings")?;
+        let ours = self.with_bindings(dir, arch, &self.under_test, "ours-bindings")?;
         ensure!(theirs.contains("loaded: only the one"), "for NVIDIA's library:\n{theirs}");
         match first_difference(&theirs, &ours) {
             None => images(dir, arch, "theirs-bindings", "ours-bindings"),

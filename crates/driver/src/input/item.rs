@@ -56,10 +56,10 @@ impl<'i> Item<'i> {
 }
 
 impl InputKind {
-    /// Why what was found is not what was said; `None` when it is.
-    pub(super) fn mismatch(self, name: &str, found: Format) -> Option<InputError> {
+    /// True when what looks like `found` can be this.
+    pub fn takes(self, found: Format) -> bool {
         use Format as F;
-        let fits = match self {
+        match self {
             InputKind::Named | InputKind::Any => true,
             InputKind::Cubin => matches!(found, F::RelocatableCubin | F::ExecutableCubin),
             InputKind::Ptx => found == F::Ptx,
@@ -67,9 +67,17 @@ impl InputKind {
             InputKind::Fatbin => found == F::Fatbin,
             InputKind::Object => matches!(found, F::HostElf { .. } | F::Coff),
             InputKind::Library => matches!(found, F::Archive | F::ThinArchive),
+        }
+    }
+
+    /// Why what was found is not what was said; `None` when it is.
+    pub(super) fn mismatch(self, name: &str, found: Format) -> Option<InputError> {
+        let error = || InputError::WrongKind {
+            name: name.to_owned(),
+            wanted: self.words(),
+            found: words(found),
         };
-        let name = name.to_owned();
-        (!fits).then(|| InputError::WrongKind { name, wanted: self.words(), found: words(found) })
+        (!self.takes(found)).then(error)
     }
 
     fn words(self) -> &'static str {

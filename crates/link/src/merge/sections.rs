@@ -4,7 +4,7 @@ use culd_cubin::attr::Record;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
-use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target};
+use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target, Unlisted};
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::objects::{Object, Role, is_internal};
@@ -84,7 +84,7 @@ impl<'d> Merge<'_, 'd> {
             // That of a kernel which is left out leaves its name behind.
             let name = self.merged.draft.names.intern(input.name);
             self.merged.draft.intern_section_name(name);
-            self.count_dead_shared(id, object, text);
+            self.count_of_dead(id, object, text, Unlisted::Shared);
             return Placed::No;
         };
         let name = self.merged.draft.symbols[function].name;
@@ -465,7 +465,7 @@ impl<'d> Merge<'_, 'd> {
         let input = object.section(index);
         let Some(text) = input.info_section() else { return };
         let Placed::At { section: code, .. } = self.placed(id, text) else {
-            self.count_dead_attributes(id, object, text);
+            self.count_of_dead(id, object, text, Unlisted::Attributes);
             return;
         };
         let node = self.node_of_text.get(code);

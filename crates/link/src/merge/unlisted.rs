@@ -35,27 +35,17 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Counts the own shared memory of the code `text` if that is dead: that of a kernel which is left out.
-    pub(super) fn count_dead_shared(
+    /// Counts the section `kind` of the code `text` if that is dead: attributes, or the shared memory of a kernel that is
+    /// left out.
+    pub(super) fn count_of_dead(
         &mut self,
         id: ObjectId,
         object: &Object<'d>,
         text: SectionIndex,
+        kind: Unlisted,
     ) {
         if let Some(function) = self.dead_function_of(id, object, text) {
-            self.count(function, Unlisted::Shared);
-        }
-    }
-
-    /// Counts the attributes of the code `text` if that is dead.
-    pub(super) fn count_dead_attributes(
-        &mut self,
-        id: ObjectId,
-        object: &Object<'d>,
-        text: SectionIndex,
-    ) {
-        if let Some(function) = self.dead_function_of(id, object, text) {
-            self.count(function, Unlisted::Attributes);
+            self.count(function, kind);
         }
     }
 

@@ -1,0 +1,101 @@
+//! What readers of ELF that are not ours see in a file: goblin, and readelf.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use goblin::elf::Elf;
+use goblin::elf::section_header::{SHN_XINDEX, SHT_SYMTAB_SHNDX};
+
+/// As many sections have their number in the header of an ELF file.
+const MOST_SECTIONS: usize = 0xff00;
+
+/// A function, and the section that it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Mangled name.
+    pub function: String,
+    /// Name of the section; `None` where there is no such section.
+    pub section: Option<String>,
+}
+
+/// The defined functions of an ELF file, `st_shndx` with the escape for many sections resolved by the rules of ELF.
+///
+/// # Errors
+/// goblin cannot read it, or a name is missing.
+pub fn functions(image: &[u8]) -> Result<Vec<Placed>> {
+    let elf = Elf::parse(image).context("goblin")?;
+    let high = elf.section_headers.iter().find(|header| header.sh_type == SHT_SYMTAB_SHNDX);
+    let high = high.and_then(|header| image.get(header.file_range()?));
+    let section_of = |number: usize, index: usize| -> Option<String> {
+        let index = match index == SHN_XINDEX as usize {
+            true => u32::from_le_bytes(*high?.get(4 * number..)?.first_chunk()?) as usize,
+            false => index,
+        };
+        elf.shdr_strtab.get_at(elf.section_headers.get(index)?.sh_name).map(str::to_owned)
+    };
+    let functions = elf.syms.iter().enumerate();
+    let functions = functions.filter(|(_, symbol)| symbol.is_function() && symbol.st_shndx != 0);
+    let placed = functions.map(|(number, symbol)| {
+        let function = elf.strtab.get_at(symbol.st_name);
+        let function = function.with_context(|| format!("symbol {number} has no name"))?;
+        let section = section_of(number, symbol.st_shndx);
+        Ok(Placed { function: function.to_owned(), section })
+    });
+    placed.collect()
+}
+
+/// Where readelf is installed, checks that it lists as many functions and sections as goblin.
+///
+/// # Errors
+/// It does not, or either cannot read the file.
+pub fn agree(image: &[u8]) -> Result<()> {
+    let elf = Elf::parse(image).context("goblin")?;
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), image)?;
+    if Command::new("readelf").arg("--version").output().is_err() {
+        return Ok(());
+    }
+    let text = readelf(&["-hSsW"], file.path())?;
+    let listed = text.lines().filter(|line| line.contains(" FUNC ")).count();
+    let functions = elf.syms.iter().filter(|symbol| symbol.is_function()).count();
+    ensure!(listed == functions, "readelf: {listed} functions of {functions}");
+    // Behind the escape of the header stands the number.
+    let sections = elf.section_headers.len();
+    let number = format!("({sections})");
+    let mut lines = text.lines().filter(|line| line.contains("section headers"));
+    let counted = sections <= MOST_SECTIONS || lines.any(|line| line.ends_with(&number));
+    ensure!(counted, "readelf: not {sections} sections");
+    Ok(())
+}
+
+/// What a shared library exports, sorted: type, binding, name with version.
+///
+/// # Errors
+/// readelf, which comes with gcc, cannot be run or does not read it.
+pub fn exports(library: &Path) -> Result<Vec<String>> {
+    let symbols = readelf(&["-W", "--dyn-syms"], library)?;
+    let rows = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut found: Vec<String> = rows
+        .filter(|row| row.len() >= 8 && row[6] != "UND" && row[0] != "Num:")
+        .map(|row| format!("{} {} {}", row[3], row[4], row[7]))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The name that programs load a shared library by.
+///
+/// # Errors
+/// As [`exports`], or it has none.
+pub fn soname(library: &Path) -> Result<String> {
+    let dynamic = readelf(&["-dW"], library)?;
+    let name = dynamic.split_once("Library soname: [").and_then(|(_, rest)| rest.split_once(']'));
+    Ok(name.with_context(|| format!("{} has no name", library.display()))?.0.to_owned())
+}
+
+fn readelf(options: &[&str], file: &Path) -> Result<String> {
+    let output = Command::new("readelf").args(options).arg(file).output().context("readelf")?;
+    ensure!(output.status.success(), "readelf {}: {}", file.display(), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
