@@ -105,7 +105,13 @@ fn heads(files: &[File]) -> Vec<String> {
 }
 
 fn world(files: &[File]) -> Vec<String> {
-    let pure = ["crates/link/src/", "crates/cubin/src/", "crates/fatbin/src/", "crates/reloc/src/"];
+    let pure = [
+        "crates/link/src/",
+        "crates/cubin/src/",
+        "crates/fatbin/src/",
+        "crates/reloc/src/",
+        "crates/abi/src/",
+    ];
     let mut found = Vec::new();
     for file in sources(files).filter(|file| pure.iter().any(|dir| file.path.starts_with(dir))) {
         // Tests may read files.

@@ -2,6 +2,7 @@
 //!
 //! In: the name of a task and its options. Out: its report and, when something is wrong, a failing exit code.
 
+mod abi;
 mod args;
 mod bench;
 mod bless;
@@ -37,6 +38,7 @@ const TASKS: &[Task] = &[
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
+    ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("jitlink", jitlink::run, "the same calls of libnvJitLink with NVIDIA's and ours: see 'jitlink --help'"),
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),

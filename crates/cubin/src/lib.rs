@@ -20,6 +20,7 @@ pub mod elf;
 pub mod encode;
 mod error;
 pub mod note;
+pub mod parameter;
 pub mod raw;
 mod read;
 mod symtab;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use culd_cubin::attr::{Record, Records, code};
 use culd_cubin::elf::{stb, stt};
+use culd_cubin::parameter::KernelParameter;
 use culd_cubin::{Cubin, Malformed, SymbolSection};
 use culd_link::{Account, Function, Removed};
 
@@ -101,9 +102,6 @@ pub struct Symbol {
     pub local: bool,
 }
 
-/// At this bit of the third word of its record the size of a parameter begins.
-const SIZE_SHIFT: u32 = 18;
-
 impl Report {
     pub(crate) fn build(
         cubin: &Cubin<'_>,
@@ -166,17 +164,11 @@ impl Layout {
     fn take(&mut self, record: &Record<'_>) {
         let word = |place| record.word(place).unwrap_or_default();
         match record.code {
-            code::KPARAM_INFO => self.parameter(word(1), word(2) >> SIZE_SHIFT),
-            // For kernels with a parameter of more than 16 KiB.
-            code::KPARAM_INFO_V2 => self.parameter(word(1), word(2) & 0xffff),
             code::PARAM_CBANK => (self.offset, self.size) = (word(1) & 0xffff, word(1) >> 16),
-            _ => {}
+            _ => self.parameters.extend(KernelParameter::of(record).map(
+                |KernelParameter { ordinal, offset, size, .. }| Parameter { ordinal, offset, size },
+            )),
         }
-    }
-
-    fn parameter(&mut self, place: u32, size: u32) {
-        let (ordinal, offset) = ((place & 0xffff) as u16, place >> 16);
-        self.parameters.push(Parameter { ordinal, offset, size });
     }
 }
 

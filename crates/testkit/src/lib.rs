@@ -5,6 +5,7 @@ pub mod case;
 pub mod compare;
 pub mod edit;
 pub mod generate;
+pub mod layouts;
 pub mod many;
 pub mod oracle;
 pub mod pack;

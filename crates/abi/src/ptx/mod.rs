@@ -1,0 +1,218 @@
+//! The declarations of a PTX module.
+//!
+//! In: PTX text. Out: a [`Module`]: functions and variables with their types, sizes and alignments, and where they stand.
+//! Guaranteed: any text gives a module; what could not be read is in [`Module::unread`], and reading goes on behind it. Bodies
+//! of functions are passed over. Time and memory are in proportion to the text.
+
+mod lex;
+mod read;
+
+use std::fmt;
+
+use crate::space::StateSpace;
+use crate::types::{self, AddressSize, Class, Fundamental};
+
+/// What a module declares and defines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Module {
+    /// `.version 8.5`
+    pub version: Option<(u32, u32)>,
+    /// The words of `.target`, `sm_90` first.
+    pub target: Vec<String>,
+    /// `.address_size`; where it is missing, 32 bits if the version is older than 2.3.
+    pub address: Option<AddressSize>,
+    /// In the order of the text.
+    pub items: Vec<Item>,
+    /// What is not understood.
+    pub unread: Vec<Unread>,
+}
+
+/// A place in the text that is no declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// Counted from 1.
+    pub line: u32,
+    /// What stands there.
+    pub found: String,
+}
+
+/// A name that a module declares or defines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The name.
+    pub name: String,
+    /// Where it stands, counted from 1.
+    pub line: u32,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// False for a declaration.
+    pub defined: bool,
+    /// What it is.
+    pub what: What,
+}
+
+/// Who sees a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Linkage {
+    /// This module only: there is no directive.
+    Local,
+    /// `.extern`: it is defined elsewhere.
+    Extern,
+    /// `.visible`
+    Visible,
+    /// `.weak`: of several definitions one is taken.
+    Weak,
+    /// `.common`: several definitions are one.
+    Common,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// `.func`, `.entry`
+    Function(Function),
+    /// A variable.
+    Variable(Variable),
+    /// `.alias name, target`
+    Alias(String),
+}
+
+/// The interface of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Function {
+    /// A kernel.
+    pub entry: bool,
+    /// Return values.
+    pub results: Vec<Variable>,
+    /// Parameters.
+    pub parameters: Vec<Variable>,
+}
+
+/// A variable, parameter or return value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Where it is.
+    pub space: StateSpace,
+    /// The type of an element.
+    pub ty: Scalar,
+    /// Elements of a vector; 1 for none.
+    pub vector: u8,
+    /// `.align`, bytes.
+    pub align: Option<u64>,
+    /// Whether it is an array.
+    pub extent: Extent,
+}
+
+/// A type by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scalar {
+    /// One of the guide's.
+    Fundamental(Fundamental),
+    /// One of [`types::NEWER`], or an opaque one, or a predicate.
+    Other(&'static str),
+}
+
+/// How many elements a variable has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It is no array.
+    One,
+    /// This many.
+    Array(u64),
+    /// `name[]`, or a number that is not understood.
+    Unknown,
+}
+
+impl Module {
+    /// Reads `text`.
+    pub fn parse(text: &str) -> Module {
+        read::module(text)
+    }
+
+    /// The size of addresses that is declared, or follows from the version.
+    pub fn address_size(&self) -> AddressSize {
+        self.address.unwrap_or(match self.version {
+            Some(version) if version < (2, 3) => AddressSize::Bits32,
+            _ => AddressSize::Bits64,
+        })
+    }
+}
+
+impl Scalar {
+    /// The type with this name in PTX.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if let Some(one) = Fundamental::by_name(name) {
+            return Some(Scalar::Fundamental(one));
+        }
+        let newer = types::NEWER.iter().map(|row| row.0);
+        let others = newer.chain(types::OPAQUE.iter().copied()).chain([types::PREDICATE]);
+        others.into_iter().find(|other| *other == name).map(Scalar::Other)
+    }
+
+    /// The name in PTX.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Scalar::Fundamental(one) => one.name(),
+            Scalar::Other(name) => name,
+        }
+    }
+
+    /// Bytes; a reference is its handle, a predicate has none.
+    pub fn size(&self) -> u64 {
+        match self {
+            Scalar::Fundamental(one) => one.size(),
+            Scalar::Other(name) => {
+                let newer = types::NEWER.iter().find(|row| row.0 == *name).map(|row| row.1);
+                newer.unwrap_or(if types::OPAQUE.contains(name) { 8 } else { 0 })
+            }
+        }
+    }
+
+    /// What the bits mean; `None` where the guide does not tell.
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Scalar::Fundamental(one) => Some(one.class()),
+            Scalar::Other(_) => None,
+        }
+    }
+}
+
+impl Variable {
+    /// Bytes; `None` where the number of elements is not known.
+    pub fn size(&self) -> Option<u64> {
+        let count = match self.extent {
+            Extent::One => 1,
+            Extent::Array(count) => count,
+            Extent::Unknown => return None,
+        };
+        self.element().checked_mul(count)
+    }
+
+    /// Bytes of an element.
+    pub fn element(&self) -> u64 {
+        self.ty.size() * u64::from(self.vector)
+    }
+
+    /// The alignment: the declared one, or that of an element.
+    pub fn alignment(&self) -> u64 {
+        self.align.unwrap_or(self.element()).max(1)
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.space)?;
+        if let Some(align) = self.align {
+            write!(f, " .align {align}")?;
+        }
+        if self.vector > 1 {
+            write!(f, " .v{}", self.vector)?;
+        }
+        write!(f, " {}", self.ty.name())?;
+        match self.extent {
+            Extent::One => Ok(()),
+            Extent::Array(count) => write!(f, "[{count}]"),
+            Extent::Unknown => f.write_str("[]"),
+        }
+    }
+}
