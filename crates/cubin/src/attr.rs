@@ -168,6 +168,11 @@ pub fn known(code: u8) -> Option<(&'static str, Shape)> {
     ATTRIBUTES.get(usize::from(place)).map(|row| (row.1, row.2))
 }
 
+/// What the payload of attribute `code` holds; numbers where nobody knows.
+pub fn shape(code: u8) -> Shape {
+    known(code).map_or(Shape::Plain, |(_, shape)| shape)
+}
+
 /// One attribute record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'d> {
@@ -222,21 +227,20 @@ impl<'d> Records<'d> {
         Records { section, data, at: 0 }
     }
 
+    #[cold]
     fn malformed(&mut self, what: String) -> Malformed {
         let at = self.at as u64;
         self.at = self.data.len();
         Malformed::section(self.section, at, what)
     }
 
+    #[inline]
     fn record(&mut self) -> Result<Record<'d>, Malformed> {
-        let data = self.data;
-        let head = (|| {
-            let format = read::u8_at(data, self.at)?;
-            Some((format, read::u8_at(data, self.at + 1)?, read::u16_at(data, self.at + 2)?))
-        })();
-        let Some((format, code, value)) = head else {
+        let rest = self.data.get(self.at..).and_then(<[u8]>::split_first_chunk);
+        let Some((&[format, code, low, high], rest)) = rest else {
             return Err(self.malformed("attribute record is cut short".to_owned()));
         };
+        let value = u16::from_le_bytes([low, high]);
         let len = match format {
             format::SIZED => usize::from(value),
             format::NONE | format::BYTE | format::HALF => 0,
@@ -245,7 +249,7 @@ impl<'d> Records<'d> {
                 return Err(self.malformed(what));
             }
         };
-        let Some(payload) = read::bytes(data, self.at + 4, len) else {
+        let Some(payload) = rest.get(..len) else {
             let what = format!("attribute {code:#04x} of {len} bytes runs past the section's end");
             return Err(self.malformed(what));
         };
@@ -257,6 +261,7 @@ impl<'d> Records<'d> {
 impl<'d> Iterator for Records<'d> {
     type Item = Result<Record<'d>, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         (self.at < self.data.len()).then(|| self.record())
     }

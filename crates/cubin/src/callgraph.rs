@@ -51,14 +51,12 @@ pub fn edges<'d>(
 ) -> impl Iterator<Item = Result<(u64, Edge), Malformed>> + use<'d> {
     let (name, data) = (section.name, section.data);
     let mut list = 0i32;
-    (0..data.len() / 8).filter_map(move |i| {
-        let first = read::u32_at(data, 8 * i)?;
-        let second = read::u32_at(data, 8 * i + 4)?;
+    (0u64..).step_by(8).zip(read::pairs(data)).filter_map(move |(at, (first, second))| {
         if first == 0 {
             list = second as i32;
             return (!LISTS.contains(&list)).then(|| {
                 let what = format!("unknown call-graph list {list}");
-                Err(Malformed::section(name, 8 * i as u64, what))
+                Err(Malformed::section(name, at, what))
             });
         }
         let function = SymbolIndex(first);
@@ -69,17 +67,14 @@ pub fn edges<'d>(
             -4 => Edge::Reference { function, known: SymbolIndex(second) },
             _ => {
                 let what = "call-graph record before the first list".to_owned();
-                return Some(Err(Malformed::section(name, 8 * i as u64, what)));
+                return Some(Err(Malformed::section(name, at, what)));
             }
         };
-        Some(Ok((8 * i as u64, edge)))
+        Some(Ok((at, edge)))
     })
 }
 
 /// The (function, string offset in bytes) pairs of prototype section `section`, in file order.
 pub fn prototypes<'d>(section: &Section<'d>) -> impl Iterator<Item = (SymbolIndex, u32)> + use<'d> {
-    let data = section.data;
-    (0..data.len() / 8).filter_map(move |i| {
-        Some((SymbolIndex(read::u32_at(data, 8 * i)?), read::u32_at(data, 8 * i + 4)?))
-    })
+    read::pairs(section.data).map(|(function, prototype)| (SymbolIndex(function), prototype))
 }

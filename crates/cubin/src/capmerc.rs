@@ -172,7 +172,11 @@ impl<'d> Capsule<'d> {
             return Err(malformed(HEAD + bits.len() - 4, what));
         }
         let mut walk = capsule.walk();
-        while walk.number < entries {
+        loop {
+            walk.pass_elided();
+            if walk.number == entries {
+                break;
+            }
             if walk.next().is_none() {
                 let what = format!("record {} runs past the end or is empty", walk.number);
                 return Err(malformed(walk.at, what));
@@ -315,6 +319,19 @@ struct Walk<'d> {
 }
 
 impl Walk<'_> {
+    /// Passes over all elided entries up to the next that is none: most are elided.
+    fn pass_elided(&mut self) {
+        while let Some(byte) = read::u8_at(self.bits, self.number as usize / 8) {
+            let bit = self.number % 8;
+            let run = (byte >> bit).trailing_ones().min(self.entries - self.number);
+            self.number += run;
+            self.instruction += u64::from(run);
+            if bit + run < 8 {
+                break;
+            }
+        }
+    }
+
     /// Kind, bytes and instructions of the record at the walk's place.
     fn record(&self) -> Option<(Kind, usize, u64)> {
         let first = read::u8_at(self.data, self.at)?;

@@ -89,15 +89,18 @@ pub struct Section<'d> {
     pub link: u32,
     /// `sh_info`.
     pub info: u32,
-    /// `sh_addralign` in bytes, at least 1.
-    pub align: u64,
-    /// `sh_entsize` in bytes.
-    pub entsize: u64,
+    /// `sh_addralign`, at most [`MAX_ALIGN`].
+    align: u32,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],
 }
 
 impl<'d> Section<'d> {
+    /// `sh_addralign` in bytes, at least 1.
+    pub fn align(&self) -> u64 {
+        u64::from(self.align)
+    }
+
     /// True for REL and RELA.
     pub fn is_reloc(&self) -> bool {
         matches!(self.sh_type, sht::REL | sht::RELA)
@@ -184,24 +187,34 @@ impl Relocations<'_> {
 
     /// Record number `i`.
     pub fn get(&self, i: usize) -> Option<RelocEntry> {
-        let (offset, info, addend) = match self {
-            Relocations::Rel(records) => {
-                let r = records.get(i)?;
-                (r.r_offset.get(Le), r.r_info.get(Le), 0)
-            }
-            Relocations::Rela(records) => {
-                let r = records.get(i)?;
-                (r.r_offset.get(Le), r.r_info.get(Le), r.r_addend.get(Le))
-            }
-        };
-        let symbol = SymbolIndex((info >> 32) as u32);
-        Some(RelocEntry { offset, symbol, kind: info as u32, addend })
+        match self {
+            Relocations::Rel(records) => records.get(i).map(rel),
+            Relocations::Rela(records) => records.get(i).map(rela),
+        }
     }
 
     /// All records in file order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RelocEntry> + '_ {
-        (0..self.len()).filter_map(|i| self.get(i))
+        // One of the two has none: the loop that reads the other does not ask each time which it is.
+        let (rels, relas): (&[Rel64<Le>], &[Rela64<Le>]) = match self {
+            Relocations::Rel(records) => (records, &[]),
+            Relocations::Rela(records) => (&[], records),
+        };
+        rels.iter().map(rel).chain(relas.iter().map(rela))
     }
+}
+
+fn rel(record: &Rel64<Le>) -> RelocEntry {
+    let info = record.r_info.get(Le);
+    let symbol = SymbolIndex((info >> 32) as u32);
+    RelocEntry { offset: record.r_offset.get(Le), symbol, kind: info as u32, addend: 0 }
+}
+
+fn rela(record: &Rela64<Le>) -> RelocEntry {
+    let info = record.r_info.get(Le);
+    let symbol = SymbolIndex((info >> 32) as u32);
+    let addend = record.r_addend.get(Le);
+    RelocEntry { offset: record.r_offset.get(Le), symbol, kind: info as u32, addend }
 }
 
 /// Where a symbol is defined.
@@ -497,8 +510,7 @@ fn section<'d>(
         size: if index == 0 { 0 } else { size },
         link: raw.sh_link.get(Le),
         info: raw.sh_info.get(Le),
-        align,
-        entsize: raw.sh_entsize.get(Le),
+        align: align as u32,
         data: bytes,
     })
 }
@@ -549,15 +561,16 @@ fn check_overlap(
     sections: &[Section<'_>],
 ) -> Result<(), Malformed> {
     let mut ranges = Vec::with_capacity(sections.len() + 1);
-    let table_start = header.e_shoff.get(Le);
-    ranges.push((table_start, table_start + 64 * table.len() as u64, usize::MAX));
     for (index, (raw, section)) in table.iter().zip(sections).enumerate() {
         if !section.data.is_empty() {
             let start = raw.sh_offset.get(Le);
             ranges.push((start, start + section.data.len() as u64, index));
         }
     }
-    ranges.sort_unstable();
+    let table_start = header.e_shoff.get(Le);
+    ranges.push((table_start, table_start + 64 * table.len() as u64, usize::MAX));
+    // Nearly all are in order already, which this kind of sorting takes advantage of.
+    ranges.sort();
     let name = |index: usize| match sections.get(index) {
         Some(section) => format!("section '{}'", String::from_utf8_lossy(section.name)),
         None => "the section header table".to_owned(),

@@ -20,6 +20,13 @@ pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes(data, at, 4)?.try_into().ok()?))
 }
 
+/// All whole pairs of 32-bit words.
+pub(crate) fn pairs(data: &[u8]) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+    let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
+    let (pairs, _) = data.as_chunks::<8>();
+    pairs.iter().filter_map(move |pair| Some((word(pair.first_chunk()?), word(pair.last_chunk()?))))
+}
+
 /// Eight bytes at `at`, little endian.
 pub(crate) fn u64_at(data: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes(data, at, 8)?.try_into().ok()?))

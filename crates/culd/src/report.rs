@@ -179,7 +179,7 @@ fn sections(cubin: &Cubin<'_>) -> Vec<Section> {
         sh_type: section.sh_type,
         flags: section.flags,
         size: section.size,
-        align: section.align,
+        align: section.align(),
     };
     real.map(section).collect()
 }

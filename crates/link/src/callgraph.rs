@@ -39,6 +39,7 @@ pub(crate) struct CallGraph {
     known: IdVec<NodeId, bool>,
     single: bool,
     any_dead: bool,
+    all_alive: bool,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
     indirect: Adjacency,
@@ -98,7 +99,7 @@ impl CallGraph {
         } else {
             alive(symbols, &roots, &records, &signatures, &slots)
         };
-        let (nodes, node_of) = number(objects, symbols, &alive);
+        let Numbering { nodes, node_of, all_alive } = number(objects, symbols, &alive);
         let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
             let node = |symbol: u32| node_of[SymbolId::from_index(symbol as usize)];
             let pair = |&(from, to): &(u32, u32)| {
@@ -131,6 +132,7 @@ impl CallGraph {
                 .map(|(n, _)| n)
                 .collect(),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
+            all_alive,
             single: roots.single,
             calls: Adjacency::new(nodes.len(), &calls),
             indirect: Adjacency::new(nodes.len(), &indirect),
@@ -151,6 +153,11 @@ impl CallGraph {
     /// True when some function of the program is not in the output.
     pub(crate) fn any_dead(&self) -> bool {
         self.any_dead
+    }
+
+    /// True when every function that any file names is in the output.
+    pub(crate) fn all_alive(&self) -> bool {
+        self.all_alive
     }
 
     /// All entries in node order: kernels that count as started from outside.
@@ -488,18 +495,25 @@ fn alive(
     alive
 }
 
-type Numbering = (IdVec<NodeId, SymbolId>, IdVec<SymbolId, Option<NodeId>>);
+/// Live functions as nodes.
+struct Numbering {
+    nodes: IdVec<NodeId, SymbolId>,
+    node_of: IdVec<SymbolId, Option<NodeId>>,
+    all_alive: bool,
+}
 
 /// Numbers live functions in order of first sight.
 fn number(objects: &Objects<'_>, symbols: &Symbols, alive: &IdVec<SymbolId, bool>) -> Numbering {
     let mut nodes = IdVec::new();
     let mut node_of = IdVec::filled(None, symbols.all.len());
-    for function in functions(objects, symbols) {
+    let functions = functions(objects, symbols);
+    for &function in &functions {
         if alive[function] {
             node_of[function] = Some(nodes.push(function));
         }
     }
-    (nodes, node_of)
+    let all_alive = nodes.len() == functions.len();
+    Numbering { nodes, node_of, all_alive }
 }
 
 /// All functions that any file names, the dead ones too, in order of first sight.

@@ -158,7 +158,7 @@ impl<'d> Content<'d> {
     /// All of a section; `twin` is its Mercury half's.
     pub(crate) fn whole(input: &Section<'d>, twin: &'d [u8]) -> Self {
         let parts = vec![Part { offset: 0, bytes: input.data, twin }];
-        Content { parts, size: input.size, align: input.align }
+        Content { parts, size: input.size, align: input.align() }
     }
 
     /// The parts, moved to `start`.

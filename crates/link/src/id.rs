@@ -149,6 +149,12 @@ impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
     }
 }
 
+impl<I: Id, T> From<Vec<T>> for IdVec<I, T> {
+    fn from(items: Vec<T>) -> Self {
+        IdVec { items, id: PhantomData }
+    }
+}
+
 impl<I: Id, T> Index<I> for IdVec<I, T> {
     type Output = T;
 

@@ -1,18 +1,99 @@
 //! Names as dense ids: every distinct string is hashed once and then is a number.
+//!
+//! Most sections are named after a function, or after the section they patch. Such a name is not hashed: it is found
+//! from the id of what it ends with. Guaranteed: equal strings have equal ids, however they were made, but for those
+//! made by [`Names::separate`].
 
-use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use crate::id::{Id, IdVec, NameId};
 
+/// What is in front of names that are found from their ends. A string begins like one of them at most, see
+/// [`Front::precedes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// `.rel`, before the name of the section that is patched.
+    Rel,
+    /// `.rela`
+    Rela,
+    /// `.text.`, before the name of a function.
+    Text,
+    /// `.nv.info.`
+    Info,
+    /// `.nv.shared.`
+    Shared,
+    /// `.nv.constant0.`
+    Parameters,
+}
+
+impl Front {
+    const ALL: [Front; 6] =
+        [Front::Rel, Front::Rela, Front::Text, Front::Info, Front::Shared, Front::Parameters];
+
+    fn bytes(self) -> &'static [u8] {
+        match self {
+            Front::Rel => b".rel",
+            Front::Rela => b".rela",
+            Front::Text => b".text.",
+            Front::Info => b".nv.info.",
+            Front::Shared => b".nv.shared.",
+            Front::Parameters => b".nv.constant0.",
+        }
+    }
+
+    /// Whether the name that ends with `rest` is found from there: REL and RELA are before the name of a section, but
+    /// not of one with relocations, the others before anything else. So there is one way only to find a name, and it
+    /// has two steps at most.
+    fn precedes(self, rest: &[u8]) -> bool {
+        let relocations = matches!(self, Front::Rel | Front::Rela);
+        rest.starts_with(b".") == relocations && !rest.starts_with(b".rel")
+    }
+}
+
+/// The front of a name that is found from its end, and the end.
+fn split(name: &[u8]) -> Option<(Front, &[u8])> {
+    if !name.starts_with(b".") {
+        return None;
+    }
+    Front::ALL.into_iter().find_map(|front| {
+        let rest = name.strip_prefix(front.bytes())?;
+        front.precedes(rest).then_some((front, rest))
+    })
+}
+
+/// Where the bytes of a name are.
+#[derive(Clone, Copy)]
+enum Text<'d> {
+    Input(&'d [u8]),
+    /// In [`Names::made`].
+    Made {
+        start: u32,
+        len: u32,
+    },
+}
+
+/// How a name that ends with another one is found from that.
+#[derive(Clone, Copy)]
+struct Link {
+    /// The last name found that ends with this one.
+    first: Option<NameId>,
+    /// The next one that ends with the same name as this one.
+    next: Option<NameId>,
+    /// What is in front of that in this one, if it is found that way.
+    front: Option<Front>,
+}
+
 /// All names of a link.
 pub(crate) struct Names<'d> {
     hasher: DefaultHashBuilder,
+    /// Names that are not found from their ends.
     table: HashTable<NameId>,
-    strings: IdVec<NameId, Cow<'d, [u8]>>,
-    scratch: Vec<u8>,
+    texts: IdVec<NameId, Text<'d>>,
+    links: IdVec<NameId, Link>,
+    /// Bytes of names that no input has.
+    made: Vec<u8>,
 }
 
 impl<'d> Names<'d> {
@@ -20,59 +101,99 @@ impl<'d> Names<'d> {
         Names {
             hasher: DefaultHashBuilder::default(),
             table: HashTable::new(),
-            strings: IdVec::new(),
-            scratch: Vec::new(),
+            texts: IdVec::new(),
+            links: IdVec::new(),
+            made: Vec::new(),
         }
     }
 
     /// Makes room for `more` names.
     pub(crate) fn reserve(&mut self, more: usize) {
-        let (hasher, strings) = (&self.hasher, &self.strings);
-        self.table.reserve(more, |&id| hasher.hash_one(strings[id].as_ref()));
-        self.strings.reserve(more);
+        let Names { hasher, table, texts, links, made } = self;
+        table.reserve(more, |&id| hasher.hash_one(bytes_of(texts[id], made)));
+        texts.reserve(more);
+        links.reserve(more);
     }
 
     /// The id of `name`.
     pub(crate) fn intern(&mut self, name: &'d [u8]) -> NameId {
+        if let Some((front, rest)) = split(name) {
+            let rest = self.intern(rest);
+            return self.behind(front, rest, Some(name));
+        }
         let hash = self.hasher.hash_one(name);
         match self.find(hash, name) {
             Some(id) => id,
-            None => self.insert(hash, Cow::Borrowed(name)),
+            None => self.insert(hash, Text::Input(name)),
         }
+    }
+
+    /// The id of `name`, which most likely is `front` followed by the name `id`.
+    pub(crate) fn intern_behind(&mut self, name: &'d [u8], front: Front, id: NameId) -> NameId {
+        let rest = self.get(id);
+        let likely = name.len() == front.bytes().len() + rest.len() && name.ends_with(rest);
+        if likely && front.precedes(rest) && name.starts_with(front.bytes()) {
+            return self.behind(front, id, Some(name));
+        }
+        self.intern(name)
     }
 
     /// The id of the name made of `parts` one after the other.
     pub(crate) fn join(&mut self, parts: &[&[u8]]) -> NameId {
-        let mut name = std::mem::take(&mut self.scratch);
-        name.clear();
-        parts.iter().for_each(|part| name.extend_from_slice(part));
-        let hash = self.hasher.hash_one(&name[..]);
-        let id = match self.find(hash, &name) {
-            Some(id) => id,
-            None => self.insert(hash, Cow::Owned(name.clone())),
-        };
-        self.scratch = name;
-        id
+        self.join_owned(&parts.concat())
     }
 
-    /// The id of `prefix` followed by the name `id`.
-    pub(crate) fn prefixed(&mut self, prefix: &[u8], id: NameId) -> NameId {
-        let name = self.strings[id].clone();
-        self.join(&[prefix, &name])
+    fn join_owned(&mut self, name: &[u8]) -> NameId {
+        if let Some((front, rest)) = split(name) {
+            let rest = self.join_owned(rest);
+            return self.behind(front, rest, None);
+        }
+        let hash = self.hasher.hash_one(name);
+        match self.find(hash, name) {
+            Some(id) => id,
+            None => {
+                let text = self.make(name);
+                self.insert(hash, text)
+            }
+        }
+    }
+
+    /// The id of `front` followed by the name `id`.
+    pub(crate) fn prefixed(&mut self, front: &[u8], id: NameId) -> NameId {
+        match Front::ALL.into_iter().find(|known| known.bytes() == front) {
+            Some(front) => self.derived(front, id),
+            None => {
+                let name = [front, self.get(id)].concat();
+                self.join_owned(&name)
+            }
+        }
+    }
+
+    /// The same for a front that names are found behind.
+    pub(crate) fn derived(&mut self, front: Front, id: NameId) -> NameId {
+        if front.precedes(self.get(id)) {
+            return self.behind(front, id, None);
+        }
+        let name = [front.bytes(), self.get(id)].concat();
+        self.join_owned(&name)
     }
 
     /// A new id for the name made of `parts`, which stays apart from equal names.
     pub(crate) fn separate(&mut self, parts: &[&[u8]]) -> NameId {
-        self.strings.push(Cow::Owned(parts.concat()))
+        let text = self.make(&parts.concat());
+        self.push(text, None, None)
     }
 
     /// The id of `name`, if it has one.
     pub(crate) fn lookup(&self, name: &[u8]) -> Option<NameId> {
-        self.find(self.hasher.hash_one(name), name)
+        match split(name) {
+            Some((front, rest)) => self.behind_known(front, self.lookup(rest)?),
+            None => self.find(self.hasher.hash_one(name), name),
+        }
     }
 
     pub(crate) fn get(&self, id: NameId) -> &[u8] {
-        &self.strings[id]
+        bytes_of(self.texts[id], &self.made)
     }
 
     /// The name for a message.
@@ -81,18 +202,61 @@ impl<'d> Names<'d> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.strings.len()
+        self.texts.len()
     }
 
     fn find(&self, hash: u64, name: &[u8]) -> Option<NameId> {
-        self.table.find(hash, |&id| self.strings[id].as_ref() == name).copied()
+        self.table.find(hash, |&id| self.get(id) == name).copied()
     }
 
-    fn insert(&mut self, hash: u64, name: Cow<'d, [u8]>) -> NameId {
-        let id = self.strings.push(name);
-        let (hasher, strings) = (&self.hasher, &self.strings);
-        self.table.insert_unique(hash, id, |&id| hasher.hash_one(strings[id].as_ref()));
+    fn insert(&mut self, hash: u64, text: Text<'d>) -> NameId {
+        let id = self.push(text, None, None);
+        let Names { hasher, table, texts, made, .. } = self;
+        table.insert_unique(hash, id, |&id| hasher.hash_one(bytes_of(texts[id], made)));
         id
+    }
+
+    /// The name of `front` and the name `rest`, if it has an id.
+    fn behind_known(&self, front: Front, rest: NameId) -> Option<NameId> {
+        let next = |id: &NameId| self.links[*id].next;
+        let mut all = std::iter::successors(self.links[rest].first, next);
+        all.find(|&id| self.links[id].front == Some(front))
+    }
+
+    /// The same; a new one has its bytes from `input`, if that has them.
+    fn behind(&mut self, front: Front, rest: NameId, input: Option<&'d [u8]>) -> NameId {
+        if let Some(id) = self.behind_known(front, rest) {
+            return id;
+        }
+        let text = match input {
+            Some(name) => Text::Input(name),
+            None => {
+                let name = [front.bytes(), self.get(rest)].concat();
+                self.make(&name)
+            }
+        };
+        let id = self.push(text, Some(front), self.links[rest].first);
+        self.links[rest].first = Some(id);
+        id
+    }
+
+    fn push(&mut self, text: Text<'d>, front: Option<Front>, next: Option<NameId>) -> NameId {
+        self.links.push(Link { first: None, next, front });
+        self.texts.push(text)
+    }
+
+    fn make(&mut self, name: &[u8]) -> Text<'d> {
+        let number = |size: usize| u32::try_from(size).expect("less than 4 GiB of made names");
+        let (start, len) = (number(self.made.len()), number(name.len()));
+        self.made.extend_from_slice(name);
+        Text::Made { start, len }
+    }
+}
+
+fn bytes_of<'a>(text: Text<'a>, made: &'a [u8]) -> &'a [u8] {
+    match text {
+        Text::Input(bytes) => bytes,
+        Text::Made { start, len } => &made[start as usize..][..len as usize],
     }
 }
 
@@ -138,7 +302,8 @@ impl NameList {
     pub(crate) fn add(&mut self, name: NameId) {
         let index = name.index();
         if self.places.len() <= index {
-            self.places.resize(index + 1, 0);
+            // Names come in a row, mostly.
+            self.places.resize(index + 1 + 1024, 0);
         }
         if self.places[index] == 0 {
             self.order.push(Some(name));
@@ -176,6 +341,39 @@ mod tests {
         assert_eq!(repeated.intern(&mut names, 4, |_| unreachable!()), first);
         assert_ne!(repeated.intern(&mut names, 6, |_| b"i"), first);
         assert_eq!(repeated.intern(&mut names, 4, |_| b"v"), first);
+    }
+
+    #[test]
+    fn a_name_has_one_id_however_it_is_made() {
+        let mut names = Names::new();
+        let f = names.intern(b"f");
+        for (whole, front, rest) in [
+            (&b".text.f"[..], &b".text."[..], &b"f"[..]),
+            (b".rela.text.f", b".rela", b".text.f"),
+            (b".rel.text.f", b".rel", b".text.f"),
+            // What could be taken apart in more than one way.
+            (b".rela.text.f", b".rel", b"a.text.f"),
+            (b".rel.rel.text.f", b".rel", b".rel.text.f"),
+            (b".text..text.f", b".text.", b".text.f"),
+            (b".rela", b".rel", b"a"),
+            (b".nv.info.", b".nv.info.", b""),
+            (b".debug_frame", b".debug", b"_frame"),
+        ] {
+            let rest = names.intern(rest);
+            let id = names.prefixed(front, rest);
+            assert_eq!(names.get(id), whole);
+            assert_eq!(names.intern(whole), id);
+            assert_eq!(names.join(&[front, names.get(rest).to_vec().as_slice()]), id);
+            for known in Front::ALL {
+                assert_eq!(names.intern_behind(whole, known, rest), id);
+                assert_eq!(names.intern_behind(whole, known, f), id);
+            }
+            assert_eq!(names.lookup(whole), Some(id));
+        }
+        assert_eq!(names.lookup(b".nv.shared.f"), None);
+        let text = names.intern(b".text.f");
+        assert_ne!(names.separate(&[b".text.", b"f"]), text);
+        assert_eq!(names.prefixed(b".text.", f), text);
     }
 
     #[test]

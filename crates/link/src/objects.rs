@@ -14,6 +14,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::compat;
 use culd_cubin::elf::{self, sto, stt};
 use culd_cubin::note::CuInfo;
+use culd_cubin::raw::SymbolEntry;
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 
 use crate::capsule::twins::{self, Twins};
@@ -53,8 +54,9 @@ impl<'d> Object<'d> {
     }
 
     /// The same symbol in Mercury's table.
-    pub(crate) fn mercury_symbol(&self, index: SymbolIndex) -> Option<&Symbol<'d>> {
-        self.cubin.mercury_symbols.get(index.0 as usize)
+    pub(crate) fn mercury_symbol(&self, index: SymbolIndex) -> Option<SymbolEntry> {
+        let table = self.section(self.twins.symbols()?).data;
+        SymbolEntry::read(table, SymbolEntry::SIZE * index.0 as usize)
     }
 
     pub(crate) fn section(&self, index: SectionIndex) -> &Section<'d> {
@@ -75,7 +77,7 @@ impl<'d> Object<'d> {
 
     /// True for an object that has a Mercury half.
     pub(crate) fn has_twins(&self) -> bool {
-        !self.cubin.mercury_symbols.is_empty()
+        self.twins.symbols().is_some()
     }
 
     /// True when the file has any code.
@@ -150,13 +152,17 @@ impl<'d> Objects<'d> {
     ) -> Result<Self, Failed> {
         let total: usize = inputs.iter().map(|input| input.bytes.len()).sum();
         let parsed: Vec<_> = session.map(inputs.len(), total, |i| Object::parse(inputs[i]));
-        let mut all = IdVec::new();
-        for (input, parsed) in inputs.iter().zip(parsed) {
-            let object = parsed.map_err(|message| diags.fatal(message))?;
-            target::check_target(input.name, &object, options, diags)?;
-            all.push(object);
-        }
-        Ok(Objects { all })
+        // In place: objects are large.
+        let all: Result<Vec<_>, _> = parsed
+            .into_iter()
+            .zip(inputs)
+            .map(|(parsed, input)| {
+                let object = parsed.map_err(|message| diags.fatal(message))?;
+                target::check_target(input.name, &object, options, diags)?;
+                Ok(object)
+            })
+            .collect();
+        Ok(Objects { all: all?.into() })
     }
 
     /// Removes the files at `places`, which ascend.

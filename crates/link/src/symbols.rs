@@ -154,13 +154,15 @@ struct Resolver<'o, 'd> {
 impl<'o, 'd> Resolver<'o, 'd> {
     fn new(objects: &'o Objects<'d>, options: &'o LinkOptions) -> Self {
         let total = objects.iter().map(|(_, object)| object.cubin.symbols.len()).sum();
-        let symbols = Symbols {
+        let mut symbols = Symbols {
             all: IdVec::new(),
             starts: IdVec::new(),
             ids: Vec::with_capacity(total),
             fates: Vec::with_capacity(total),
             weak_losers: HashSet::new(),
         };
+        // Room that is not used is not taken: that saves moving it all when it grows.
+        symbols.all.reserve(total);
         let tentative = HashSet::new();
         let copied = HashSet::new();
         Resolver { objects, options, symbols, global: IdVec::new(), tentative, copied }

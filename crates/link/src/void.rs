@@ -27,6 +27,11 @@ impl VoidRecords {
         VoidRecords { lost: objects.iter().map(lost).collect() }
     }
 
+    /// True when records of `id` may be void.
+    pub(crate) fn any_in(&self, id: ObjectId) -> bool {
+        self.lost[id.index()].is_some()
+    }
+
     /// True when `record`, which patches section `target` of `object`, is void.
     pub(crate) fn contains(
         &self,

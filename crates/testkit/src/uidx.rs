@@ -122,7 +122,7 @@ pub fn for_objects(objects: &[impl AsRef<[u8]>], order: Order) -> Result<Uidx> {
 fn extent(cubin: &Cubin<'_>, symbol: SymbolIndex) -> Result<(u64, u64)> {
     let variable = cubin.symbol(symbol).context("an entry names no symbol")?;
     let section = variable.defined_in().and_then(|index| cubin.section(index));
-    let align = section.context("an entry names an undefined variable")?.align;
+    let align = section.context("an entry names an undefined variable")?.align();
     let align =
         if variable.value == 0 { align } else { align.min(1 << variable.value.trailing_zeros()) };
     Ok((variable.size, align))

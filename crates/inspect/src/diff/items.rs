@@ -77,7 +77,7 @@ fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
     let mut owners: HashMap<(u64, u64), &str> = HashMap::new();
     let raws = &view.tables.sections;
     let item = |((section, name), raw): ((&Section<'_>, &'v String), &SectionHeader)| {
-        let gap = raw.offset.wrapping_sub(u64::next_multiple_of(end, section.align));
+        let gap = raw.offset.wrapping_sub(u64::next_multiple_of(end, section.align()));
         let range = (raw.offset, raw.size);
         // The very bytes of another section stand where that one does.
         let twin = owners.get(&range).filter(|_| gap != 0 && view::is_mercury(section));

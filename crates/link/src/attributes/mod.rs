@@ -366,12 +366,13 @@ impl Numbers {
             let limit = matches!(record, FileRecord::About { code: code::MAX_STACK_SIZE, .. });
             merged.draft.relocatable || !limit
         };
-        let record = |record: &FileRecord<'d>| match *record {
-            FileRecord::Other(record) => FileAttribute::Record(record),
-            FileRecord::Reference { code, symbol, rest } => {
-                FileAttribute::Reference { code, symbol, rest }
+        let record = |record: &FileRecord<'d>| match record {
+            FileRecord::Other(record) => FileAttribute::Record(**record),
+            FileRecord::Reference { symbol, record } => {
+                let rest = record.payload.get(4..).unwrap_or_default();
+                FileAttribute::Reference { code: record.code, symbol: *symbol, rest }
             }
-            FileRecord::About { code, function, number } => {
+            &FileRecord::About { code, function, number } => {
                 let raised = raised[function].filter(|_| code == code::REGCOUNT);
                 FileAttribute::About { code, function, number: raised.unwrap_or(number) }
             }

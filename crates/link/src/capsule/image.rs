@@ -3,7 +3,6 @@
 //! In: layout, contents, patches. Out: its sections and its symbol table. Guaranteed: as in
 //! [`crate::image`].
 
-use culd_cubin::Symbol;
 use culd_cubin::elf::{sto, stt};
 use culd_cubin::encode::{RESERVED_INDEX, SymbolEntry};
 
@@ -102,8 +101,8 @@ impl Mercury<'_, '_> {
         let Some(input) = self.objects[site.object].mercury_symbol(site.index) else {
             return entry;
         };
-        let Symbol { info, other, size, .. } = *input;
-        match input.kind() {
+        let (info, other, size) = (input.info, input.other, input.size);
+        match info & 15 {
             // The bit of a unified function that its own file calls is that of the first sight (case unified/called).
             stt::FUNC => {
                 let other = other & !sto::MANAGED | symbol.other & sto::MANAGED;

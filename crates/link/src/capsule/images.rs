@@ -39,7 +39,7 @@ pub(crate) fn lay_out<'d>(
         .filter_map(|&entry| {
             let code = merged.code(graph, entry)?;
             let bank = parameters::bank(objects, symbols, graph.nodes[entry])?;
-            Some((entry, code, bank.data, bank.align))
+            Some((entry, code, bank.data, bank.align()))
         })
         .collect();
     let largest = banks.iter().map(|bank| bank.2.len() as u64).max().unwrap_or(0);

@@ -44,7 +44,7 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
         let name = draft.names.separate(&[b".nv.constant0.", &kernel]);
         draft.section_strings.add(name);
         let section =
-            draft.push_section(name, Kind::Parameters, shf::ALLOC | shf::INFO_LINK, bank.align);
+            draft.push_section(name, Kind::Parameters, shf::ALLOC | shf::INFO_LINK, bank.align());
         let output = &mut draft.sections[section];
         output.owner = Some(code);
         output.parts = vec![Part { offset: 0, bytes: bank.data, twin: &[] }];

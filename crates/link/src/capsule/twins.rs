@@ -19,9 +19,16 @@ use crate::objects::{Failure, Role};
 pub(crate) struct Twins {
     /// By section: the twin in the other half.
     of: Vec<Option<SectionIndex>>,
+    /// Mercury's symbol table.
+    symbols: Option<SectionIndex>,
 }
 
 impl Twins {
+    /// Mercury's symbol table, if there is a second half.
+    pub(crate) fn symbols(&self) -> Option<SectionIndex> {
+        self.symbols
+    }
+
     /// The section of the other half that stands for the same.
     pub(crate) fn of(&self, index: SectionIndex) -> Option<SectionIndex> {
         self.of.get(index.0 as usize).copied().flatten()
@@ -78,29 +85,26 @@ fn logical<'d>(section: &Section<'d>) -> Option<&'d [u8]> {
 /// Pairs the sections of `cubin` and changes them and their `roles`, which are those of the SASS
 /// half, as the module's head says.
 pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, Failure> {
-    if cubin.mercury_symbols.is_empty() {
+    let symbols = cubin.sections.iter().position(|section| section.sh_type == sht::MERCURY_SYMTAB);
+    let Some(symbols) = symbols.filter(|_| !cubin.mercury_symbols.is_empty()) else {
         return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
-    }
-    let mut twins = Twins { of: vec![None; cubin.sections.len()] };
+    };
+    let symbols = Some(SectionIndex(symbols as u32));
+    let mut twins = Twins { of: vec![None; cubin.sections.len()], symbols };
     join(cubin, roles, &mut twins)?;
     check_all_paired(cubin, roles, &twins).map_err(Failure::Malformed)?;
     check_symbols(cubin, &twins).map_err(Failure::Malformed)?;
     slots::check(cubin, roles, &twins).map_err(Failure::Malformed)?;
     show(cubin, roles, &twins).map_err(Failure::Malformed)?;
+    // They say what the others say, sizes aside: those are read from the table.
+    cubin.mercury_symbols = Vec::new();
     Ok(twins)
 }
 
 /// Finds the pairs: code by the index that Mercury code carries, the rest by name, several of one
 /// name in order.
 fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Failure> {
-    let mut open: HashMap<Key<'_>, Vec<usize>> = HashMap::with_capacity(cubin.sections.len());
-    for (index, section) in cubin.sections.iter().enumerate().rev() {
-        if !is_mercury(section)
-            && !matches!(roles[index], Role::Table | Role::Text | Role::JumpSlot)
-        {
-            open.entry(key(section.name)).or_default().push(index);
-        }
-    }
+    let mut open = Open { cubin, roles, next: 0, by_name: None };
     for (index, section) in cubin.sections.iter().enumerate() {
         // What was applied when an object was made is passed over, as in machine code.
         let passed = matches!(
@@ -118,7 +122,7 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
         let twin = if section.sh_type == sht::MERCURY_CODE {
             Some(code_of(cubin, roles, section, name).map_err(Failure::Malformed)?)
         } else {
-            open.get_mut(&key(name)).and_then(Vec::pop)
+            open.take(name, twins)
         };
         let Some(twin) = twin else {
             let what = "the section has no twin in the machine code's half";
@@ -135,6 +139,70 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
         twins.join(index, twin);
     }
     Ok(())
+}
+
+/// Sections of machine code's half that have no twin yet.
+struct Open<'c, 'd> {
+    cubin: &'c Cubin<'d>,
+    roles: &'c [Role],
+    /// All before this one have a twin or need none.
+    next: usize,
+    /// All that are open, the first of a name last, once the order of the halves has turned out to differ.
+    by_name: Option<HashMap<Key<'d>, Vec<usize>>>,
+}
+
+impl<'d> Open<'_, 'd> {
+    /// The first open section that is called `name` in Mercury. ptxas writes both halves in one order, so that is the
+    /// next one which needs a twin, and nothing has to be looked up.
+    fn take(&mut self, name: &'d [u8], twins: &Twins) -> Option<usize> {
+        let (cubin, roles) = (self.cubin, self.roles);
+        if self.by_name.is_none() {
+            // No two roles have a name in common: a section passed over here is not called like a later one.
+            let awaits = |&at: &usize| is_open(roles[at]) && !is_single(roles[at]);
+            let next = (self.next..roles.len()).find(awaits);
+            if let Some(next) = next.filter(|&next| is_called(cubin.sections[next].name, name)) {
+                self.next = next + 1;
+                return Some(next);
+            }
+        }
+        let by_name = self.by_name.get_or_insert_with(|| all_open(cubin, roles, twins));
+        by_name.get_mut(&key(name)).and_then(Vec::pop)
+    }
+}
+
+fn all_open<'d>(cubin: &Cubin<'d>, roles: &[Role], twins: &Twins) -> HashMap<Key<'d>, Vec<usize>> {
+    let mut open: HashMap<Key<'d>, Vec<usize>> = HashMap::with_capacity(cubin.sections.len());
+    for (index, section) in cubin.sections.iter().enumerate().rev() {
+        if !is_mercury(section) && is_open(roles[index]) && twins.of[index].is_none() {
+            open.entry(key(section.name)).or_default().push(index);
+        }
+    }
+    open
+}
+
+/// False for what is found otherwise than by name, and for tables.
+fn is_open(role: Role) -> bool {
+    !matches!(role, Role::Table | Role::Text | Role::JumpSlot)
+}
+
+/// True for a section `own` of machine code that Mercury calls `name`.
+fn is_called(own: &[u8], name: &[u8]) -> bool {
+    own == name || key(own) == key(name)
+}
+
+/// True for what Mercury need not have: memory without bytes, parameters and the call graph.
+fn is_single(role: Role) -> bool {
+    matches!(
+        role,
+        Role::Table
+            | Role::Twin
+            | Role::Parameters
+            | Role::Global
+            | Role::OwnShared
+            | Role::PoolShared
+            | Role::CallGraph
+            | Role::Prototype
+    )
 }
 
 /// The machine code that `section` is the Mercury form of.
@@ -163,20 +231,9 @@ fn code_of(
 /// Everything but memory without bytes, parameters and the call graph is in both halves.
 fn check_all_paired(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<(), Malformed> {
     for ((index, section), role) in cubin.section_indices().zip(roles) {
-        let single = matches!(
-            role,
-            Role::Table
-                | Role::Twin
-                | Role::Parameters
-                | Role::Global
-                | Role::OwnShared
-                | Role::PoolShared
-                | Role::CallGraph
-                | Role::Prototype
-        );
         // Where all records are for machine code only, Mercury has no relocation section.
         let optional = *role == Role::Reloc;
-        if !single && !optional && !is_mercury(section) && twins.of(index).is_none() {
+        if !is_single(*role) && !optional && !is_mercury(section) && twins.of(index).is_none() {
             let what = "the section has no twin in Mercury";
             return Err(Malformed::section(section.name, 0, what));
         }
@@ -215,7 +272,10 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
         SymbolSection::In(index) => SymbolSection::In(twins.of(index).unwrap_or(index)),
         other => other,
     };
-    let name = sass.kind() == stt::SECTION || sass.name == mercury.name;
+    // Both tables have their names from one string table.
+    let name = sass.kind() == stt::SECTION
+        || std::ptr::eq(sass.name, mercury.name)
+        || sass.name == mercury.name;
     // Variables of objects have either of two types.
     let kind = |symbol: &Symbol<'_>| match symbol.kind() {
         stt::CUDA_OBJECT => stt::OBJECT,

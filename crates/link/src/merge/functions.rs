@@ -6,6 +6,7 @@ use culd_cubin::{SectionIndex, Symbol};
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::names::Front;
 use crate::objects::{Object, Role};
 use crate::symbols::{Fate, Site};
 use crate::system_names::is_system_call;
@@ -19,7 +20,8 @@ impl<'d> Merge<'_, 'd> {
             let Some(node) = self.graph.node(program) else {
                 if self.host_references && symbol.is_entry() && symbol.defined_in().is_some() {
                     // A kernel that no host code refers to leaves a name behind.
-                    let name = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
+                    let name = self.symbols.all[program].name;
+                    let name = self.merged.draft.names.derived(Front::Shared, name);
                     self.merged.draft.intern_section_name(name);
                 }
                 let defined =
@@ -105,7 +107,9 @@ impl<'d> Merge<'_, 'd> {
     ) {
         let main = object.names_code(text, symbol);
         let input = object.section(text);
-        let name = self.merged.draft.names.intern(input.name);
+        let names = &mut self.merged.draft.names;
+        let function = self.symbols.all[self.graph.nodes[node]].name;
+        let name = names.intern_behind(input.name, Front::Text, function);
         let existing = match self.placed(site.object, text) {
             Placed::At { section, .. } => Some(section),
             _ if symbol.binding() == stb::LOCAL => None,
@@ -115,7 +119,7 @@ impl<'d> Merge<'_, 'd> {
             Role::JumpSlot => Kind::JumpSlots,
             _ => Kind::Text,
         };
-        let section = existing.unwrap_or_else(|| self.new_code(symbol, name, kind, input.align));
+        let section = existing.unwrap_or_else(|| self.new_code(symbol, name, kind, input.align()));
         if existing.is_some() && main {
             self.replace_code(section, site, node);
         }
@@ -136,7 +140,7 @@ impl<'d> Merge<'_, 'd> {
             let code = &mut draft.sections[section];
             code.size = input.size;
             // A copy that takes over keeps the alignment of the one before.
-            code.align = code.align.max(input.align);
+            code.align = code.align.max(input.align());
             code.registers = input.info >> 24;
             let twin = object.twin_data(text);
             code.twin_size = twin.len() as u64;
@@ -151,7 +155,7 @@ impl<'d> Merge<'_, 'd> {
         // kernel that is none so far is not.
         let entry = symbol.is_entry() && self.graph.is_known_entry(node);
         if entry || is_system_call(symbol.name) {
-            self.entry_sections(symbol, section);
+            self.entry_sections(function, section);
         }
     }
 
@@ -169,8 +173,8 @@ impl<'d> Merge<'_, 'd> {
     fn replace_code(&mut self, section: SectionId, site: Site, node: NodeId) {
         self.discard_literals(section, node);
         let name = self.merged.draft.sections[section].name;
-        for prefix in [&b".rel"[..], b".rela"] {
-            let name = self.merged.draft.names.prefixed(prefix, name);
+        for front in [Front::Rel, Front::Rela] {
+            let name = self.merged.draft.names.derived(front, name);
             if let Some(reloc) = self.find_relocs(name, section) {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
@@ -201,12 +205,12 @@ impl<'d> Merge<'_, 'd> {
 
     /// An entry's attribute and shared sections exist from the start. Entries of the same name in
     /// several files, which then are local ones, share the section of shared memory.
-    fn entry_sections(&mut self, symbol: &Symbol<'d>, code: SectionId) {
+    fn entry_sections(&mut self, function: NameId, code: SectionId) {
         if self.info_of_code.get(code).is_none() {
-            let info = self.merged.draft.names.join(&[b".nv.info.", symbol.name]);
+            let info = self.merged.draft.names.derived(Front::Info, function);
             self.info_section(info, code);
         }
-        let shared = self.merged.draft.names.join(&[b".nv.shared.", symbol.name]);
+        let shared = self.merged.draft.names.derived(Front::Shared, function);
         if self.find(shared).is_none() {
             self.shared_section(shared, code);
         }

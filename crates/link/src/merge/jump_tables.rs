@@ -84,6 +84,6 @@ impl<'d> Merge<'_, 'd> {
             inside.then_some(Part { offset, bytes, twin: &[] })
         };
         parts.extend(entries(object, index).into_iter().filter_map(label));
-        Content { parts, size: input.size, align: input.align }
+        Content { parts, size: input.size, align: input.align() }
     }
 }

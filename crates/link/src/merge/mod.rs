@@ -164,15 +164,16 @@ pub(crate) struct CommonVariable {
     pub(crate) align: u64,
 }
 
-/// A record of the output's `.nv.info`, in reading order.
-#[derive(Debug, Clone, Copy)]
+/// A record of the output's `.nv.info`, in reading order. Nearly all are about functions: the others must not make
+/// those larger.
+#[derive(Debug)]
 pub(crate) enum FileRecord<'d> {
     /// A record about a function: code and number.
     About { code: u8, function: OutSymbolId, number: u32 },
-    /// A record about a texture, sampler or surface reference, and the rest of its payload.
-    Reference { code: u8, symbol: OutSymbolId, rest: &'d [u8] },
+    /// A record about a texture, sampler or surface reference, which its payload begins with.
+    Reference { symbol: OutSymbolId, record: Box<Record<'d>> },
     /// Any other record.
-    Other(Record<'d>),
+    Other(Box<Record<'d>>),
 }
 
 /// The result of merging.
@@ -356,7 +357,8 @@ pub(crate) fn merge<'d>(
     let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     // What inputs have is about what the output has. Room that is not used is not taken.
     draft.sections.reserve(total);
-    draft.symbols.reserve(symbols.all.len() + total / 4);
+    draft.symbols.reserve(symbols.all.len() + total / 2);
+    draft.relocs.reserve(total / 2);
     let merged = Merged {
         draft,
         fixed,

@@ -11,6 +11,7 @@ use super::{Merge, Placed};
 use crate::capsule::Half;
 use crate::draft::{ALL, Clear, Kind, RelocSection, RelocSource, ResolvedSection};
 use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
+use crate::names::Front;
 use crate::objects::Object;
 
 /// What is put in front of a section's name to name that which tells what was applied to it.
@@ -78,8 +79,7 @@ impl<'d> Merge<'_, 'd> {
         let output = &mut draft.sections[section];
         output.sh_type = sh_type;
         output.owner = Some(target);
-        // Most have one source only.
-        let sources = Vec::with_capacity(1);
+        let sources = Vec::new();
         let previous = self.relocs_of.get(target);
         let reloc = draft.relocs.push(RelocSection { section, target, previous, sources });
         self.relocs_of.insert(target, reloc);
@@ -111,21 +111,82 @@ impl<'d> Merge<'_, 'd> {
 
     /// The name of the relocation section for `section` that `input` goes into. Jump slots are one
     /// section of another name.
-    fn reloc_name(&mut self, prefix: &[u8], input: &Section<'d>, section: SectionId) -> NameId {
+    fn reloc_name(&mut self, front: Front, input: &Section<'d>, section: SectionId) -> NameId {
         let draft = &mut self.merged.draft;
+        let target = draft.sections[section].name;
         if draft.sections[section].kind == Kind::JumpSlots {
-            return draft.names.prefixed(prefix, draft.sections[section].name);
+            return draft.names.derived(front, target);
         }
-        let old: &[u8] = if input.sh_type == sht::RELA { b".rela" } else { b".rel" };
-        let tail = input.name.strip_prefix(old).unwrap_or(input.name);
-        draft.names.join(&[prefix, tail])
+        let (own, fronts): (_, &[u8]) = match input.sh_type {
+            sht::RELA => (Front::Rela, b".rela"),
+            _ => (Front::Rel, b".rel"),
+        };
+        let tail = input.name.strip_prefix(fronts).unwrap_or(input.name);
+        match draft.names.get(target) == tail {
+            true if front == own => draft.names.intern_behind(input.name, front, target),
+            true => draft.names.derived(front, target),
+            false => {
+                let target = draft.names.intern(tail);
+                draft.names.derived(front, target)
+            }
+        }
     }
 
-    /// Walks the records: what speaks of an accepted copy of a dead function is cleared later.
-    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
-    /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions). A REL record that gets
-    /// an addend goes into the RELA section (case relocations/rel-sections-90). Void records do not count.
+    /// Creates the relocation sections that `input` brings, notes it as their source, and what its records clear.
     fn read(
+        &mut self,
+        object: &Object<'d>,
+        input: &Section<'d>,
+        source: RelocSource,
+        section: SectionId,
+    ) {
+        let rela = input.sh_type == sht::RELA;
+        if rela && self.graph.all_alive() && !self.void.any_in(source.object) {
+            self.read_whole(object, input, source, section);
+        } else {
+            self.read_records(object, input, source, section);
+        }
+    }
+
+    /// Creates the sections for RELA records that are neither void nor about something dead: what brings a section is
+    /// then told by few of them.
+    fn read_whole(
+        &mut self,
+        object: &Object<'d>,
+        input: &Section<'d>,
+        source: RelocSource,
+        section: SectionId,
+    ) {
+        let records = input.relocations();
+        if records.is_empty() {
+            return;
+        }
+        let name = self.reloc_name(Front::Rela, input, section);
+        let reloc = self.reloc_section(name, sht::RELA, section);
+        if self.merged.draft.dialect.rel_twin_names {
+            let id = source.object;
+            let mut rest = records.iter().skip(1).filter(|record| record.addend == 0);
+            if rest.any(|record| !self.merged.gets_addend(id, object, record)) {
+                self.rel_twin(input, section);
+            }
+        }
+        self.had_relocs.insert(section, ());
+        let sources = &mut self.merged.draft.relocs[reloc].sources;
+        // Most sections have one source only, and empty ones none.
+        sources.reserve_exact(usize::from(sources.is_empty()));
+        sources.push(source);
+    }
+
+    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
+    /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions).
+    fn rel_twin(&mut self, input: &Section<'d>, section: SectionId) {
+        let name = self.reloc_name(Front::Rel, input, section);
+        self.reloc_section(name, sht::REL, section);
+    }
+
+    /// Walks the records: what speaks of an accepted copy of a dead function is cleared later. A REL record that gets
+    /// an addend goes into the RELA section (case relocations/rel-sections-90). Void records do not count.
+    fn read_records(
         &mut self,
         object: &Object<'d>,
         input: &Section<'d>,
@@ -144,9 +205,11 @@ impl<'d> Merge<'_, 'd> {
             let reloc = if moved { &mut moved_reloc } else { &mut reloc };
             let first = reloc.is_none();
             if first {
-                let (prefix, sh_type): (&[u8], u32) =
-                    if rela || moved { (b".rela", sht::RELA) } else { (b".rel", sht::REL) };
-                let name = self.reloc_name(prefix, input, section);
+                let (front, sh_type) = match rela || moved {
+                    true => (Front::Rela, sht::RELA),
+                    false => (Front::Rel, sht::REL),
+                };
+                let name = self.reloc_name(front, input, section);
                 *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
@@ -164,8 +227,7 @@ impl<'d> Merge<'_, 'd> {
             let open = twin_names && rela && !first && record.addend == 0 && !interned;
             if open && !self.merged.gets_addend(id, object, record) {
                 interned = true;
-                let name = self.reloc_name(b".rel", input, section);
-                self.reloc_section(name, sht::REL, section);
+                self.rel_twin(input, section);
             }
         }
         if alive {

@@ -7,6 +7,7 @@ use culd_cubin::{Section, SectionIndex};
 use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target, Unlisted};
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::names::Front;
 use crate::objects::{Object, Role, is_internal};
 use crate::symbols::Fate;
 
@@ -56,8 +57,8 @@ impl<'d> Merge<'_, 'd> {
         let name = self.merged.draft.names.intern(input.name);
         let section = self.find(name).unwrap_or_else(|| self.create(name, kind, input.flags, 1));
         let output = &mut self.merged.draft.sections[section];
-        output.align = output.align.max(input.align);
-        let base = output.append_halves((input.data, twin), input.size, input.align);
+        output.align = output.align.max(input.align());
+        let base = output.append_halves((input.data, twin), input.size, input.align());
         Placed::At { section, base }
     }
 
@@ -88,7 +89,7 @@ impl<'d> Merge<'_, 'd> {
             return Placed::No;
         };
         let name = self.merged.draft.symbols[function].name;
-        let name = self.merged.draft.names.prefixed(b".nv.shared.", name);
+        let name = self.merged.draft.names.derived(Front::Shared, name);
         let section = self.find(name).or_else(|| {
             // A kernel that was not selected gets it now.
             let code = self.merged.draft.symbols[function].section?;
@@ -205,12 +206,13 @@ impl<'d> Merge<'_, 'd> {
         let keeps_banks = self.keeps_banks(function);
         let own = code.and_then(|code| self.merged.entry_banks.get(&(code, number)).copied());
         let existing = own.or_else(|| self.find(name));
-        let section = existing
-            .unwrap_or_else(|| self.create(name, Kind::Constant(number), input.flags, input.align));
+        let section = existing.unwrap_or_else(|| {
+            self.create(name, Kind::Constant(number), input.flags, input.align())
+        });
         let output = &mut self.merged.draft.sections[section];
         output.losers_only |= existing.is_none();
         output.owner = code;
-        output.align = output.align.max(input.align);
+        output.align = output.align.max(input.align());
         let base = output.append_content(&content);
         // A section symbol may stand for them, and they have relocations (cases relocations/unnamed-literals-90,
         // literals/of-losers-86, literals/jump-tables-of-copies).
@@ -284,8 +286,9 @@ impl<'d> Merge<'_, 'd> {
         content: &Content<'d>,
         accepted: bool,
     ) -> Placed {
-        let name = self.merged.draft.names.intern(input.name);
         let program = self.graph.nodes[node];
+        let (names, function) = (&mut self.merged.draft.names, self.symbols.all[program].name);
+        let name = names.intern_behind(input.name, Front::Parameters, function);
         // Banks of local functions of one name stay apart (local/kernels-with-tables), but kernels' parameters
         // are found by name (local/kernels).
         let by_name = bank == 0
@@ -305,13 +308,13 @@ impl<'d> Merge<'_, 'd> {
         let relocatable = self.merged.draft.relocatable;
         let Some(section) = existing else {
             let draft = &mut self.merged.draft;
-            let reloc = draft.names.join(&[b".rel", input.name]);
+            let reloc = draft.names.derived(Front::Rel, name);
             if bank == 0 && !relocatable {
                 // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
                 // follows it.
                 draft.local_strings.add(reloc);
             }
-            let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
+            let section = self.create(name, Kind::Constant(bank), input.flags, input.align());
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(text);
             let base = output.append_content(content);
@@ -324,7 +327,7 @@ impl<'d> Merge<'_, 'd> {
         self.merged.entry_banks.entry((text, bank)).or_insert(section);
         let weak_only = bank == 0 && !self.strong_seen[program];
         let output = &mut self.merged.draft.sections[section];
-        output.align = output.align.max(input.align);
+        output.align = output.align.max(input.align());
         if weak_only {
             if accepted {
                 output.parts = content.parts_at(0).collect();
@@ -349,13 +352,13 @@ impl<'d> Merge<'_, 'd> {
             let draft = &mut self.merged.draft;
             let name = draft.names.intern(input.name);
             draft.intern_section_name_again(name);
-            let section = self.create(name, Kind::Constant(bank), input.flags, input.align);
+            let section = self.create(name, Kind::Constant(bank), input.flags, input.align());
             self.merged.draft.sections[section].owner = Some(text);
             self.second_banks.insert((text, bank), section);
             section
         });
         let output = &mut self.merged.draft.sections[section];
-        output.align = output.align.max(input.align);
+        output.align = output.align.max(input.align());
         output.parts.extend(content.parts_at(0));
         output.size = output.size.max(content.size);
         Placed::At { section, base: 0 }
@@ -386,9 +389,9 @@ impl<'d> Merge<'_, 'd> {
                     let name = self.merged.draft.names.intern(input.name);
                     let section = self
                         .find(name)
-                        .unwrap_or_else(|| self.create(name, Kind::Debug, 0, input.align));
+                        .unwrap_or_else(|| self.create(name, Kind::Debug, 0, input.align()));
                     let output = &mut self.merged.draft.sections[section];
-                    output.align = output.align.max(input.align);
+                    output.align = output.align.max(input.align());
                     let twin_base = output.twin_size;
                     let halves = (input.data, object.twin_data(index));
                     let base = output.append_halves(halves, input.size, 1);
@@ -423,9 +426,9 @@ impl<'d> Merge<'_, 'd> {
             if about {
                 self.record_about_symbol(id, &record);
             } else if names_reference(&record) {
-                self.record_about_reference(id, &record);
+                self.record_about_reference(id, record);
             } else {
-                self.merged.file_records.push(FileRecord::Other(record));
+                self.merged.file_records.push(FileRecord::Other(Box::new(record)));
             }
         }
         for index in object.function_infos() {
@@ -434,12 +437,12 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// A record about a reference is always kept.
-    fn record_about_reference(&mut self, id: ObjectId, record: &Record<'d>) {
-        let (Some(index), Some(rest)) = (record.word(0), record.payload.get(4..)) else { return };
+    fn record_about_reference(&mut self, id: ObjectId, record: Record<'d>) {
+        let Some(index) = record.word(0) else { return };
         let program = self.symbols.of(id, culd_cubin::SymbolIndex(index));
         if let Some(symbol) = program.and_then(|program| self.merged.out_symbol(program)) {
-            let code = record.code;
-            self.merged.file_records.push(FileRecord::Reference { code, symbol, rest });
+            let record = Box::new(record);
+            self.merged.file_records.push(FileRecord::Reference { symbol, record });
         }
     }
 
@@ -470,7 +473,8 @@ impl<'d> Merge<'_, 'd> {
         };
         let node = self.node_of_text.get(code);
         let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
-        let name = self.merged.draft.names.intern(input.name);
+        let function = self.symbols.all[self.graph.nodes[node]].name;
+        let name = self.merged.draft.names.intern_behind(input.name, Front::Info, function);
         let existing = self.info_of_code.get(code);
         let section = existing.unwrap_or_else(|| self.info_section(name, code));
         let read = self.infos_read;
@@ -518,7 +522,7 @@ pub(crate) fn names_reference(record: &Record<'_>) -> bool {
 /// of the last one that was new in symbol 0 (case selection/constants). It also drops what it
 /// finds and then uses the wrong addresses (docs/DIFFERENCES.md, equal-constants).
 fn looked_up(input: &Section<'_>) -> bool {
-    matches!((input.size, input.align), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
+    matches!((input.size, input.align()), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
 }
 
 /// What symbols name of a bank of literals; `None` where they name nothing, and for parameters. nvlink
@@ -534,7 +538,7 @@ fn bank_content<'d>(object: &Object<'d>, index: SectionIndex, bank: u8) -> Optio
         Some(Part { offset: start, bytes: input.data.get(range)?, twin })
     };
     let parts = literals.iter().filter_map(part).collect();
-    Some(Content { parts, size, align: input.align })
+    Some(Content { parts, size, align: input.align() })
 }
 
 /// Appends a bank; returns its offset, bytes.

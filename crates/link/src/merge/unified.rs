@@ -57,10 +57,10 @@ impl<'d> Merge<'_, 'd> {
             Some(section) => section,
             None => {
                 let name = draft.names.intern(input.name);
-                draft.add_section(name, Kind::Index, 0, input.align)
+                draft.add_section(name, Kind::Index, 0, input.align())
             }
         };
-        draft.sections[section].append_halves((input.data, input.data), input.size, input.align);
+        draft.sections[section].append_halves((input.data, input.data), input.size, input.align());
     }
 
     /// The function of the jump slot that an attribute list is about.
@@ -84,7 +84,7 @@ impl<'d> Merge<'_, 'd> {
             Some(section) => section,
             None => {
                 let kind = if functions { Kind::FunctionIds } else { Kind::VariableIds };
-                self.find(name).unwrap_or_else(|| self.create(name, kind, 0, input.align))
+                self.find(name).unwrap_or_else(|| self.create(name, kind, 0, input.align()))
             }
         };
         let tables = &mut self.merged.unified;

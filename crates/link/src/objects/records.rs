@@ -87,6 +87,21 @@ fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clon
     Records::new(section.name, section.data).map_while(Result::ok)
 }
 
+/// How many bytes the payload of attribute `code` has at least, where the linker reads it.
+fn minimum(code: u8) -> usize {
+    match code {
+        attr::code::FRAME_SIZE
+        | attr::code::MIN_STACK_SIZE
+        | attr::code::MAX_STACK_SIZE
+        | attr::code::REGCOUNT
+        | attr::code::SAM_REGION_STACK_SIZE
+        | attr::code::SAMPLER_INIT
+        | attr::code::PARAM_CBANK => 8,
+        attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
+        _ => 0,
+    }
+}
+
 /// The tables on their way.
 struct Reader<'a, 'd> {
     cubin: &'a Cubin<'d>,
@@ -135,41 +150,28 @@ impl<'d> Reader<'_, 'd> {
         record: &Record<'_>,
     ) -> Result<(), Malformed> {
         let defect = |what: String| Err(Malformed::section(section.name, at, what));
-        let symbols = match attr::known(record.code) {
-            Some((_, Shape::Symbol | Shape::Parameter)) => 1,
-            Some((_, Shape::Symbols)) => usize::MAX,
-            _ => 0,
-        };
-        let minimum = match record.code {
-            _ if record.format != attr::format::SIZED => 0,
-            attr::code::FRAME_SIZE
-            | attr::code::MIN_STACK_SIZE
-            | attr::code::MAX_STACK_SIZE
-            | attr::code::REGCOUNT
-            | attr::code::SAM_REGION_STACK_SIZE
-            | attr::code::SAMPLER_INIT
-            | attr::code::PARAM_CBANK => 8,
-            attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
-            _ => 0,
-        };
-        if record.payload.len() < minimum {
-            let what = format!(
-                "attribute {:#04x} has {} bytes, at least {minimum} are needed",
-                record.code,
-                record.payload.len()
-            );
-            return defect(what);
-        }
-        for word in record.words().take(symbols) {
-            if word as usize >= self.cubin.symbols.len() {
-                let what = format!(
-                    "attribute {:#04x} names symbol {word}, which does not exist",
-                    record.code
-                );
-                return defect(what);
+        if record.format == attr::format::SIZED {
+            let (minimum, length) = (minimum(record.code), record.payload.len());
+            if length < minimum {
+                let code = record.code;
+                return defect(format!(
+                    "attribute {code:#04x} has {length} bytes, at least {minimum} are needed"
+                ));
             }
         }
-        Ok(())
+        let symbols = match attr::shape(record.code) {
+            Shape::Plain => return Ok(()),
+            Shape::Symbol | Shape::Parameter => 1,
+            Shape::Symbols => usize::MAX,
+        };
+        let count = self.cubin.symbols.len();
+        match record.words().take(symbols).find(|&word| word as usize >= count) {
+            None => Ok(()),
+            Some(word) => {
+                let code = record.code;
+                defect(format!("attribute {code:#04x} names symbol {word}, which does not exist"))
+            }
+        }
     }
 
     fn read_call_graph(&mut self, section: &Section<'d>) -> Result<(), Malformed> {

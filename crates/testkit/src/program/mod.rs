@@ -165,7 +165,7 @@ fn sections(view: &View<'_>, items: &mut Items) {
         let shared = section.name.starts_with(b".nv.shared.");
         let owned = section.is_code() || shared || section.constant_bank() == Some(0);
         if owned {
-            let (flags, align) = (section.flags, section.align);
+            let (flags, align) = (section.flags, section.align());
             let size = if shared { 0 } else { section.size };
             let mut lines = vec![format!(
                 "{} flags={flags:#x} align={align} size={size:#x}",
