@@ -38,7 +38,8 @@ impl Data {
         let data = if options.relocatable {
             shared::keep(merged);
             let made = synth::add_last_sections(merged, graph, calls, options);
-            Data { shared: SharedLayout::default(), slots: TextureSlots::default(), made }
+            let slots = textures::of_object(objects, symbols, graph, merged);
+            Data { shared: SharedLayout::default(), slots, made }
         } else {
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
             if options.effective_selection().is_active() {

@@ -98,7 +98,7 @@ pub(crate) struct TextureSlots {
     offsets: HashMap<OutSymbolId, u64>,
     /// Where slots start, bytes. Mercury has them in a section of their own.
     base: u64,
-    /// They have sections of their own in Mercury.
+    /// There are references, and slots have sections of their own in Mercury.
     in_images: bool,
     /// In node order.
     pub(crate) users: Vec<User>,
@@ -137,7 +137,13 @@ impl TextureSlots {
 
     /// Beside Mercury: where slots start in machine code, bytes from the start of bank 0, if there are any.
     pub(crate) fn images(&self) -> Option<u64> {
-        (self.in_images && !self.slots.is_empty()).then_some(self.base)
+        self.in_images.then_some(self.base)
+    }
+
+    /// What nvlink leaves in machine code of an object for a reference, whose record stays: where slots start now, or 0 for a number
+    /// (case textures/in-registers with -r).
+    pub(crate) fn place_holder(&self, row: &RelocDesc) -> Option<u64> {
+        self.images().map(|base| if row.has_bank() { base } else { 0 })
     }
 
     /// Place and relocation type of a slot in a half.
@@ -205,6 +211,20 @@ pub(crate) fn lay_out<'d>(
         slots.users.push(user);
     }
     Ok(slots)
+}
+
+/// In an object there are no slots yet, but machine code beside Mercury tells where they would start.
+pub(crate) fn of_object(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &Merged<'_>,
+) -> TextureSlots {
+    if merged.draft.flavour == Flavour::Classic || references(merged).is_empty() {
+        return TextureSlots::default();
+    }
+    let base = images::start(objects, symbols, graph);
+    TextureSlots { base, in_images: true, ..TextureSlots::default() }
 }
 
 /// The same beside Mercury, where slots have sections of their own.

@@ -4,6 +4,7 @@
 //! last input. In Mercury it has the slots alone; in machine code it is the parameter bank with the slots behind it,
 //! so that kernels with slots have no other (cases textures/* on sm_100).
 
+use culd_cubin::Section;
 use culd_cubin::elf::{shf, sht};
 
 use super::parameters;
@@ -17,11 +18,30 @@ use crate::symbols::Symbols;
 /// Slots start at a multiple of this, bytes.
 const ALIGN: u64 = 16;
 
+/// Where parameters start: also where slots do in a file without kernels, bytes.
+const PARAMETERS: u64 = 0x380;
+
 /// A kernel's section, and that of its records.
 pub(crate) struct Images {
     pub(crate) entry: NodeId,
     pub(crate) code: SectionId,
     pub(crate) relocs: SectionId,
+}
+
+/// Where slots start in machine code, bytes: behind the largest parameter bank.
+pub(crate) fn start(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> u64 {
+    let sizes = banks(objects, symbols, graph).map(|(_, bank)| bank.data.len() as u64);
+    sizes.max().unwrap_or(PARAMETERS).next_multiple_of(ALIGN)
+}
+
+/// The kernels that have parameter banks, and those.
+fn banks<'a, 'd>(
+    objects: &'a Objects<'d>,
+    symbols: &'a Symbols,
+    graph: &'a CallGraph,
+) -> impl Iterator<Item = (NodeId, &'a Section<'d>)> + 'a {
+    let bank = |&entry| Some((entry, parameters::bank(objects, symbols, graph.nodes[entry])?));
+    graph.entries().iter().filter_map(bank)
 }
 
 /// Makes the sections for `count` slots in all kernels that use one; returns where slots start in machine code,
@@ -33,19 +53,11 @@ pub(crate) fn lay_out<'d>(
     merged: &mut Merged<'d>,
     (count, is_user): (u64, impl Fn(NodeId) -> bool),
 ) -> (u64, Vec<Images>) {
-    let banks: Vec<(NodeId, SectionId, &'d [u8], u64)> = graph
-        .entries()
-        .iter()
-        .filter_map(|&entry| {
-            let code = merged.code(graph, entry)?;
-            let bank = parameters::bank(objects, symbols, graph.nodes[entry])?;
-            Some((entry, code, bank.data, bank.align()))
-        })
-        .collect();
-    let largest = banks.iter().map(|bank| bank.2.len() as u64).max().unwrap_or(0);
-    let base = largest.next_multiple_of(ALIGN);
-    let mut made = Vec::with_capacity(banks.len());
-    for (entry, code, bytes, align) in banks.into_iter().filter(|bank| is_user(bank.0)) {
+    let base = start(objects, symbols, graph);
+    let mut made = Vec::new();
+    for (entry, bank) in banks(objects, symbols, graph).filter(|&(entry, _)| is_user(entry)) {
+        let Some(code) = merged.code(graph, entry) else { continue };
+        let (bytes, align) = (bank.data, bank.align());
         let function = merged.function(graph, entry);
         let draft = &mut merged.draft;
         let name = draft.names.prefixed(super::IMAGES, draft.symbols[function].name);

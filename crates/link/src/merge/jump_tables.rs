@@ -3,7 +3,8 @@
 //! In: the banks of literals of accepted copies, then those of copies that lost. Out: the bytes that the latter have in
 //! machine code. nvlink links Mercury's tables, in which there are only relocations, and computes machine code's for the
 //! code that counts: a relocation of any copy becomes the place of that label of the accepted copy, and 0 where the
-//! accepted copy's own table does not name it (case literals/jump-tables-of-copies).
+//! accepted copy's own table does not name it (case literals/jump-tables-of-copies). So do entries of a replaced copy that
+//! its successor's shorter table leaves in place (case literals/left-behind).
 
 use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
@@ -19,11 +20,34 @@ const ENTRY: u32 = 0x10008;
 /// Bytes of an entry of machine code.
 const ENTRY_SIZE: usize = 4;
 
-/// The entries of accepted copies by code and number of the bank, then by label of Mercury code.
-pub(super) type Tables<'d> = HashMap<(SectionId, u8), HashMap<i64, &'d [u8]>>;
+/// The jump tables of functions by code and number of the bank.
+pub(super) type Tables<'d> = HashMap<(SectionId, u8), Table<'d>>;
 
-/// Offset and label of each entry of bank `index`.
-fn entries(object: &Object<'_>, index: SectionIndex) -> Vec<(u64, i64)> {
+/// Offset and label of Mercury code.
+type Entry = (u64, i64);
+
+/// The tables in a bank of the accepted copy.
+#[derive(Default)]
+pub(super) struct Table<'d> {
+    entries: Vec<Entry>,
+    /// What machine code has for a label.
+    places: HashMap<i64, &'d [u8]>,
+    /// Entries of copies that were replaced, in the same bank.
+    left: Vec<Entry>,
+}
+
+impl<'d> Table<'d> {
+    /// What entries of another copy are in machine code of the one that counts.
+    fn filled<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = Part<'d>> + 'a {
+        let place = |&(offset, label): &Entry| {
+            self.places.get(&label).map(|&bytes| Part { offset, bytes, twin: &[] })
+        };
+        entries.iter().filter_map(place)
+    }
+}
+
+/// The entries of bank `index`.
+fn entries(object: &Object<'_>, index: SectionIndex) -> Vec<Entry> {
     if !object.is_patched(index) {
         return Vec::new();
     }
@@ -43,7 +67,7 @@ impl<'d> Merge<'_, 'd> {
         self.merged.draft.flavour == Flavour::Mercury
     }
 
-    /// Notes the labels of the bank `index` of an accepted copy of `code`.
+    /// Notes the tables of the bank `index` of an accepted copy of `code`.
     pub(super) fn note_tables(
         &mut self,
         object: &Object<'d>,
@@ -51,18 +75,34 @@ impl<'d> Merge<'_, 'd> {
         code: SectionId,
         number: u8,
     ) {
-        if !self.computes_tables() {
+        let entries = if self.computes_tables() { entries(object, index) } else { Vec::new() };
+        if entries.is_empty() {
             return;
         }
         let data = object.section(index).data;
-        let label = |(offset, label)| {
+        let place = |&(offset, label): &Entry| {
             let at = usize::try_from(offset).ok()?;
             Some((label, data.get(at..at.checked_add(ENTRY_SIZE)?)?))
         };
-        let labels: HashMap<_, _> = entries(object, index).into_iter().filter_map(label).collect();
-        if !labels.is_empty() {
-            self.tables.insert((code, number), labels);
+        let table = self.tables.entry((code, number)).or_default();
+        table.places = entries.iter().filter_map(place).collect();
+        table.entries = entries;
+    }
+
+    /// The accepted copy of `code` is replaced; `stays`: its bank is left where it is.
+    pub(super) fn replace_tables(&mut self, code: SectionId, number: u8, stays: bool) {
+        if !stays {
+            self.tables.remove(&(code, number));
+        } else if let Some(table) = self.tables.get_mut(&(code, number)) {
+            table.left.append(&mut table.entries);
+            table.places.clear();
         }
+    }
+
+    /// What entries of replaced copies are in machine code of the one that counts, which come behind them.
+    pub(super) fn left_parts(&self, code: SectionId, number: u8) -> Vec<Part<'d>> {
+        let table = self.tables.get(&(code, number));
+        table.map_or(Vec::new(), |table| table.filled(&table.left).collect())
     }
 
     /// The bank `index` of a copy of `code` that lost.
@@ -78,12 +118,18 @@ impl<'d> Merge<'_, 'd> {
             return Content::whole(input, twin);
         }
         let mut parts = vec![Part { offset: 0, bytes: twin, twin }];
-        let label = |(offset, label): (u64, i64)| {
-            let bytes = *self.tables.get(&(code, number))?.get(&label)?;
-            let inside = offset.checked_add(ENTRY_SIZE as u64)? <= input.size;
-            inside.then_some(Part { offset, bytes, twin: &[] })
+        let inside = |&(offset, _): &Entry| {
+            offset.checked_add(ENTRY_SIZE as u64).is_some_and(|end| end <= input.size)
         };
-        parts.extend(entries(object, index).into_iter().filter_map(label));
+        if let Some(table) = self.tables.get(&(code, number)) {
+            let entries: Vec<Entry> = entries(object, index).into_iter().filter(inside).collect();
+            parts.extend(table.filled(&entries));
+        }
         Content { parts, size: input.size, align: input.align() }
     }
+}
+
+/// Leaves of machine code's tables in `parts` what Mercury has: relocations that are computed anew.
+pub(super) fn clear(parts: &mut [Part<'_>]) {
+    parts.iter_mut().for_each(|part| part.bytes = part.twin);
 }

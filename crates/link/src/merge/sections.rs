@@ -4,6 +4,7 @@ use culd_cubin::attr::Record;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
+use super::jump_tables;
 use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target, Unlisted};
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
@@ -122,7 +123,8 @@ impl<'d> Merge<'_, 'd> {
                 } else if unnamed {
                     Placed::Waiting
                 } else {
-                    Placed::Bank(self.function_bank(node, bank, (id, index), &content))
+                    let function = (node, section, bank);
+                    Placed::Bank(self.function_bank(function, (id, index), &content))
                 }
             }
             // A losing entry's parameters are kept beside the winner's: cases weak/entries-*.
@@ -151,11 +153,11 @@ impl<'d> Merge<'_, 'd> {
     /// that (case literals/left-behind).
     fn function_bank(
         &mut self,
-        node: NodeId,
-        number: u8,
+        (node, code, number): (NodeId, SectionId, u8),
         input: (ObjectId, SectionIndex),
         content: &Content<'d>,
     ) -> BankId {
+        let left = self.left_parts(code, number);
         let Merged { banks, draft, .. } = &mut self.merged;
         let id = *self.bank_of.entry((node, number)).or_insert_with(|| {
             draft.add_unlisted();
@@ -164,6 +166,7 @@ impl<'d> Merge<'_, 'd> {
         let bank = &mut banks[id];
         bank.emptied = false;
         bank.align = bank.align.max(content.align);
+        bank.parts.extend(left);
         bank.parts.extend(content.parts_at(0));
         bank.size = bank.size.max(content.size);
         self.bank_parts.insert(input, (id, 0));
@@ -249,10 +252,18 @@ impl<'d> Merge<'_, 'd> {
         let computes_tables = self.computes_tables();
         for number in 1..=17 {
             let key = (code, number);
-            self.tables.remove(&key);
             // By name the first section is found; a second one of that name stays as it is.
-            let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key));
-            if let Some(&section) = first {
+            let first = self.merged.entry_banks.get(&key).or(self.loser_banks.get(&key)).copied();
+            let second = self.second_banks.get(&key).filter(|_| computes_tables).copied();
+            let bank = self.bank_of.get(&(node, number)).copied();
+            let stays = second.is_some() || computes_tables && first.is_some() && bank.is_some();
+            self.replace_tables(code, number, stays);
+            // Literals of the copy stay in a second bank or those of kernels then, but machine code's tables are those of the
+            // code that counts (case literals/left-behind, with -r too).
+            if let Some(second) = second {
+                jump_tables::clear(&mut self.merged.draft.sections[second].parts);
+            }
+            if let Some(section) = first {
                 let output = &mut self.merged.draft.sections[section];
                 output.parts.clear();
                 output.size = 0;
@@ -261,12 +272,10 @@ impl<'d> Merge<'_, 'd> {
                 for symbol in self.literal_symbols.remove(&section).unwrap_or_default() {
                     self.merged.draft.symbols[symbol].dropped = true;
                 }
-                // Literals of the copy stay in the banks of kernels then, but machine code's tables are those of the code that counts.
-                if let Some(&bank) = self.bank_of.get(&(node, number)).filter(|_| computes_tables) {
-                    let parts = &mut self.merged.banks[bank].parts;
-                    parts.iter_mut().for_each(|part| part.bytes = part.twin);
+                if let Some(bank) = bank.filter(|_| stays) {
+                    jump_tables::clear(&mut self.merged.banks[bank].parts);
                 }
-            } else if let Some(&bank) = self.bank_of.get(&(node, number)) {
+            } else if let Some(bank) = bank {
                 let bank = &mut self.merged.banks[bank];
                 bank.parts.clear();
                 bank.starts.clear();
@@ -357,8 +366,10 @@ impl<'d> Merge<'_, 'd> {
             self.second_banks.insert((text, bank), section);
             section
         });
+        let left = self.left_parts(text, bank);
         let output = &mut self.merged.draft.sections[section];
         output.align = output.align.max(input.align());
+        output.parts.extend(left);
         output.parts.extend(content.parts_at(0));
         output.size = output.size.max(content.size);
         Placed::At { section, base: 0 }

@@ -428,9 +428,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         place: &PlaceContext,
         source: &RelocSource,
     ) -> Result<Vec<Patch>, Box<Message>> {
-        let Some(base) = self.slots.images().filter(|_| !self.relocatable()) else {
-            return Ok(Vec::new());
-        };
+        let Some(base) = self.slots.images() else { return Ok(Vec::new()) };
         let object = &self.objects[source.object];
         let Some(twin) = object.twins.of(source.target) else { return Ok(Vec::new()) };
         let patches = code::image_loads(object.section(twin), object.section(source.target), base)
@@ -541,7 +539,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
         }
         match outcome {
             Outcome::Dropped => {}
-            Outcome::Kept(Stays { symbol, base, kind }) => {
+            Outcome::Kept(Stays { symbol, base, kind, holder }) => {
+                part.patches.extend(holder.map(|(row, value)| Patch { offset, row, value, write }));
                 let addend = record.addend.wrapping_add_unsigned(base);
                 let kind = if place.is_frames { ADDRESS } else { kind };
                 resolved.kept.push(Kept { offset, symbol, kind, addend });

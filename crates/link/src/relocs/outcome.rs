@@ -37,6 +37,8 @@ pub(super) struct Stays {
     /// Where that file's part of what the symbol names starts; goes into the addend.
     pub(super) base: u64,
     pub(super) kind: u32,
+    /// What is left in its place.
+    pub(super) holder: Option<(&'static RelocDesc, Value)>,
 }
 
 /// A record that is applied.
@@ -119,7 +121,8 @@ impl<'d> Resolver<'_, 'd> {
     /// A cell of the table in docs/LINKING.md, relocations.
     pub(super) fn outcome(&self, query: &Query<'_, 'd>) -> Outcome {
         let observed = query.row.map(|row| row.observed);
-        let stays = |symbol, base| Outcome::Kept(Stays { symbol, base, kind: query.kind() });
+        let stays =
+            |symbol, base| Outcome::Kept(Stays { symbol, base, kind: query.kind(), holder: None });
         if self.half == Half::Mercury && observed == Some(Observed::Rejected) {
             return Outcome::Fatal(Box::new(UNEXPECTED_MERCURY));
         }
@@ -154,8 +157,12 @@ impl<'d> Resolver<'_, 'd> {
 
     /// A texture, sampler or surface reference (docs/LINKING.md, textures).
     fn reference(&self, query: &Query<'_, 'd>, out: OutSymbolId) -> Outcome {
-        let kept = Outcome::Kept(Stays { symbol: Some(out), base: 0, kind: query.kind() });
-        let Some(row) = query.row.filter(|_| !self.relocatable()) else { return kept };
+        let kept =
+            Outcome::Kept(Stays { symbol: Some(out), base: 0, kind: query.kind(), holder: None });
+        let Some(row) = query.row else { return kept };
+        if self.relocatable() {
+            return self.unresolved_reference(query, out, row);
+        }
         let patched = |address| {
             let (value, write) = (query.value(address, 0), query.write);
             Outcome::Patched(Patched { row, value, write, named: Named::Nothing, base: 0 })
@@ -172,6 +179,21 @@ impl<'d> Resolver<'_, 'd> {
                 query.bad("its type means nothing for a texture, sampler or surface reference"),
             ),
         }
+    }
+
+    /// The same in an object: the record stays, and machine code beside Mercury has something in its place.
+    fn unresolved_reference(
+        &self,
+        query: &Query<'_, 'd>,
+        out: OutSymbolId,
+        row: &'static RelocDesc,
+    ) -> Outcome {
+        let slot = row.against_reference() == Reference::Slot
+            && self.half == Half::Sass
+            && query.place.is_code;
+        let held = self.slots.place_holder(row).filter(|_| slot);
+        let holder = held.map(|address| (row, query.value(address, 0)));
+        Outcome::Kept(Stays { symbol: Some(out), base: 0, kind: query.kind(), holder })
     }
 
     fn meaning(&self, query: &Query<'_, 'd>) -> Meaning {
@@ -449,7 +471,7 @@ fn known_place(query: &Query<'_, '_>, known: Known) -> Outcome {
                 Anchor::Null => None,
                 Anchor::Deleted | Anchor::Nothing => return Outcome::Fatal(Box::new(DELETED)),
             };
-            return Outcome::Kept(Stays { symbol, base, kind: query.kind() });
+            return Outcome::Kept(Stays { symbol, base, kind: query.kind(), holder: None });
         }
         Observed::Clears if matches!(symbol, Anchor::Deleted | Anchor::Told(_)) => {
             let value = Value::default();

@@ -5,7 +5,8 @@
 //! that culd alone keeps is applied as nvlink applies it, and must then give nvlink's bytes. Files with Mercury are compared
 //! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
-use super::mercury::{self, Inputs, consistent, copies, listed};
+use super::mercury::consistent::{self, exits_in};
+use super::mercury::{self, Inputs, copies, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
 use culd_cubin::elf::{sht, stb, sto, stt};
@@ -47,12 +48,7 @@ pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) 
 fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<String>> {
     let theirs = View::parse(expected).context("nvlink's object")?;
     let ours = Cubin::parse(actual).context("culd's object")?;
-    let mut pair = Pair {
-        theirs: &theirs.cubin,
-        ours: &ours,
-        early: HashSet::new(),
-        has_place_holders: false,
-    };
+    let mut pair = Pair { theirs: &theirs.cubin, ours: &ours, early: HashSet::new() };
     let mut resolved = pair.resolve(actual)?;
     // Of code that lost (docs/DIFFERENCES.md, family-of-dead-code, jump-tables-of-replaced).
     let mut expected_bytes = expected.to_vec();
@@ -61,29 +57,36 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
     listed::family((&theirs, &before), inputs, expected, &mut resolved);
     listed::tables(&theirs, &mut expected_bytes);
     listed::tables(&before, &mut resolved);
+    let rewritten = Rewritten::find(&before, inputs);
+    if mercury::applies(expected) {
+        copies::clear_equal_names(&theirs, &mut expected_bytes);
+        copies::clear_equal_names(&before, &mut resolved);
+        // Where relocations stay there are more sections.
+        let sections = Rewritten::find(&theirs, inputs).sections;
+        listed::labels(&theirs, &sections, &mut expected_bytes);
+        listed::labels(&before, &rewritten.sections, &mut resolved);
+        let stray = listed::stray(&before, &rewritten.sections);
+        if let Some(what) = stray.or_else(|| consistent::defect(&before, &rewritten.sections)) {
+            return Ok(vec![format!("contradiction: {what}")]);
+        }
+    }
     let without = View::parse(&expected_bytes).context("nvlink's object without such entries")?;
     let resolved = View::parse(&resolved).context("culd's object with relocations applied")?;
     let mut text = String::new();
     diff::compare(&without, &resolved, diff::Options { tool: false })
         .write(&mut text, usize::MAX)?;
     let mut allowed = pair.allowed(&resolved);
-    let rewritten = Rewritten::find(&resolved, inputs);
-    if mercury::applies(expected)
-        && let Some(defect) = consistent::defect(&resolved, &rewritten.sections)
-    {
-        return Ok(vec![format!("contradiction: {defect}")]);
-    }
     allowed.extend(rewritten.allowed());
     let copies = copies::all(&resolved, inputs);
     if mercury::applies(expected)
-        && copies::told(&theirs, &copies) == copies::told(&resolved, &copies)
+        && copies::told(&without, &copies) == copies::told(&resolved, &copies)
     {
         // What is told of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
         allowed
             .extend(OF_DEBUG.iter().filter(|_| !copies.is_empty()).map(|&start| start.to_owned()));
     }
     let slots = inputs.for_debugger();
-    if allowed.is_empty() && !slots && !pair.has_place_holders {
+    if allowed.is_empty() && !slots {
         return Ok(vec!["the files differ, and no relocation is the cause".to_owned()]);
     }
     let may_differ = |line: &&str| {
@@ -100,8 +103,6 @@ struct Pair<'a, 'd> {
     ours: &'a Cubin<'d>,
     /// Records that nvlink has resolved.
     early: HashSet<Place>,
-    /// Records that stay have other values in their places.
-    has_place_holders: bool,
 }
 
 impl Pair<'_, '_> {
@@ -119,9 +120,6 @@ impl Pair<'_, '_> {
             for (number, record) in section.relocations().iter().enumerate() {
                 let symbol = self.ours.symbol(record.symbol);
                 if kept.next_if(|kept| self.same(kept, &record)).is_some() {
-                    let stands = symbol.and_then(|symbol| self.place_holder(symbol, section));
-                    self.has_place_holders |= stands.is_some();
-                    early.extend(stands.map(|value| (record, value)));
                     continue;
                 }
                 let value = symbol.and_then(|symbol| self.early_value(symbol));
@@ -237,20 +235,6 @@ impl Pair<'_, '_> {
         Some(Value { address, bank })
     }
 
-    /// What nvlink leaves in machine code beside Mercury for a slot of a texture, whose record stays: the place behind the
-    /// largest parameter bank so far.
-    fn place_holder(&self, symbol: &Symbol<'_>, records: &Section<'_>) -> Option<Value> {
-        let machine = !self.ours.mercury_symbols.is_empty() && records.is_reloc();
-        let target = records.info_section().and_then(|target| self.ours.section(target))?;
-        let slot = symbol.is_reference() && machine && target.is_code();
-        slot.then(|| Value { address: self.parameters(), bank: 0 })
-    }
-
-    fn parameters(&self) -> u64 {
-        let banks = self.ours.sections.iter().filter(|section| section.constant_bank() == Some(0));
-        banks.map(|bank| bank.size).max().unwrap_or(0).next_multiple_of(16)
-    }
-
     /// nvlink's value of a shared variable: it defines arrays without size, and keeps the
     /// alignment of a weak definition that was replaced.
     fn their_value(&self, symbol: &Symbol<'_>) -> u64 {
@@ -337,7 +321,8 @@ impl Pair<'_, '_> {
     }
 }
 
-/// Kernels that nvlink's finalizer writes anew in an object, too (docs/DIFFERENCES.md, kept-code).
+/// Kernels, and functions that can end a thread, that nvlink's finalizer writes anew in an object, too (docs/DIFFERENCES.md,
+/// kept-code).
 #[derive(Default)]
 struct Rewritten {
     names: Vec<String>,
@@ -348,8 +333,14 @@ impl Rewritten {
     fn find(view: &View<'_>, inputs: &Inputs) -> Self {
         let mut found = Rewritten::default();
         for (symbol, word) in view.cubin.symbols.iter().zip(&view.symbols) {
-            let kernel = symbol.is_entry() && inputs.lacks_debug(symbol.name);
-            if let Some(section) = symbol.defined_in().filter(|_| kernel) {
+            let Some(section) = symbol.defined_in().filter(|_| symbol.is_function()) else {
+                continue;
+            };
+            let ends = || {
+                let code = view.cubin.section(section);
+                symbol.is_entry() || code.is_some_and(|code| !exits_in(code.data).is_empty())
+            };
+            if inputs.lacks_debug(symbol.name) && ends() {
                 found.names.push(word.clone());
                 found.sections.push(section.0 as usize);
             }

@@ -79,7 +79,7 @@ fn exits(info: Option<&Section<'_>>, section: &Section<'_>) -> Option<String> {
 }
 
 /// Where `code` ends a thread, bytes.
-pub(super) fn exits_in(code: &[u8]) -> Vec<u32> {
+pub(in crate::compare) fn exits_in(code: &[u8]) -> Vec<u32> {
     let words = (0u32..).step_by(WORD).zip(code.chunks_exact(WORD));
     let is_exit = |word: &[u8]| match word {
         [low, high, ..] => u16::from_le_bytes([*low, *high]) & 0xfff == EXIT,

@@ -5,13 +5,16 @@
 //! their lines, ranges of their registers. Guaranteed: whatever is told of other functions is in the lines.
 
 use super::inputs::Inputs;
-use culd_cubin::{Section, SectionIndex};
+use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::{View, hex, is_mercury};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 /// The contents of one section.
 type Lines = Vec<String>;
 
+/// The section that tells which registers hold what.
+const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
 /// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the operations.
 const HEAD: usize = 12;
 const ADDRESS: usize = HEAD + 8;
@@ -45,9 +48,7 @@ pub(in crate::compare) fn told(
             b".nv_debug_line_sass" => {
                 told.insert(".nv_debug_line_sass", units(section, &functions(), copies))
             }
-            b".nv_debug_info_reg_sass" => {
-                told.insert(".nv_debug_info_reg_sass", registers(section.data, copies))
-            }
+            REGISTERS => told.insert(".nv_debug_info_reg_sass", registers(section.data, copies)),
             _ => None,
         };
     }
@@ -135,6 +136,17 @@ fn units(
 /// A line for each register; of copies without the ranges.
 fn registers(data: &[u8], copies: &HashSet<Vec<u8>>) -> Lines {
     let (mut at, mut lines) = (0, Lines::new());
+    for range in ranges(data, copies) {
+        lines.push(hex(data.get(at..range.start).unwrap_or_default()));
+        at = range.end;
+    }
+    lines.push(hex(data.get(at..).unwrap_or_default()));
+    lines
+}
+
+/// Where the ranges of the functions `names` are in the contents of `.nv_debug_info_reg_sass`.
+fn ranges(data: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Range<usize>> {
+    let (mut at, mut ranges) = (0, Vec::new());
     let string = |at: usize| {
         let tail = data.get(at..)?;
         tail.get(..tail.iter().position(|&byte| byte == 0)?)
@@ -142,17 +154,37 @@ fn registers(data: &[u8], copies: &HashSet<Vec<u8>>) -> Lines {
     while let Some((name, count)) =
         string(at).and_then(|n| Some((n, word(data, at + n.len() + 1)?)))
     {
-        lines.push(format!("{} {count}", text(name)));
         at += name.len() + 5;
         for _ in 0..count {
             // u32, register, u32, u32 start, u32 end
-            let Some(register) = string(at + 4) else { return lines };
-            let range = at + 4 + register.len() + 1 + 4;
-            let end = if copies.contains(name) { range } else { range + 8 };
-            lines.push(hex(data.get(at..end).unwrap_or_default()));
-            at = range + 8;
+            let Some(register) = string(at + 4) else { return ranges };
+            let start = at + 4 + register.len() + 1 + 4;
+            at = start + 8;
+            ranges.extend(names.contains(name).then_some(start..at));
         }
     }
-    lines.push(hex(data.get(at..).unwrap_or_default()));
-    lines
+    ranges
+}
+
+/// Clears the ranges of registers of functions that share their name with others in an object: nvlink looks for their places in
+/// the code of another of them, and behind the end of its list (docs/DIFFERENCES.md, registers-of-equal-names).
+pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) {
+    let mut uses: HashMap<&[u8], usize> = HashMap::new();
+    for (index, section) in view.cubin.section_indices().filter(|(_, s)| s.is_code()) {
+        let function = view.cubin.symbol(SymbolIndex(section.info & 0xff_ffff));
+        let own = function.filter(|function| function.defined_in() == Some(index));
+        own.into_iter().for_each(|function| *uses.entry(function.name).or_default() += 1);
+    }
+    let names = uses.into_iter().filter(|(_, uses)| *uses > 1).map(|(name, _)| name.to_vec());
+    let names: HashSet<Vec<u8>> = names.collect();
+    let sections = view.cubin.section_indices();
+    for (index, section) in sections.filter(|(_, s)| s.name == REGISTERS && !is_mercury(s)) {
+        let Some(raw) = view.tables.sections.get(index.0 as usize) else { continue };
+        for range in ranges(section.data, &names) {
+            let start = raw.offset as usize;
+            if let Some(place) = bytes.get_mut(start + range.start..start + range.end) {
+                place.fill(0);
+            }
+        }
+    }
 }

@@ -31,7 +31,7 @@ pub(in crate::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u
 }
 
 /// Clears entries of jump tables that are places in the code of the sections `anew`, which differs.
-pub(super) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
+pub(in crate::compare) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
     for entry in entries(view).into_iter().filter(|entry| anew.contains(&entry.code)) {
         if let Some(label) = bytes.get_mut(entry.bytes()) {
             label.fill(0);
@@ -41,7 +41,7 @@ pub(super) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
 
 /// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where tables of several copies
 /// lie over each other, any of their codes may be meant.
-pub(super) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
+pub(in crate::compare) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
     let stray = |entry: &Entry| {
         let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
         let size = view.cubin.sections.get(entry.code)?.size;
