@@ -20,13 +20,15 @@ use std::collections::HashSet;
 const EXTERN_INSTANCE: &str = "externsharedinstance";
 
 /// How lines about the debug information of machine code begin.
-const OF_DEBUG: [&str; 8] = [
+const OF_DEBUG: [&str; 10] = [
     "section.size  .debug_",
     "section.size  .nv_debug_",
     "bytes  .debug_",
     "bytes  .nv_debug_",
     "reloc.missing  .rela.debug_",
     "reloc.missing  .rela.nv_debug_",
+    "reloc.symbol  .rela.debug_",
+    "reloc.symbol  .rela.nv_debug_",
     "reloc.extra  .rela.debug_",
     "reloc.extra  .rela.nv_debug_",
 ];
@@ -37,8 +39,19 @@ const CONSTANT_VARIABLES: u8 = 3;
 /// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for sm_100 and later only.
 pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) -> Option<String> {
     super::cubins(expected, actual)?;
-    let inputs = if mercury::applies(expected) { inputs() } else { Inputs::default() };
-    match difference(expected, actual, &inputs) {
+    if !mercury::applies(expected) {
+        return lines(expected, actual, &Inputs::default());
+    }
+    let (inputs, view) = (inputs(), View::parse(actual).ok()?);
+    let mut names = copies::all(&view, &inputs);
+    names.extend(Rewritten::find(&view, &inputs).functions);
+    let (expected, actual) =
+        (copies::without_ends(expected, &names), copies::without_ends(actual, &names));
+    lines(&expected, &actual, &inputs)
+}
+
+fn lines(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Option<String> {
+    match difference(expected, actual, inputs) {
         Ok(lines) if lines.is_empty() => None,
         Ok(lines) => Some(lines.join("\n")),
         Err(error) => Some(format!("{error:#}")),
@@ -90,7 +103,9 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
         return Ok(vec!["the files differ, and no relocation is the cause".to_owned()]);
     }
     let may_differ = |line: &&str| {
-        allowed.iter().any(|start| line.starts_with(start.as_str())) || slots && is_slot(line)
+        allowed.iter().any(|start| line.starts_with(start.as_str()))
+            || rewritten.places(line)
+            || slots && is_slot(line)
     };
     Ok(text.lines().filter(|line| !may_differ(line)).map(str::to_owned).collect())
 }
@@ -325,7 +340,9 @@ impl Pair<'_, '_> {
 /// kept-code).
 #[derive(Default)]
 struct Rewritten {
+    /// Their names as the text form has them.
     names: Vec<String>,
+    functions: Vec<Vec<u8>>,
     sections: Vec<usize>,
 }
 
@@ -342,10 +359,21 @@ impl Rewritten {
             };
             if inputs.lacks_debug(symbol.name) && ends() {
                 found.names.push(word.clone());
+                found.functions.push(symbol.name.to_vec());
                 found.sections.push(section.0 as usize);
             }
         }
         found
+    }
+
+    /// True for a line about an attribute that is places in such code.
+    fn places(&self, line: &str) -> bool {
+        let rest = line.strip_prefix("attr  .nv.info.");
+        let mut words = rest.map(|rest| rest.split(' ')).into_iter().flatten();
+        let own = words.next().is_some_and(|name| self.names.iter().any(|own| own == name));
+        own && words.next().is_some_and(|attribute| {
+            attribute.ends_with("_OFFSETS") || attribute == "INDIRECT_BRANCH_TARGETS"
+        })
     }
 
     /// How the lines begin that may be there.
@@ -355,8 +383,6 @@ impl Rewritten {
                 format!("section.size  .text.{name}  "),
                 format!("section.size  .nv.capmerc.text.{name}  "),
                 format!("symbol.size  {name}  "),
-                format!("attr  .nv.info.{name} EXIT_INSTR_OFFSETS"),
-                format!("attr  .nv.info.{name} INDIRECT_BRANCH_TARGETS"),
                 format!("record.missing  .nv.capmerc.text.{name}+"),
                 format!("record.extra  .nv.capmerc.text.{name}+"),
                 format!("record.kind  .nv.capmerc.text.{name}+"),

@@ -5,6 +5,7 @@
 //! their lines, ranges of their registers. Guaranteed: whatever is told of other functions is in the lines.
 
 use super::inputs::Inputs;
+use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::{View, hex, is_mercury};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,6 +14,11 @@ use std::ops::Range;
 /// The contents of one section.
 type Lines = Vec<String>;
 
+/// The tables of lines.
+const LINES: [&[u8]; 2] = [b".debug_line", b".nv_debug_line_sass"];
+/// Bytes of a relocation, and of its last field.
+const RECORD: usize = 24;
+const ADDEND: usize = 8;
 /// The section that tells which registers hold what.
 const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
 /// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the operations.
@@ -164,6 +170,35 @@ fn ranges(data: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Range<usize>> {
         }
     }
     ranges
+}
+
+/// `bytes` without the addends of records in relocations of machine code's debug sections that are about the functions `names`,
+/// the ends of those and places in them, or about tables of lines, in which these take more or less room.
+pub(in crate::compare) fn without_ends(bytes: &[u8], names: &HashSet<Vec<u8>>) -> Vec<u8> {
+    let mut cleared = bytes.to_vec();
+    let Some(view) = View::parse(bytes).ok().filter(|_| !names.is_empty()) else { return cleared };
+    for (index, table) in view.cubin.section_indices().filter(|(_, s)| s.sh_type == sht::RELA) {
+        let raw = view.tables.sections.get(index.0 as usize).map(|raw| raw.offset as usize);
+        let of_debug = [&b".rela.debug_"[..], b".rela.nv_debug_"];
+        let Some(start) = raw.filter(|_| of_debug.iter().any(|name| table.name.starts_with(name)))
+        else {
+            continue;
+        };
+        for (number, record) in table.relocations().iter().enumerate() {
+            let about = view.cubin.symbol(record.symbol).is_some_and(|symbol| {
+                let table = symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION);
+                match table.and_then(|table| view.cubin.section(table)) {
+                    Some(table) => LINES.contains(&table.name),
+                    None => names.contains(symbol.name),
+                }
+            });
+            let addend = start + number * RECORD + RECORD - ADDEND;
+            if let Some(addend) = cleared.get_mut(addend..addend + ADDEND).filter(|_| about) {
+                addend.fill(0);
+            }
+        }
+    }
+    cleared
 }
 
 /// Clears the ranges of registers of functions that share their name with others in an object: nvlink looks for their places in
