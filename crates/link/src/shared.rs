@@ -173,7 +173,7 @@ pub(crate) fn lay_out(
 }
 
 /// `-r`: variables wait for the link that knows their users. Sections are as long as what was
-/// declared in them.
+/// declared in them, and longer.
 pub(crate) fn keep(merged: &mut Merged<'_>) {
     let nodes = &merged.shared.nodes;
     let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
@@ -192,19 +192,15 @@ pub(crate) fn keep(merged: &mut Merged<'_>) {
         };
         let members = members.map_or(&[][..], Vec::as_slice);
         section.align = members.iter().map(|&node| nodes[node].align).max().unwrap_or(1);
-        section.size = match section.kind {
-            Kind::PoolShared => {
-                pool_size(members.iter().map(|&node| nodes[node].size).sum(), section.align)
-            }
-            _ => place(nodes, members, 0, |_, _| {}),
-        };
+        let sum = members.iter().map(|&node| nodes[node].size).sum();
+        section.size = size_in_object(sum, section.align);
         section.dropped = members.is_empty();
     }
 }
 
-/// The size of the pool's section in an object, bytes: an odd rule, but nothing depends on it
-/// (cases syscalls/reserved-shared, generated/three-files with -r).
-fn pool_size(sum: u64, align: u64) -> u64 {
+/// The size of a shared section in an object, bytes: an odd rule, that of ptxas, but nothing depends on it
+/// (case relocatable/pool-sizes).
+fn size_in_object(sum: u64, align: u64) -> u64 {
     if sum <= align { sum + align } else { sum }
 }
 
