@@ -50,6 +50,8 @@ mod linker;
 mod options;
 mod report;
 
+/// The documented ABI: layouts, parameters, prototypes; a reader of PTX declarations and a check of interfaces.
+pub use culd_abi as abi;
 /// The cubin format: a reader, and what is needed to write one.
 pub use culd_cubin as cubin;
 /// Fat binaries, host objects and archives: readers, and a writer of fat binaries.

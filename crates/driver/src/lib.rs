@@ -10,6 +10,7 @@ pub mod hints;
 mod host_script;
 mod index;
 mod input;
+mod interfaces;
 mod job;
 mod lines;
 mod options;

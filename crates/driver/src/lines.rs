@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use culd_abi::check::Finding;
 use culd_link::{Message, Severity};
 
 use crate::input::{Ignored, InputError};
@@ -30,6 +31,8 @@ pub enum Cause {
     Input(InputError),
     /// An input that is not linked.
     Ignored(Ignored),
+    /// The interfaces of PTX inputs.
+    Interface(Box<Finding>),
 }
 
 impl From<InputError> for Cause {
@@ -50,6 +53,7 @@ impl fmt::Display for Cause {
             Cause::Link(message) => message.fmt(f),
             Cause::Input(error) => error.fmt(f),
             Cause::Ignored(ignored) => ignored.fmt(f),
+            Cause::Interface(finding) => finding.fmt(f),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::interfaces::abi_check;
 use crate::lines::Outcome;
 use crate::options::{Shell, completions, man_page};
 use crate::shadow::install_shadow;
@@ -11,6 +12,10 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     (
         "install-shadow <folder> [--cuda <toolkit>] [--copy]",
         "Make a folder that stands for the toolkit, with culd as its nvlink",
+    ),
+    (
+        "abi-check <file>...",
+        "Hold the declarations of PTX files against each other and against the documented ABI",
     ),
     ("man", "Print the manual page"),
     ("completions <bash|zsh|fish>", "Print completions for a shell"),
@@ -22,6 +27,7 @@ pub fn subcommand(words: &[String], program: &Path) -> Option<(String, Outcome)>
     let (command, rest) = words.split_first()?;
     match command.as_str() {
         "install-shadow" => Some(install_shadow(rest, program)),
+        "abi-check" => Some(abi_check(rest)),
         "man" => Some((man_page(), Outcome::success())),
         "completions" => Some(print_completions(rest)),
         _ => None,

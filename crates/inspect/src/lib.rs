@@ -5,6 +5,7 @@
 //! one-line error, never a panic.
 #![forbid(unsafe_code)]
 
+pub mod abi;
 pub mod diff;
 pub mod name;
 pub mod rules;

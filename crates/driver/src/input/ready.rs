@@ -15,6 +15,7 @@ use super::{
     Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
 };
 use crate::files::Bytes;
+use crate::interfaces;
 use crate::lines::{Cause, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
 
@@ -67,7 +68,7 @@ pub(super) fn ready<'a>(
     session: &Session,
 ) -> Result<(), Stopped> {
     let pieces: Vec<&Piece<'a>> = events.iter().filter_map(Event::piece).collect();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut texts) = (Vec::new(), Vec::new());
     let made: Vec<Made<'a>> = unpack_needed(options, &pieces, store, session)
         .into_iter()
         .zip(&pieces)
@@ -76,11 +77,17 @@ pub(super) fn ready<'a>(
             (Some(Err(error)), _) => Made::Broken(error),
             (Some(Ok(bytes)), None) => Made::Cubin(bytes),
             (Some(Ok(text)), Some(options)) => {
-                jobs.push(job(text, options));
+                let job = job(text, options);
+                texts.push((piece.name.as_str(), job.text));
+                jobs.push(job);
                 Made::Ptx(jobs.len() - 1)
             }
         })
         .collect();
+    // nvlink says nothing (docs/DIFFERENCES.md, interfaces).
+    if let Some(severity) = ignored_severity(options) {
+        lines.extend(interfaces::before_compiling(&texts, severity));
+    }
     let mut compiled: Vec<Option<Compiled>> = if jobs.is_empty() {
         Vec::new()
     } else {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use culd_abi::prototype::Prototype;
 use thiserror::Error;
 
 use super::demangle;
@@ -32,7 +33,7 @@ pub enum Note {
     SameObject { file: String, first: String },
     #[error("both have the same bytes: what a header defines wants 'inline' or 'static'")]
     SameBytes,
-    #[error("'{file}' says '{prototype}'")]
+    #[error("'{file}' says '{prototype}'{}", decoded(prototype))]
     Prototype { file: String, prototype: String },
 
     // Who needs a name, and who has one like it.
@@ -62,6 +63,13 @@ pub enum Note {
     Large { name: String, size: u64 },
     #[error("and {count} smaller variables {size:#x} bytes")]
     Smaller { count: usize, size: u64 },
+}
+
+/// A prototype in the words of PTX.
+fn decoded(prototype: &str) -> String {
+    Prototype::parse(prototype)
+        .map(|prototype| format!(", which is {prototype}"))
+        .unwrap_or_default()
 }
 
 /// In what way a defined name is like an undefined one.

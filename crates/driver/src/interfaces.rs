@@ -1,0 +1,87 @@
+//! Interfaces of PTX: the command `abi-check`, and the same check of PTX inputs before they are compiled.
+//!
+//! In: PTX texts and their names. Out: lines. Guaranteed: any text is read without a panic; nothing is compiled or linked.
+
+use culd_abi::check::{Finding, Named, check};
+use culd_abi::ptx::Module;
+use culd_fatbin::{Format, sniff};
+use culd_link::Severity;
+
+use crate::files;
+use crate::lines::{Cause, Line, Outcome};
+
+const USAGE: &str = "\
+usage: culd abi-check FILE...
+Hold the declarations of PTX files against each other and against the documented ABI: what a name is,
+its state space, parameters and return values, sizes and alignments, system calls, duplicate definitions.
+Prints a line for each fault, with file and line. Exit status: 0 without errors, 255 with some, 1 for a file
+that cannot be read.
+";
+
+/// What there is to say of PTX `texts` of one link. What the linker tells itself, with more knowledge, is left out.
+pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> Vec<Line> {
+    let read = |&(name, text): &(&str, &[u8])| {
+        (name.to_owned(), Module::parse(&String::from_utf8_lossy(text)))
+    };
+    let modules: Vec<(String, Module)> = texts.iter().map(read).collect();
+    let found = findings(&modules).into_iter().filter(|one| !one.fault.is_told_by_linker());
+    found.map(|finding| line(finding, severity)).collect()
+}
+
+fn findings(modules: &[(String, Module)]) -> Vec<Finding> {
+    let named: Vec<Named<'_>> =
+        modules.iter().map(|(name, module)| Named { name, module }).collect();
+    check(&named)
+}
+
+fn line(finding: Finding, severity: Severity) -> Line {
+    let notes = finding.other.iter().map(|(place, says)| format!("{place}: {says}")).collect();
+    Line::about(severity, Cause::Interface(Box::new(finding))).with_notes(notes)
+}
+
+/// The command: `words` stand behind its name.
+pub(crate) fn abi_check(words: &[String]) -> (String, Outcome) {
+    if words.iter().any(|word| matches!(word.as_str(), "-h" | "--help")) {
+        return (USAGE.to_owned(), Outcome::success());
+    }
+    if let Some(option) = words.iter().find(|word| word.starts_with('-')) {
+        return (String::new(), Outcome::fatal(format!("abi-check: unknown option '{option}'")));
+    }
+    if words.is_empty() {
+        return (String::new(), Outcome::fatal("abi-check: name PTX files"));
+    }
+    let mut modules = Vec::new();
+    for path in words {
+        match module(path) {
+            Ok(module) => modules.push((path.clone(), module)),
+            Err(line) => return (String::new(), Outcome::fatal_line(line)),
+        }
+    }
+    let mut lines = Vec::new();
+    for (name, module) in &modules {
+        lines.extend(module.unread.iter().map(|unread| {
+            let text = format!(
+                "{name}, line {}: '{}' is not understood and was not checked",
+                unread.line, unread.found
+            );
+            Line::new(Severity::Warning, text)
+        }));
+    }
+    let found = findings(&modules);
+    let status = if found.is_empty() { 0 } else { 255 };
+    lines.extend(found.into_iter().map(|finding| line(finding, Severity::Error)));
+    (String::new(), Outcome { status, lines })
+}
+
+fn module(path: &str) -> Result<Module, Line> {
+    let fatal = |text: String| Line::new(Severity::Fatal, text);
+    let (bytes, _) = files::read(path).map_err(|error| {
+        fatal(format!("Could not open input file '{path}'")).with_notes(vec![error.to_string()])
+    })?;
+    if sniff(&bytes) != Format::Ptx {
+        return Err(fatal(format!("'{path}' is no PTX text")));
+    }
+    // What is behind a NUL is no text to any compiler.
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(Module::parse(&String::from_utf8_lossy(text)))
+}
