@@ -227,35 +227,37 @@ impl<'d> Records<'d> {
         Records { section, data, at: 0 }
     }
 
+    /// What is wrong with the record that begins at `at`; the rest is passed over.
     #[cold]
-    fn malformed(&mut self, what: String) -> Malformed {
+    fn defect(&mut self) -> Malformed {
+        let rest = self.data.get(self.at..).unwrap_or_default();
+        let what = match rest.first_chunk() {
+            None => "attribute record is cut short".to_owned(),
+            Some(&[format::SIZED, code, low, high]) => {
+                let len = u16::from_le_bytes([low, high]);
+                format!("attribute {code:#04x} of {len} bytes runs past the section's end")
+            }
+            Some([format, code, ..]) => {
+                format!("attribute {code:#04x} has unknown format {format}")
+            }
+        };
         let at = self.at as u64;
         self.at = self.data.len();
         Malformed::section(self.section, at, what)
     }
+}
 
-    #[inline]
-    fn record(&mut self) -> Result<Record<'d>, Malformed> {
-        let rest = self.data.get(self.at..).and_then(<[u8]>::split_first_chunk);
-        let Some((&[format, code, low, high], rest)) = rest else {
-            return Err(self.malformed("attribute record is cut short".to_owned()));
-        };
-        let value = u16::from_le_bytes([low, high]);
-        let len = match format {
-            format::SIZED => usize::from(value),
-            format::NONE | format::BYTE | format::HALF => 0,
-            _ => {
-                let what = format!("attribute {code:#04x} has unknown format {format}");
-                return Err(self.malformed(what));
-            }
-        };
-        let Some(payload) = rest.get(..len) else {
-            let what = format!("attribute {code:#04x} of {len} bytes runs past the section's end");
-            return Err(self.malformed(what));
-        };
-        self.at += 4 + len;
-        Ok(Record { format, code, value, payload })
-    }
+/// The record that `data` begins with.
+#[inline]
+fn first(data: &[u8]) -> Option<Record<'_>> {
+    let (&[format, code, low, high], rest) = data.split_first_chunk()?;
+    let value = u16::from_le_bytes([low, high]);
+    let payload = match format {
+        format::SIZED => rest.get(..usize::from(value))?,
+        format::NONE | format::BYTE | format::HALF => &[],
+        _ => return None,
+    };
+    Some(Record { format, code, value, payload })
 }
 
 impl<'d> Iterator for Records<'d> {
@@ -263,7 +265,10 @@ impl<'d> Iterator for Records<'d> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        (self.at < self.data.len()).then(|| self.record())
+        let rest = self.data.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let Some(record) = first(rest) else { return Some(Err(self.defect())) };
+        self.at += 4 + record.payload.len();
+        Some(Ok(record))
     }
 }
 

@@ -49,15 +49,14 @@ pub const LISTS: [i32; 4] = [-1, -2, -3, -4];
 pub fn edges<'d>(
     section: &Section<'d>,
 ) -> impl Iterator<Item = Result<(u64, Edge), Malformed>> + use<'d> {
-    let (name, data) = (section.name, section.data);
-    let mut list = 0i32;
-    (0u64..).step_by(8).zip(read::pairs(data)).filter_map(move |(at, (first, second))| {
+    let (name, mut list) = (section.name, 0i32);
+    read::pairs(section.data).enumerate().filter_map(move |(place, (first, second))| {
+        let at = 8 * place as u64;
         if first == 0 {
             list = second as i32;
-            return (!LISTS.contains(&list)).then(|| {
-                let what = format!("unknown call-graph list {list}");
-                Err(Malformed::section(name, at, what))
-            });
+            let unknown =
+                || Malformed::section(name, at, format!("unknown call-graph list {list}"));
+            return (!LISTS.contains(&list)).then(|| Err(unknown()));
         }
         let function = SymbolIndex(first);
         let edge = match list {
@@ -66,7 +65,7 @@ pub fn edges<'d>(
             -3 => Edge::IndirectCall { function, prototype: second },
             -4 => Edge::Reference { function, known: SymbolIndex(second) },
             _ => {
-                let what = "call-graph record before the first list".to_owned();
+                let what = "call-graph record before the first list";
                 return Some(Err(Malformed::section(name, at, what)));
             }
         };

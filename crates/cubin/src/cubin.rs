@@ -607,17 +607,16 @@ fn check_symbol_links(
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);
-        let relocations = section.relocations();
-        for (index, reloc) in relocations.iter().enumerate() {
+        section.relocations().iter().enumerate().try_for_each(|(index, reloc)| {
             let what = if reloc.symbol.0 as usize >= count {
                 format!("relocation names symbol {}, which does not exist", reloc.symbol.0)
             } else if reloc.offset >= target_size {
                 format!("relocation at {:#x} is past the end of its section", reloc.offset)
             } else {
-                continue;
+                return Ok(());
             };
-            return Err(Malformed::section(section.name, record * index as u64, what));
-        }
+            Err(Malformed::section(section.name, record * index as u64, what))
+        })?;
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) enum Bytes {
     Read(Vec<u8>),
     Mapped(memmap2::Mmap),
+    /// Several files, see [`crate::shelf`].
+    Shelf(memmap2::MmapMut),
 }
 
 impl Deref for Bytes {
@@ -37,6 +39,7 @@ impl Deref for Bytes {
         match self {
             Bytes::Read(bytes) => bytes,
             Bytes::Mapped(map) => map,
+            Bytes::Shelf(map) => map,
         }
     }
 }
@@ -49,37 +52,48 @@ pub(crate) fn identity(path: &str) -> io::Result<Identity> {
     std::fs::metadata(path).map(|meta| identity_of(&meta))
 }
 
-fn identity_of(meta: &Metadata) -> Identity {
+pub(crate) fn identity_of(meta: &Metadata) -> Identity {
     (meta.dev(), meta.ino())
+}
+
+/// Opens the file at `path`.
+pub(crate) fn open(path: &str) -> io::Result<(File, Metadata)> {
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    Ok((file, meta))
 }
 
 /// The bytes of the file at `path`, and which file it is.
 pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
-    let mut file = File::open(path)?;
-    let meta = file.metadata()?;
-    let identity = identity_of(&meta);
+    let (file, meta) = open(path)?;
+    Ok((bytes_of(file, &meta)?, identity_of(&meta)))
+}
+
+/// The bytes of an open file.
+pub(crate) fn bytes_of(file: File, meta: &Metadata) -> io::Result<Bytes> {
+    let size = usize::try_from(meta.len()).unwrap_or(0);
     if meta.is_file() && meta.len() >= MAP_FROM {
         // There are only so many maps for a process.
-        if let Ok(map) = map(&file) {
-            return Ok((Bytes::Mapped(map), identity));
+        if let Ok(map) = map(&file, size) {
+            return Ok(Bytes::Mapped(map));
         }
     }
     // One byte more than there should be, so that one call tells the end.
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
+    let mut bytes = Vec::with_capacity(size + 1);
     // A pipe or device may have no end.
-    (&mut file).take(MAX_PIPE + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_PIPE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_PIPE {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    Ok((Bytes::Read(bytes), identity))
+    Ok(Bytes::Read(bytes))
 }
 
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
-fn map(file: &File) -> io::Result<memmap2::Mmap> {
+fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
     // SAFETY: the map is private and read-only, and is only ever read as plain bytes, every one
     // of which may have any value. A file that somebody else truncates while it is linked raises
     // SIGBUS, as in every linker that maps its inputs.
-    unsafe { memmap2::Mmap::map(file) }
+    unsafe { memmap2::MmapOptions::new().len(size).map(file) }
 }
 
 /// What a row of symbolic links names, although it is not there.

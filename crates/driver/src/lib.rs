@@ -18,6 +18,7 @@ mod progress;
 mod register;
 mod run;
 mod shadow;
+mod shelf;
 mod subcommand;
 mod timing;
 mod watch;

@@ -309,7 +309,7 @@ impl<'d> Reader<'_, 'd> {
         let mut strings = Repeated::default();
         let mut intern =
             |prototype| strings.intern(names, prototype, |offset| self.object.prototype(offset));
-        for edge in self.object.edges() {
+        self.object.edges().for_each(|edge| {
             match edge {
                 Edge::Call { caller, callee } => {
                     if let (Some(from), Some(to)) = (self.counted(caller), self.id(callee)) {
@@ -331,13 +331,13 @@ impl<'d> Reader<'_, 'd> {
                 }
                 Edge::AddressTaken { function, prototype } => {
                     let name = intern(prototype);
-                    let Some(id) = self.symbols.of(self.id, function) else { continue };
+                    let Some(id) = self.symbols.of(self.id, function) else { return };
                     if self.symbols.fate(self.id, function) != Fate::Lost {
                         signatures[id] = Signature { prototype: Some(name), address_taken: true };
                     }
                 }
             }
-        }
+        });
         // A descriptor takes the address of its function wherever it stands, in dead code too (case
         // relocations/descriptors-90), but not in a copy that lost (case indirect/described-by-loser), nor in a void record.
         for &(section, function) in &self.object.described {

@@ -399,7 +399,7 @@ impl<'d> Check<'_, 'd> {
         let id = self.id;
         let object = self.object;
         let mut strings = Repeated::default();
-        for edge in object.edges() {
+        object.edges().for_each(|edge| {
             if let Edge::AddressTaken { function, prototype } = edge {
                 let string = |offset| object.prototype(offset);
                 let prototype = strings.intern(self.names, prototype, string);
@@ -407,7 +407,7 @@ impl<'d> Check<'_, 'd> {
                     known.prototype = Some((prototype, id));
                 }
             }
-        }
+        });
         for (function, prototype) in object.prototypes() {
             let string = |offset| object.prototype(offset);
             let prototype = strings.intern(self.names, prototype, string);

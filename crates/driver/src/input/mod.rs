@@ -31,6 +31,7 @@ use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::{Cause, Line};
 use crate::options::{Id, Options, Target};
+use crate::shelf::Shelf;
 
 pub use crate::input::item::{Content, InputKind, Item};
 pub(crate) use crate::input::ready::{Ready, no_lto};
@@ -220,6 +221,7 @@ struct Gather<'a, 'o> {
     /// The release whose images are chosen.
     rules: &'static Dialect,
     store: &'a Store,
+    shelf: Shelf<'a>,
     events: Vec<Event<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
@@ -249,6 +251,7 @@ pub(crate) fn gather<'a>(
         target,
         rules,
         store,
+        shelf: Shelf::new(store),
         events: Vec::new(),
         failed,
         found: Gathered { references: Some(References::default()), ..Gathered::default() },

@@ -8,7 +8,7 @@ use culd_fatbin::{Format, sniff};
 use super::archive::{Archive, is_archive};
 use super::ready::{Code, Piece};
 use super::{Content, Event, Gather, Ignored, InputError, InputKind, Item, Stopped};
-use crate::files::{self, Identity};
+use crate::files::Identity;
 use crate::options::base_name;
 
 /// What nvlink ignores shorter files for; not even a fat binary fits.
@@ -71,11 +71,9 @@ impl<'a> Gather<'a, '_> {
     }
 
     fn read(&mut self, path: &str) -> Result<(&'a [u8], Identity), Stopped> {
-        let read = files::read(path);
-        let (bytes, identity) = read.map_err(|error| {
-            self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
-        })?;
-        Ok((&**self.store.alloc(bytes), identity))
+        self.shelf
+            .read(path)
+            .map_err(|error| self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()]))
     }
 
     /// A file of a command line.

@@ -468,19 +468,18 @@ impl<'d> Merge<'_, 'd> {
     /// Strings of prototypes come first in `.strtab`, dead functions' ones too, but not those of
     /// copies that lost.
     fn prototypes(&mut self, id: ObjectId, object: &Object<'d>) {
-        let counts = |function| self.symbols.fate(id, function) != Fate::Lost;
+        let symbols = self.symbols;
+        let counts = |function| symbols.fate(id, function) != Fate::Lost;
         let indirect = object.edges().filter_map(|edge| match edge {
             Edge::AddressTaken { function, prototype }
             | Edge::IndirectCall { function, prototype } => counts(function).then_some(prototype),
             _ => None,
         });
         let direct = object.prototypes().map(|(_, prototype)| prototype);
-        let offsets: Vec<u32> = indirect.chain(direct).collect();
+        let Draft { names, prototype_strings, .. } = &mut self.merged.draft;
         let mut strings = Repeated::default();
-        for offset in offsets {
-            let names = &mut self.merged.draft.names;
-            let name = strings.intern(names, offset, |offset| object.prototype(offset));
-            self.merged.draft.prototype_strings.add(name);
-        }
+        indirect.chain(direct).for_each(|offset| {
+            prototype_strings.add(strings.intern(names, offset, |offset| object.prototype(offset)));
+        });
     }
 }

@@ -74,8 +74,9 @@ impl<'d> Object<'d> {
         known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
     ) -> Result<Vec<(SectionIndex, SymbolIndex)>, Malformed> {
         let mut described = Vec::new();
-        let record = if section.sh_type == sht::RELA { 24 } else { 16 };
-        for (at, reloc) in (0u64..).step_by(record).zip(section.relocations().iter()) {
+        let record = if section.sh_type == sht::RELA { 24u64 } else { 16 };
+        section.relocations().iter().enumerate().try_for_each(|(place, reloc)| {
+            let at = record * place as u64;
             let Some(row) = known(reloc.kind) else {
                 let what = format!("relocation type {:#x} is unknown", reloc.kind);
                 return Err(Malformed::section(&[front, section.name].concat(), at, what));
@@ -94,7 +95,8 @@ impl<'d> Object<'d> {
             if row.needs_function() {
                 described.push((target, reloc.symbol));
             }
-        }
+            Ok(())
+        })?;
         Ok(described)
     }
 

@@ -66,7 +66,8 @@ impl<'d> Object<'d> {
     /// Call-graph records in file order.
     pub(crate) fn edges(&self) -> impl Iterator<Item = Edge> {
         let records = self.sections_of(Role::CallGraph);
-        records.flat_map(|(_, section)| callgraph::edges(section)).flatten().map(|(_, edge)| edge)
+        let edges = records.flat_map(|(_, section)| callgraph::edges(section));
+        edges.filter_map(|edge| Some(edge.ok()?.1))
     }
 
     /// Prototype records in file order.
