@@ -231,6 +231,30 @@ fn every_damage_of_records_without_addends_is_told_in_one_line_with_its_place() 
 }
 
 #[test]
+fn an_array_without_size_has_a_usable_alignment() {
+    let good = inputs_of("shared/dynamic-aligned-90");
+    assert!(refused(&good).is_err_and(|what| what == "links, saying []"));
+    let damaged = damaged_inputs(good, |e| {
+        e.symbol("d128", ST_VALUE, i64::MAX as u64);
+    });
+    let line = refused(&damaged).expect("refused");
+    assert!(line.contains("'a.cubin'") && line.contains("alignment 0x7fffffffffffffff"), "{line}");
+}
+
+#[test]
+fn a_function_in_code_that_another_file_shortens_is_refused() {
+    let good = inputs_of("attributes/externs-one-kernel-75");
+    assert!(refused_for("sm_75", &good).is_err_and(|what| what == "links, saying []"));
+    let mut inputs = good;
+    let mut editor = Editor::new(&inputs[2].1);
+    let text = editor.section_index(".text.heap") as u64;
+    editor.symbol("taken", ST_SHNDX, text);
+    inputs[2].1 = editor.bytes;
+    let line = refused_for("sm_75", &inputs).expect("refused");
+    assert!(line.contains("'b.cubin'") && line.contains("function 'taken' is in code"), "{line}");
+}
+
+#[test]
 fn fields_may_end_with_their_section() {
     for (at, kind) in [(0x279, ABS32_23), (0x278, ABS32_26), (0x27c, 1), (0x278, ABS64)] {
         let mut inputs = good();

@@ -4,6 +4,7 @@
 
 mod citations;
 pub mod elf;
+pub mod fuzz;
 pub mod tidy;
 pub mod transcript;
 
@@ -41,7 +42,12 @@ pub struct Finished {
 /// As [`finish`].
 pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> Result<Finished> {
     let mut command = Command::new(program);
-    finish(command.arg0(name).args(arguments).current_dir(dir))
+    command.arg0(name).args(arguments).current_dir(dir);
+    // Every link of a test is verified.
+    if name == PROGRAM && arguments.iter().any(|word| word == "-o") {
+        command.arg("--verify");
+    }
+    finish(&mut command)
 }
 
 /// Runs a linker to its end.
@@ -91,7 +97,7 @@ pub fn case_options(case: &Case, arguments: &[String]) -> Result<LinkOptions> {
 /// Links in memory.
 ///
 /// # Errors
-/// When the threads cannot be started.
+/// When the image is not sound.
 pub fn link(
     options: &LinkOptions,
     inputs: &[(String, Vec<u8>)],
@@ -100,7 +106,11 @@ pub fn link(
     let session = Session::with_threads(threads);
     let inputs: Vec<Input<'_>> =
         inputs.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
-    Ok(culd_link::link(&session, &inputs, options))
+    let outcome = culd_link::link(&session, &inputs, options);
+    if let Some(image) = &outcome.image {
+        culd_driver::verify(image).map_err(anyhow::Error::msg).context("--verify")?;
+    }
+    Ok(outcome)
 }
 
 /// The lines of an outcome, as the command prints them after its name, without notes.

@@ -13,6 +13,7 @@ mod e2e;
 mod fatbin;
 mod jitlink;
 mod measure;
+mod mutate;
 mod oracle;
 mod pool;
 mod probe;
@@ -36,6 +37,7 @@ const TASKS: &[Task] = &[
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
     ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
+    ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),

@@ -160,6 +160,14 @@ impl Replacement {
         matches!(self, Replacement::Stream(_))
     }
 
+    /// What was written, read from the disk again; nothing of a device or pipe.
+    pub(crate) fn written(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Replacement::File { temporary, .. } => std::fs::read(temporary.path()),
+            Replacement::Stream(_) => Ok(Vec::new()),
+        }
+    }
+
     /// Puts the new file in its place.
     pub(crate) fn commit(self) -> io::Result<()> {
         if let Replacement::File { temporary, path } = self {

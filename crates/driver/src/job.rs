@@ -13,6 +13,7 @@ use culd_link::{
 use crate::input::{self, Gathered, Item, References, Stopped, Store};
 use crate::lines::{Cause, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target};
+use crate::run::verify;
 use crate::{dialect, hints, index};
 
 /// What came of a link in memory.
@@ -91,6 +92,12 @@ pub fn link(request: Request<'_>) -> Linked {
         let image = outcome.image.filter(|_| !lines.failed());
         linked.account = image.as_ref().filter(|_| account).map(Image::account);
         linked.image = image.map(|image| image.to_vec(session));
+        if let (Some(image), true) = (&linked.image, options.flag(Id::Verify))
+            && let Err(line) = verify(image)
+        {
+            lines.push(line);
+            linked.image = None;
+        }
         linked.report = outcome.report;
     }
     linked.outcome = lines.end();

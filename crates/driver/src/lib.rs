@@ -21,6 +21,7 @@ mod shadow;
 mod shelf;
 mod subcommand;
 mod timing;
+mod verify;
 mod watch;
 
 pub use crate::dialect::named as named_dialect;
@@ -35,6 +36,7 @@ pub use crate::options::{
 };
 pub use crate::run::{command, run};
 pub use crate::subcommand::subcommand;
+pub use crate::verify::verify;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -23,6 +23,8 @@ pub(crate) enum FileError {
     Output(String),
     #[error("Internal error: writing file")]
     Writing,
+    #[error("--verify: {0}; this is a defect of culd, and nothing was written")]
+    Unsound(String),
     #[error("Cannot open file '{0}'")]
     Time(String),
     #[error(
@@ -171,12 +173,11 @@ impl Run<'_> {
             let start = Instant::now();
             self.phase.begin("write");
             let counts = image.counts();
-            let written = write(&session, &image, path);
+            let written = write(&session, &image, path, options.flag(Id::Verify));
             // So does what the image was made of.
             std::mem::forget(image);
-            if let Err(error) = written {
-                lines.push(FileError::output(path, &error));
-                return;
+            if let Err(line) = written {
+                return lines.push(line);
             }
             self.time("write", start);
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
@@ -225,13 +226,27 @@ impl Run<'_> {
     }
 }
 
-/// Writes the linked cubin to the file at `path`.
-fn write(session: &Session, image: &Image<'_, '_>, path: &str) -> io::Result<()> {
-    let replacement = Replacement::begin(path)?;
+/// Writes the linked cubin to the file at `path`; one that is to be verified is read again before it takes its place.
+fn write(session: &Session, image: &Image<'_, '_>, path: &str, verified: bool) -> Result<(), Line> {
+    let failed = |error: io::Error| FileError::output(path, &error);
+    let replacement = Replacement::begin(path).map_err(failed)?;
     if replacement.is_stream() {
-        replacement.write_at(0, &image.to_vec(session))?;
+        let bytes = image.to_vec(session);
+        if verified {
+            verify(&bytes)?;
+        }
+        replacement.write_at(0, &bytes).map_err(failed)?;
     } else {
-        image.write(session, &replacement)?;
+        image.write(session, &replacement).map_err(failed)?;
+        if verified {
+            verify(&replacement.written().map_err(failed)?)?;
+        }
     }
-    replacement.commit()
+    replacement.commit().map_err(failed)
+}
+
+/// The line about an image that is not sound.
+pub(crate) fn verify(image: &[u8]) -> Result<(), Line> {
+    let unsound = |what| Line::new(Severity::Fatal, FileError::Unsound(what));
+    crate::verify::verify(image).map_err(unsound)
 }

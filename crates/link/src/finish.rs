@@ -31,6 +31,7 @@ const EXPLAINED: usize = 50;
 impl Program<'_, '_> {
     /// Tells everything that is wrong; `Err` when the link ends at once.
     pub(crate) fn check(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        self.functions_fit(diags)?;
         let silent = self.options.suppress_stack_size_warning || self.options.disable_infos;
         if !silent && !self.options.relocatable {
             self.stack_sizes(diags);
@@ -53,6 +54,30 @@ impl Program<'_, '_> {
         debugger::tell(&self.objects, self.options, diags);
         later::tell(&self.objects, &self.merged, self.options, diags);
         self.aliases(diags)
+    }
+
+    /// A function in code that is named after another one goes where that goes, and that can be shorter in another file.
+    /// nvlink crashes then (docs/DIFFERENCES.md, bad-relocation).
+    fn functions_fit(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let draft = &self.merged.draft;
+        for node in self.graph.nodes.ids() {
+            let symbol = &draft.symbols[self.merged.function(&self.graph, node)];
+            let Some(section) = symbol.section.map(|id| &draft.sections[id]) else { continue };
+            let inside =
+                symbol.value.checked_add(symbol.size).is_some_and(|end| end <= section.size);
+            if inside || section.kind != Kind::Text {
+                continue;
+            }
+            let definition = self.symbols.all[self.graph.nodes[node]].definition;
+            let file =
+                definition.map_or("<input>".to_owned(), |site| self.objects.file(site.object));
+            let reason = format!(
+                "function '{}' is in code of another function, of which another file has a shorter one",
+                explain::shown(draft.names.get(symbol.name))
+            );
+            return Err(diags.fatal(Message::Unsupported { file, reason }));
+        }
+        Ok(())
     }
 
     /// Code belongs to the function that it is named after. An alias that is alive while that one is dead, because

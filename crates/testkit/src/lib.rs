@@ -7,6 +7,7 @@ pub mod edit;
 pub mod generate;
 pub mod layouts;
 pub mod many;
+pub mod mutate;
 pub mod oracle;
 pub mod pack;
 pub mod probe;

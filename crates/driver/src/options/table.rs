@@ -17,7 +17,7 @@ pub enum Id {
     Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
     AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
     HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, Dialect,
-    NoNotes, PtxasPath, Stats, Strict, Threads, Trace,
+    NoNotes, PtxasPath, Stats, Strict, Threads, Trace, Verify,
 }
 
 /// What an option takes.
@@ -152,6 +152,7 @@ pub const TABLE: &[Row] = &[
     row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
     row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads; 0 takes one per core"),
     row(Id::Trace, "trace", "trace", Text("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
+    row(Id::Verify, "verify", "verify", Nothing, Culd, "Read the output again with another reader and prove that it is sound before it takes its place"),
 ];
 
 impl Row {

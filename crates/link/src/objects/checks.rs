@@ -100,11 +100,12 @@ impl<'d> Object<'d> {
         Ok(described)
     }
 
-    /// Shared variables and tentative definitions keep their alignment in the value.
+    /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value.
     fn check_alignment(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
-        if !(common || (defined && symbol.is_shared())) {
+        let shared = symbol.is_shared() && (defined || takes_part(symbol));
+        if !common && !shared {
             return Ok(());
         }
         let align = symbol.value.max(1);

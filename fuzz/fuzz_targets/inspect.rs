@@ -1,0 +1,4 @@
+//! In: any bytes. Out: a panic if body `inspect` of `tests/src/fuzz.rs` finds something.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| culd_fuzz::run("inspect", data));

@@ -1,0 +1,215 @@
+//! One damaged link under limits.
+//!
+//! In: a [`Mutant`]. Out: a [`Trial`]. Guaranteed: nothing of a link is left but the files of one that went wrong, in
+//! the folder for these.
+
+use anyhow::{Context, Result};
+use culd_testkit::mutate::program::{Mutant, OUTPUT};
+use culd_testkit::oracle::process::{self, Run, Status};
+use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Longer is a hang.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Resident memory that a link may take whatever its inputs, KiB.
+const MEMORY: u64 = 64 << 10;
+/// And as many times the size of its inputs.
+const TIMES: u64 = 3;
+/// Address space, bytes: who asks for more is refused. Stacks and arenas of threads count, so it is no measure of memory.
+const ADDRESS_SPACE: u64 = 2 << 30;
+/// No damage to files of a few kilobytes may make a file of this size, bytes.
+const MAX_FILE: u64 = 256 << 20;
+/// What nvlink writes after errors too, and culd like it: nvcc compiles it into the host program.
+const AFTER_ERRORS: [&str; 1] = ["reg.h"];
+/// What is there before half of the links.
+const OLD: &[u8] = b"the output of an earlier link";
+
+/// How a link ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outcome {
+    /// With an output.
+    Linked,
+    /// With an error, and the output as it was.
+    Refused,
+    /// By a panic.
+    Panicked,
+    /// By a signal.
+    Signal,
+    /// Not within the limit.
+    Hang,
+    /// With more memory than it may take.
+    Memory,
+    /// With an error, and an output or a file that was not there before.
+    LeftOver,
+    /// With an error status and no line about it, or with neither error nor output.
+    Mute,
+    /// With an output that is not sound.
+    Unsound,
+}
+
+impl Outcome {
+    pub(super) const ALL: [Outcome; 9] = [
+        Outcome::Linked,
+        Outcome::Refused,
+        Outcome::Panicked,
+        Outcome::Signal,
+        Outcome::Hang,
+        Outcome::Memory,
+        Outcome::LeftOver,
+        Outcome::Mute,
+        Outcome::Unsound,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Outcome::Linked => "linked",
+            Outcome::Refused => "refused",
+            Outcome::Panicked => "panicked",
+            Outcome::Signal => "signal",
+            Outcome::Hang => "hang",
+            Outcome::Memory => "memory",
+            Outcome::LeftOver => "left over",
+            Outcome::Mute => "mute",
+            Outcome::Unsound => "unsound",
+        }
+    }
+
+    pub(super) fn is_good(self) -> bool {
+        matches!(self, Outcome::Linked | Outcome::Refused)
+    }
+}
+
+/// What came of a link.
+pub(super) struct Trial {
+    pub(super) outcome: Outcome,
+    /// What is wrong, for people.
+    pub(super) what: String,
+    pub(super) wall: Duration,
+    /// The peak of all links of this worker so far, KiB.
+    pub(super) peak_kib: u64,
+}
+
+/// Makes links.
+pub(super) struct Linker {
+    culd: PathBuf,
+    verify: bool,
+    keep: PathBuf,
+    world: tempfile::TempDir,
+}
+
+impl Linker {
+    /// Limits this process and with it all links.
+    pub(super) fn new(culd: &Path, verify: bool, keep: &Path) -> Result<Self> {
+        setrlimit(Resource::RLIMIT_AS, ADDRESS_SPACE, ADDRESS_SPACE)?;
+        setrlimit(Resource::RLIMIT_FSIZE, MAX_FILE, MAX_FILE)?;
+        setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+        let world = tempfile::tempdir()?;
+        Ok(Self { culd: culd.to_owned(), verify, keep: keep.to_owned(), world })
+    }
+
+    /// Makes one link.
+    pub(super) fn trial(&mut self, seed: u64, mutant: &Mutant) -> Result<Trial> {
+        let dir = self.world.path().join(seed.to_string());
+        fs::create_dir(&dir)?;
+        for (name, bytes) in &mutant.files {
+            fs::write(dir.join(name), bytes)?;
+        }
+        if seed % 2 == 1 {
+            fs::write(dir.join(OUTPUT), OLD)?;
+        }
+        let before = contents(&dir)?;
+        let mut command = Command::new(&self.culd);
+        command.arg0("culd");
+        // No compiler for PTX is found: none of what is tried here is its business.
+        command.current_dir(&dir).args(&mutant.args).env_clear().env("PATH", "/nonexistent");
+        if self.verify {
+            command.arg("--verify");
+        }
+        let run = process::run(&mut command, LIMIT).context("the linker does not start")?;
+        let after = contents(&dir)?;
+        let input: u64 = mutant.files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let peak_kib = u64::try_from(getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss())?;
+        let allowed = MEMORY + TIMES * input.div_ceil(1024);
+        let (outcome, what) = match judge(&run, &before, &after) {
+            (outcome, _) if outcome.is_good() && peak_kib > allowed => {
+                (Outcome::Memory, format!("{peak_kib} KiB for {input} bytes"))
+            }
+            judged => judged,
+        };
+        fs::remove_dir_all(&dir)?;
+        if !outcome.is_good() {
+            self.keep(seed, mutant, &run, &what)?;
+        }
+        Ok(Trial { outcome, what, wall: run.wall, peak_kib })
+    }
+
+    /// Writes a link that went wrong.
+    fn keep(&self, seed: u64, mutant: &Mutant, run: &Run, what: &str) -> Result<()> {
+        let dir = self.keep.join(seed.to_string());
+        fs::create_dir_all(&dir)?;
+        for (name, bytes) in &mutant.files {
+            fs::write(dir.join(name), bytes)?;
+        }
+        let quoted = mutant.args.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+        let line = format!("culd {}\n", quoted.collect::<Vec<_>>().join(" "));
+        fs::write(dir.join("run.sh"), line)?;
+        let said = format!("{what}\n{}\n{}", run.status, run.stderr_text());
+        Ok(fs::write(dir.join("said.txt"), said)?)
+    }
+}
+
+type Contents = BTreeMap<String, Vec<u8>>;
+
+/// Names and bytes of the files in a folder.
+fn contents(dir: &Path) -> Result<Contents> {
+    let file = |entry: std::io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        let bytes = fs::read(entry.path())?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), bytes))
+    };
+    fs::read_dir(dir)?.map(file).collect()
+}
+
+fn judge(run: &Run, before: &Contents, after: &Contents) -> (Outcome, String) {
+    let said = run.stderr_text();
+    let line = |part: &str| said.lines().find(|line| line.contains(part)).map(str::to_owned);
+    let changed = || {
+        after.iter().find(|(name, bytes)| before.get(*name) != Some(bytes)).map(|(name, _)| name)
+    };
+    if let Some(panic) = line("panicked at") {
+        return (Outcome::Panicked, panic);
+    }
+    if let Some(unsound) = line("--verify: ") {
+        return (Outcome::Unsound, unsound);
+    }
+    let status = match run.status {
+        Status::Signal(signal) => return (Outcome::Signal, format!("signal {signal}")),
+        Status::TimedOut => return (Outcome::Hang, "no end".to_owned()),
+        Status::Exit(status) => status,
+    };
+    let failed =
+        said.lines().any(|line| line.starts_with("culd fatal") || line.starts_with("culd error"));
+    match (status, failed) {
+        (0, false) => match changed() {
+            Some(name) if name.starts_with(".culd-") => (Outcome::LeftOver, name.clone()),
+            Some(_) => (Outcome::Linked, String::new()),
+            // What is printed instead of a link: help, versions.
+            None if !run.stdout.is_empty() => (Outcome::Refused, String::new()),
+            None => (Outcome::Mute, "no output and no error".to_owned()),
+        },
+        (0, true) => (Outcome::Mute, "an error and exit status 0".to_owned()),
+        (1 | 255, true) => match changed() {
+            Some(name) if !AFTER_ERRORS.contains(&name.as_str()) => {
+                (Outcome::LeftOver, name.clone())
+            }
+            _ => (Outcome::Refused, String::new()),
+        },
+        (101, _) => (Outcome::Panicked, said),
+        _ => (Outcome::Mute, format!("exit status {status} without an error")),
+    }
+}

@@ -1,0 +1,152 @@
+//! `xtask mutate`: many links of damaged files by the real program, under limits.
+//!
+//! In: seeds, the recorded cases, perhaps a folder of more cubins. Out: a table of what came of the links, by what
+//! carried the damage; every link that went wrong in a folder of its own. Guaranteed: needs no reference tools; the same
+//! seeds make the same links; exit code 1 when a link panicked, died, hung, took too much memory, left something behind
+//! after an error, or said nothing.
+//!
+//! Links run in worker processes (this program again): the kernel keeps the peak memory of finished children as one
+//! maximum, so a worker that saw too much ends and another goes on.
+
+mod link;
+mod table;
+
+use crate::args::Args;
+use crate::pool;
+use crate::workspace::{self, lock};
+use anyhow::{Context, Result, bail};
+use culd_testkit::mutate::program::{self, Program};
+use culd_testkit::mutate::seeds;
+use link::Linker;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use table::Table;
+
+const HELP: &str = "\
+usage: cargo xtask mutate [options]
+  --seeds A..B     which links (default 0..20000)
+  --corpus FOLDER  besides the recorded cases, a program of each folder below this one that has relocatable cubins
+  --verify         every link checks its own output ('culd --verify')
+  --jobs N         links at a time (default 2)
+  --fuzz-seeds FOLDER
+                   link nothing; write files to begin fuzzing with to FOLDER/<target>
+  --keep FOLDER    where links that went wrong are written (default <target>/mutate)
+  --culd PATH      the linker under test (default <target>/release/culd)";
+
+/// Links of one worker process.
+const CHUNK: u64 = 1000;
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(folder) = args.option::<PathBuf>("--fuzz-seeds")? {
+        args.finish()?;
+        seeds::write(&folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_worker = args.flag("--worker");
+    let plan = Plan::new(&mut args)?;
+    args.finish()?;
+    if is_worker { plan.work() } else { plan.execute() }
+}
+
+struct Plan {
+    seeds: Range<u64>,
+    corpus: Option<PathBuf>,
+    verify: bool,
+    jobs: usize,
+    keep: PathBuf,
+    culd: PathBuf,
+}
+
+impl Plan {
+    fn new(args: &mut Args) -> Result<Self> {
+        let seeds: String = args.option("--seeds")?.unwrap_or_else(|| "0..20000".to_owned());
+        let (first, end) = seeds.split_once("..").context("--seeds A..B")?;
+        let culd: Option<PathBuf> = args.option("--culd")?;
+        let culd = culd.unwrap_or_else(|| workspace::target().join("release/culd"));
+        if !culd.is_file() {
+            bail!("no linker at {}: build it or name one with --culd", culd.display());
+        }
+        Ok(Self {
+            seeds: first.parse()?..end.parse()?,
+            corpus: args.option("--corpus")?,
+            verify: args.flag("--verify"),
+            jobs: args.option("--jobs")?.unwrap_or(2),
+            keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("mutate")),
+            culd: culd.canonicalize()?,
+        })
+    }
+
+    fn programs(&self) -> Result<Vec<Program>> {
+        let mut programs = program::recorded()?;
+        if let Some(folder) = &self.corpus {
+            programs.extend(program::corpus(folder)?);
+        }
+        Ok(programs)
+    }
+
+    /// Hands the seeds to workers and prints what came of them.
+    fn execute(&self) -> Result<ExitCode> {
+        let table = Mutex::new(Table::default());
+        let firsts = self.seeds.clone().step_by(CHUNK as usize);
+        pool::run(self.jobs, firsts, |queue| {
+            while let Some(first) = queue.take() {
+                let mut seeds = first..(first + CHUNK).min(self.seeds.end);
+                while !seeds.is_empty() {
+                    seeds.start = self.worker(seeds.clone(), &table)?;
+                }
+            }
+            Ok(())
+        })?;
+        let table = table.into_inner().unwrap_or_default();
+        print!("{table}");
+        Ok(if table.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Starts a worker; returns the seed behind the last that it tried.
+    fn worker(&self, seeds: Range<u64>, table: &Mutex<Table>) -> Result<u64> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("mutate").arg("--worker");
+        command.arg(format!("--seeds={}..{}", seeds.start, seeds.end));
+        command.arg("--culd").arg(&self.culd).arg("--keep").arg(&self.keep);
+        if let Some(folder) = &self.corpus {
+            command.arg("--corpus").arg(folder);
+        }
+        if self.verify {
+            command.arg("--verify");
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(child.stdout.take().context("a pipe")?).lines();
+        let mut next = seeds.start;
+        for line in lines {
+            lock(table).add(&line?)?;
+            next += 1;
+        }
+        let status = child.wait()?;
+        if !status.success() || next == seeds.start {
+            bail!("the worker for {}..{} ended: {status}", seeds.start, seeds.end);
+        }
+        Ok(next)
+    }
+
+    /// Links; prints a line for each.
+    fn work(&self) -> Result<ExitCode> {
+        let programs = self.programs()?;
+        let mut linker = Linker::new(&self.culd, self.verify, &self.keep)?;
+        for seed in self.seeds.clone() {
+            let mutant = program::mutant(&programs, seed);
+            let trial = linker.trial(seed, &mutant)?;
+            println!("{}", table::line(seed, &mutant, &trial));
+            if trial.outcome == link::Outcome::Memory {
+                break;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
