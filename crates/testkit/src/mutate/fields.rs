@@ -110,8 +110,8 @@ impl Found<'_> {
                 7 | 0x7000_0001 | 0x7000_0002 => &[4],
                 0x7000_0000 => &[1, 1, 2, 4],
                 0x7000_0011 | 0x7000_0014 => &[4, 4, 8, 8, 8],
-                // Capsules of Mercury code, notes, tables of prototypes and the rest.
-                0x7000_0000.. => &[1, 1, 2, 4, 4],
+                // Capsules of Mercury code and the rest.
+                kind if kind > 0x7000_0000 => &[1, 1, 2, 4, 4],
                 _ => continue,
             };
             self.records(start, start.saturating_add(size), records);

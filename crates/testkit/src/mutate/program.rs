@@ -392,7 +392,7 @@ fn more_options(rng: &mut Rng) -> Vec<String> {
 
 /// Damages a command line: words change, go, come twice or in another order. The name of the output stays, so that
 /// nothing is written elsewhere.
-fn damage_words(args: &mut Vec<String>, rng: &mut Rng) {
+fn damage_words(args: &mut [String], rng: &mut Rng) {
     let end = args.len() - 2;
     const WORDS: &[&str] =
         &["-", "--", "-o", "-arch", "sm_", "-optf", "@", "=", ",", "-uidx", "-m"];

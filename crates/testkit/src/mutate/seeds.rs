@@ -97,7 +97,8 @@ impl Seeds<'_> {
 
     fn link(&mut self, arch: &str, bytes: &[u8]) -> Result<()> {
         let arch = ARCHS.iter().position(|row| row.name == arch).unwrap_or(0);
-        let head = [arch as u8, if bytes.len() % 3 == 0 { 1 << (bytes.len() % 8) } else { 0 }];
+        let head =
+            [arch as u8, if bytes.len().is_multiple_of(3) { 1 << (bytes.len() % 8) } else { 0 }];
         self.add("link_file", &[&head[..], bytes].concat())
     }
 
