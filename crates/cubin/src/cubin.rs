@@ -607,16 +607,21 @@ fn check_symbol_links(
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);
-        section.relocations().iter().enumerate().try_for_each(|(index, reloc)| {
-            let what = if reloc.symbol.0 as usize >= count {
-                format!("relocation names symbol {}, which does not exist", reloc.symbol.0)
-            } else if reloc.offset >= target_size {
-                format!("relocation at {:#x} is past the end of its section", reloc.offset)
-            } else {
-                return Ok(());
+        let relocations = section.relocations();
+        let outside = |reloc: &RelocEntry| reloc.symbol.0 as usize >= count;
+        // The error is made outside of the loop, which millions of records go through.
+        let wrong = |reloc| outside(&reloc) || reloc.offset >= target_size;
+        if let Some(index) = relocations.iter().position(wrong)
+            && let Some(reloc) = relocations.get(index)
+        {
+            let what = match outside(&reloc) {
+                true => format!("relocation names symbol {}, which does not exist", reloc.symbol.0),
+                false => {
+                    format!("relocation at {:#x} is past the end of its section", reloc.offset)
+                }
             };
-            Err(Malformed::section(section.name, record * index as u64, what))
-        })?;
+            return Err(Malformed::section(section.name, record * index as u64, what));
+        }
     }
     Ok(())
 }

@@ -132,10 +132,19 @@ impl<'d> Names<'d> {
     pub(crate) fn intern_behind(&mut self, name: &'d [u8], front: Front, id: NameId) -> NameId {
         let rest = self.get(id);
         let likely = name.len() == front.bytes().len() + rest.len() && name.ends_with(rest);
-        if likely && front.precedes(rest) && name.starts_with(front.bytes()) {
-            return self.behind(front, id, Some(name));
+        match likely && name.starts_with(front.bytes()) {
+            true => self.derived_input(name, front, id),
+            false => self.intern(name),
         }
-        self.intern(name)
+    }
+
+    /// The id of `name`, which is `front` followed by the name `id`.
+    pub(crate) fn derived_input(&mut self, name: &'d [u8], front: Front, id: NameId) -> NameId {
+        debug_assert_eq!(name, [front.bytes(), self.get(id)].concat());
+        match front.precedes(self.get(id)) {
+            true => self.behind(front, id, Some(name)),
+            false => self.intern(name),
+        }
     }
 
     /// The id of the name made of `parts` one after the other.
@@ -230,10 +239,7 @@ impl<'d> Names<'d> {
         }
         let text = match input {
             Some(name) => Text::Input(name),
-            None => {
-                let name = [front.bytes(), self.get(rest)].concat();
-                self.make(&name)
-            }
+            None => self.make_behind(front, rest),
         };
         let id = self.push(text, Some(front), self.links[rest].first);
         self.links[rest].first = Some(id);
@@ -246,10 +252,27 @@ impl<'d> Names<'d> {
     }
 
     fn make(&mut self, name: &[u8]) -> Text<'d> {
-        let number = |size: usize| u32::try_from(size).expect("less than 4 GiB of made names");
-        let (start, len) = (number(self.made.len()), number(name.len()));
+        let start = self.made.len();
         self.made.extend_from_slice(name);
-        Text::Made { start, len }
+        self.made_from(start)
+    }
+
+    fn make_behind(&mut self, front: Front, rest: NameId) -> Text<'d> {
+        let start = self.made.len();
+        self.made.extend_from_slice(front.bytes());
+        match self.texts[rest] {
+            Text::Input(bytes) => self.made.extend_from_slice(bytes),
+            Text::Made { start, len } => {
+                self.made.extend_from_within(start as usize..(start + len) as usize);
+            }
+        }
+        self.made_from(start)
+    }
+
+    /// What was made from `start` on.
+    fn made_from(&self, start: usize) -> Text<'d> {
+        let number = |size: usize| u32::try_from(size).expect("less than 4 GiB of made names");
+        Text::Made { start: number(start), len: number(self.made.len() - start) }
     }
 }
 

@@ -33,6 +33,7 @@ impl VoidRecords {
     }
 
     /// True when `record`, which patches section `target` of `object`, is void.
+    #[inline]
     pub(crate) fn contains(
         &self,
         symbols: &Symbols,
@@ -42,10 +43,18 @@ impl VoidRecords {
         record: RelocEntry,
     ) -> bool {
         // That some have lost is rare.
-        self.lost[id.index()].as_ref().is_some_and(|lost| {
-            is_inside(lost, target, record.offset)
-                || is_forgotten(symbols, id, object, target, record.symbol)
-        })
+        self.any_in(id) && self.is_void(symbols, (id, object), target, record)
+    }
+
+    fn is_void(
+        &self,
+        symbols: &Symbols,
+        (id, object): (ObjectId, &Object<'_>),
+        target: SectionIndex,
+        record: RelocEntry,
+    ) -> bool {
+        self.lost[id.index()].as_ref().is_some_and(|lost| is_inside(lost, target, record.offset))
+            || is_forgotten(symbols, id, object, target, record.symbol)
     }
 }
 

@@ -358,19 +358,22 @@ pub(crate) fn merge<'d>(
     // What inputs have is about what the output has. Room that is not used is not taken.
     draft.sections.reserve(total);
     draft.symbols.reserve(symbols.all.len() + total / 2);
+    draft.locals.reserve(symbols.all.len() + total / 2);
     draft.relocs.reserve(total / 2);
+    let twins = if draft.flavour == Flavour::Mercury { total } else { 0 };
     let merged = Merged {
         draft,
         fixed,
         targets: IdVec::filled(Target::None, symbols.all.len()),
         placed: Vec::with_capacity(total),
-        twin_bases: Vec::new(),
+        twin_bases: Vec::with_capacity(twins),
         section_starts: IdVec::new(),
         banks: IdVec::new(),
         shared: SharedVariables::default(),
         unified: Tables::default(),
         commons: Vec::new(),
-        file_records: Vec::new(),
+        // FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE and REGCOUNT of each.
+        file_records: Vec::with_capacity(4 * graph.nodes.len()),
         function_infos: IdVec::filled(None, graph.nodes.len()),
         info_order: Vec::new(),
         void_debug: HashMap::new(),

@@ -117,18 +117,19 @@ impl<'d> Merge<'_, 'd> {
         if draft.sections[section].kind == Kind::JumpSlots {
             return draft.names.derived(front, target);
         }
-        let (own, fronts): (_, &[u8]) = match input.sh_type {
+        let (own, bytes): (_, &[u8]) = match input.sh_type {
             sht::RELA => (Front::Rela, b".rela"),
             _ => (Front::Rel, b".rel"),
         };
-        let tail = input.name.strip_prefix(fronts).unwrap_or(input.name);
-        match draft.names.get(target) == tail {
-            true if front == own => draft.names.intern_behind(input.name, front, target),
-            true => draft.names.derived(front, target),
-            false => {
-                let target = draft.names.intern(tail);
-                draft.names.derived(front, target)
-            }
+        // Phase 1 has checked that it begins so.
+        let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
+        if draft.names.get(target) != tail {
+            let target = draft.names.intern(tail);
+            return draft.names.derived(front, target);
+        }
+        match front == own {
+            true => draft.names.derived_input(input.name, front, target),
+            false => draft.names.derived(front, target),
         }
     }
 

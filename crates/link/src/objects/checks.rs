@@ -5,7 +5,8 @@
 
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::{
-    MAX_ALIGN, MAX_SIZE, Malformed, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection,
+    MAX_ALIGN, MAX_SIZE, Malformed, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex,
+    SymbolSection,
 };
 
 use super::{Object, Role, takes_part};
@@ -74,30 +75,38 @@ impl<'d> Object<'d> {
         known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
     ) -> Result<Vec<(SectionIndex, SymbolIndex)>, Malformed> {
         let mut described = Vec::new();
-        let record = if section.sh_type == sht::RELA { 24u64 } else { 16 };
-        section.relocations().iter().enumerate().try_for_each(|(place, reloc)| {
-            let at = record * place as u64;
-            let Some(row) = known(reloc.kind) else {
-                let what = format!("relocation type {:#x} is unknown", reloc.kind);
-                return Err(Malformed::section(&[front, section.name].concat(), at, what));
-            };
-            // What only the driver applies may stick out, as an address in a 32-bit element of
-            // an array does: nvlink keeps such records.
+        // What only the driver applies may stick out, as an address in a 32-bit element of
+        // an array does: nvlink keeps such records.
+        let fits = |row: &culd_reloc::RelocDesc, reloc: &RelocEntry| {
             let end = reloc.offset.saturating_add(row.span_bytes() as u64);
-            if end > size && row.is_applicable() {
+            end <= size || !row.is_applicable()
+        };
+        let relocations = section.relocations();
+        let wrong = relocations.iter().position(|reloc| match known(reloc.kind) {
+            Some(row) if fits(row, &reloc) => {
+                if row.needs_function() {
+                    described.push((target, reloc.symbol));
+                }
+                false
+            }
+            _ => true,
+        });
+        let Some((place, reloc)) = wrong.and_then(|place| Some((place, relocations.get(place)?)))
+        else {
+            return Ok(described);
+        };
+        let what = match known(reloc.kind) {
+            None => format!("relocation type {:#x} is unknown", reloc.kind),
+            Some(row) => {
                 let name = String::from_utf8_lossy(self.section(target).name);
-                let what = format!(
+                format!(
                     "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
                     row.name, reloc.offset
-                );
-                return Err(Malformed::section(&[front, section.name].concat(), at, what));
+                )
             }
-            if row.needs_function() {
-                described.push((target, reloc.symbol));
-            }
-            Ok(())
-        })?;
-        Ok(described)
+        };
+        let record = if section.sh_type == sht::RELA { 24 } else { 16 };
+        Err(Malformed::section(&[front, section.name].concat(), record * place as u64, what))
     }
 
     /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value.
