@@ -3,7 +3,7 @@
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
 //! [`compat`], [`note`], [`unified`], [`capmerc`]) and the few structures needed to write such a file
-//! ([`encode`]).
+//! ([`encode`]), or a whole object of parts ([`build`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@
 
 pub mod arch;
 pub mod attr;
+pub mod build;
 pub mod callgraph;
 pub mod capmerc;
 pub mod compat;

@@ -40,9 +40,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The parts it is made of are here too: [`cubin`] reads cubins and encodes their structures, [`fatbin`] reads and writes fat binaries and
+//! The parts it is made of are here too: [`cubin`] reads cubins, [`cubin::build`] makes relocatable ones of parts, [`fatbin`] reads and writes fat binaries and
 //! finds them in objects and archives, [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together:
-//! it links for several architectures at once and packs the images into one fat binary.
+//! it links for several architectures at once and packs the images into one fat binary. `examples/build.rs` makes an object as an
+//! assembler would and links it with a compiled one.
 #![forbid(unsafe_code)]
 
 mod diagnostic;

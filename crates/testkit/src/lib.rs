@@ -13,6 +13,7 @@ pub mod pack;
 pub mod probe;
 pub mod program;
 pub mod readers;
+pub mod rebuild;
 pub mod recipe;
 pub mod reduce;
 pub mod scale;

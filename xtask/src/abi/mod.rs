@@ -1,9 +1,11 @@
 //! `xtask abi`: the rules of `crates/abi` against the compilers.
 //!
 //! In: random records, interfaces and the tables. Out: what was compared, and each difference. Guaranteed: exit code 1 when
-//! nvcc (device) or g++ lays a record out otherwise, when nvcc passes one otherwise, when ptxas places the parameters of a
-//! kernel otherwise or writes a prototype that is not decoded to what was declared, when it refuses a mapping of atomics, or
+//! nvcc (device) or g++ lays a record out otherwise, when nvcc passes one otherwise, when the linkers make different programs
+//! of objects built with `culd_cubin::build`, when ptxas places the parameters of a kernel otherwise or writes a prototype that is not decoded to what was declared, when it refuses a mapping of atomics, or
 //! when nvcc declares a system call otherwise than the table.
+
+mod built;
 
 use crate::args::Args;
 use crate::workspace;
@@ -25,10 +27,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-usage: cargo xtask abi [--count N] [--seed S] [--record]
-Holds the rules of crates/abi against nvcc, ptxas and g++.
+usage: cargo xtask abi [--count N] [--seed S] [--built N] [--culd P] [--record]
+Holds the rules of crates/abi against nvcc, ptxas and g++, and links objects made with culd_cubin::build.
   --count N   random records (default 3000)
   --seed S    the first seed (default 0)
+  --built N   programs with objects of the builder, linked by both linkers (default 100)
+  --culd P    the linker under test (default target/release/culd)
   --record    write the first 400 to testdata/abi/layouts.txt";
 
 /// Records in a source.
@@ -45,9 +49,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let count = args.option("--count")?.unwrap_or(3000);
     let first: u64 = args.option("--seed")?.unwrap_or(0);
     let record = args.flag("--record");
+    let programs = args.option("--built")?.unwrap_or(100);
+    let tools = workspace::tools(args.option("--culd")?)?;
     args.finish()?;
     let folder = tempfile::tempdir()?;
-    let task = Task { oracle: workspace::oracle()?, folder: folder.path() };
+    let task = Task { oracle: tools.oracle.clone(), folder: folder.path() };
     let mut differences = Vec::new();
     let samples: Vec<Sample> = (first..first + count).map(sample).collect();
     let mut recorded = String::new();
@@ -62,6 +68,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     println!("{interfaces} prototypes of ptxas decoded");
     println!("{} mappings of atomics assembled", task.atomics(&mut differences)?);
     println!("{} system calls declared by nvcc", task.system_calls(&mut differences)?);
+    let built::Counts { built, identical, same_error, silent } =
+        built::compare(&tools, first..first + programs, &mut differences)?;
+    println!(
+        "{built} objects built again, in links with compiled ones: {identical} identical, {same_error} same error, \
+         {silent} without a verdict"
+    );
     if record {
         let path = workspace::root().join("testdata/abi/layouts.txt");
         fs::create_dir_all(path.parent().context("no folder")?)?;

@@ -1,0 +1,422 @@
+//! A relocatable cubin made of parts: what an assembler or a packer needs.
+//!
+//! In: functions with their code, relocations and attributes, variables, names. Out: the bytes of an object that a linker
+//! takes, for sm_75 to sm_90a. Guaranteed: the same parts give the same bytes; what does not go together is a
+//! [`BuildError`], never a panic; machine code is not looked at. Objects of sm_100 and later have every function in a
+//! second form, Mercury, which only NVIDIA's tools make: they are refused.
+//!
+//! ```
+//! use culd_cubin::arch::Arch;
+//! use culd_cubin::build::{Builder, Code, Kernel, Linkage, Space, Variable};
+//!
+//! // EXIT, and a branch to itself behind it (sm_75).
+//! let code = [0x0000_0000_0000_794du64, 0x000f_ea00_0380_0000, 0xffff_fff0_0000_7947, 0x000f_c000_0383_ffff];
+//! let mut builder = Builder::new(Arch::by_name("sm_75").unwrap())?;
+//! let kernel = builder.function("kernel", Linkage::Global);
+//! builder.variable(Variable::zero("counter", Space::Global, 4));
+//! let code = Code::new(code.map(u64::to_le_bytes).concat()).registers(4);
+//! builder.define(kernel, code.kernel(Kernel::new([(8, 8), (4, 4)])));
+//! let bytes = builder.finish()?;
+//!
+//! let cubin = culd_cubin::Cubin::parse(&bytes)?;
+//! assert_eq!(cubin.header.sm(), 75);
+//! assert!(cubin.symbols.iter().any(|symbol| symbol.name == b"counter"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod finish;
+mod sections;
+
+use thiserror::Error;
+
+use crate::arch::{Arch, Flavour};
+use crate::note::ToolRecord;
+
+/// A symbol of a [`Builder`]; another builder does not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolId(usize);
+
+/// Who sees a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Linkage {
+    /// This object only.
+    Local,
+    /// All objects.
+    Global,
+    /// All objects; of several definitions one is taken.
+    Weak,
+}
+
+/// Where a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Global memory.
+    Global,
+    /// Constant memory: bank 3.
+    Constant,
+    /// Shared memory, which has no initial values.
+    Shared,
+}
+
+/// A variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    name: String,
+    linkage: Linkage,
+    space: Space,
+    align: u64,
+    contents: Contents,
+    relocations: Vec<Relocation>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Contents {
+    Bytes(Vec<u8>),
+    Zero(u64),
+    /// Defined elsewhere.
+    None(u64),
+}
+
+impl Variable {
+    /// One with initial values.
+    pub fn initialised(name: impl Into<String>, space: Space, bytes: impl Into<Vec<u8>>) -> Self {
+        Variable::new(name.into(), space, Contents::Bytes(bytes.into()))
+    }
+
+    /// One of `size` bytes that are zero, or in shared memory anything.
+    pub fn zero(name: impl Into<String>, space: Space, size: u64) -> Self {
+        Variable::new(name.into(), space, Contents::Zero(size))
+    }
+
+    /// One that another object defines; of size 0 where the size is not known.
+    pub fn external(name: impl Into<String>, space: Space, size: u64) -> Self {
+        Variable::new(name.into(), space, Contents::None(size))
+    }
+
+    fn new(name: String, space: Space, contents: Contents) -> Self {
+        let (linkage, relocations) = (Linkage::Global, Vec::new());
+        Variable { name, linkage, space, align: 4, contents, relocations }
+    }
+
+    /// Who sees it; all objects if it is not said.
+    #[must_use]
+    pub fn linkage(self, linkage: Linkage) -> Self {
+        Variable { linkage, ..self }
+    }
+
+    /// Its alignment in bytes, a power of two; 4 if it is not said.
+    #[must_use]
+    pub fn align(self, align: u64) -> Self {
+        Variable { align, ..self }
+    }
+
+    /// An address in its initial value; offsets count from its begin.
+    #[must_use]
+    pub fn relocation(mut self, relocation: Relocation) -> Self {
+        self.relocations.push(relocation);
+        self
+    }
+}
+
+/// A place that the linker fills in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relocation {
+    /// Bytes from the begin of the code or variable.
+    pub offset: u64,
+    /// The type, such as `R_CUDA_ABS32_LO_32`; crate `culd_reloc` has them.
+    pub kind: u32,
+    /// What it is the address of; some types need nothing.
+    pub symbol: Option<SymbolId>,
+    /// What is added.
+    pub addend: i64,
+}
+
+/// An attribute of a function, behind those that a [`Builder`] writes itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// See [`crate::attr::code`].
+    pub code: u8,
+    /// Its value.
+    pub value: AttributeValue,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// None.
+    None,
+    /// One byte.
+    Byte(u8),
+    /// Two bytes.
+    Half(u16),
+    /// 32-bit words.
+    Words(Vec<u32>),
+}
+
+/// The code of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    bytes: Vec<u8>,
+    registers: u8,
+    frame: u32,
+    barriers: u8,
+    kernel: Option<Kernel>,
+    relocations: Vec<Relocation>,
+    attributes: Vec<Attribute>,
+    calls: Vec<SymbolId>,
+    indirect_calls: Vec<String>,
+}
+
+impl Code {
+    /// Machine code: instructions of 16 bytes.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Code {
+            bytes: bytes.into(),
+            registers: 0,
+            frame: 0,
+            barriers: 0,
+            kernel: None,
+            relocations: Vec::new(),
+            attributes: Vec::new(),
+            calls: Vec::new(),
+            indirect_calls: Vec::new(),
+        }
+    }
+
+    /// How many registers it uses.
+    #[must_use]
+    pub fn registers(self, registers: u8) -> Self {
+        Code { registers, ..self }
+    }
+
+    /// How many bytes of stack it uses itself.
+    #[must_use]
+    pub fn frame(self, frame: u32) -> Self {
+        Code { frame, ..self }
+    }
+
+    /// How many barriers it uses.
+    #[must_use]
+    pub fn barriers(self, barriers: u8) -> Self {
+        Code { barriers, ..self }
+    }
+
+    /// It is a kernel.
+    #[must_use]
+    pub fn kernel(self, kernel: Kernel) -> Self {
+        Code { kernel: Some(kernel), ..self }
+    }
+
+    /// A place in the code that the linker fills in.
+    #[must_use]
+    pub fn relocation(mut self, relocation: Relocation) -> Self {
+        self.relocations.push(relocation);
+        self
+    }
+
+    /// It calls this function. A call needs its relocation besides.
+    #[must_use]
+    pub fn call(mut self, callee: SymbolId) -> Self {
+        self.calls.push(callee);
+        self
+    }
+
+    /// It calls functions of this prototype (`#ii`) through a pointer.
+    #[must_use]
+    pub fn indirect_call(mut self, prototype: impl Into<String>) -> Self {
+        self.indirect_calls.push(prototype.into());
+        self
+    }
+
+    /// An attribute such as `EXIT_INSTR_OFFSETS`.
+    #[must_use]
+    pub fn attribute(mut self, code: u8, value: AttributeValue) -> Self {
+        self.attributes.push(Attribute { code, value });
+        self
+    }
+}
+
+/// What makes a function a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// Size and alignment of each parameter, bytes.
+    parameters: Vec<(u32, u32)>,
+}
+
+impl Kernel {
+    /// A kernel with parameters of these sizes and alignments in bytes. They are placed as ptxas does it: each at the lowest
+    /// offset at which its address in constant bank 0 is aligned.
+    pub fn new(parameters: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        Kernel { parameters: parameters.into_iter().collect() }
+    }
+}
+
+/// Why there is no object.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Objects for this architecture have Mercury code, which only NVIDIA's tools make.
+    #[error("an object for {0} needs Mercury code, which culd cannot make")]
+    Mercury(&'static str),
+    /// A name is empty or has a NUL.
+    #[error("'{0}' is no name of a symbol")]
+    Name(String),
+    /// A name stands for two things.
+    #[error("'{0}' is defined twice")]
+    Twice(String),
+    /// A local function has no code.
+    #[error("'{0}' is local and not defined")]
+    Undefined(String),
+    /// A symbol is of another builder, or is no function where one is needed.
+    #[error("'{0}' names a symbol that is none, or not of this kind")]
+    Symbol(String),
+    /// An alignment is no power of two, or larger than a linker takes.
+    #[error("'{name}' is aligned to {align} bytes")]
+    #[allow(missing_docs, reason = "the text says what the fields are")]
+    Align { name: String, align: u64 },
+    /// Code is not made of instructions.
+    #[error("the code of '{name}' has {size} bytes, which is no multiple of 16, or nothing")]
+    #[allow(missing_docs, reason = "the text says what the fields are")]
+    Code { name: String, size: usize },
+    /// A relocation is outside of what it is for.
+    #[error("a relocation of '{name}' at {offset:#x} is outside")]
+    #[allow(missing_docs, reason = "the text says what the fields are")]
+    Relocation { name: String, offset: u64 },
+    /// Shared memory has no initial values.
+    #[error("'{0}' is in shared memory and has initial values")]
+    Shared(String),
+    /// The parameters of a kernel are more than its attributes can tell.
+    #[error("the parameters of '{0}' are too large")]
+    Parameters(String),
+    /// An attribute is longer than a record can be.
+    #[error("attribute {code:#04x} of '{name}' has too many words")]
+    #[allow(missing_docs, reason = "the text says what the fields are")]
+    Attribute { name: String, code: u8 },
+    /// There are more sections or symbols than an object without a table of section indices can have.
+    #[error("there are too many functions or too much data for one object")]
+    TooLarge,
+}
+
+/// A symbol and what it stands for.
+#[derive(Debug, Clone)]
+struct Symbol {
+    name: String,
+    linkage: Linkage,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Function {
+        code: Option<Box<Code>>,
+        /// Its prototype, and whether its address is taken.
+        prototype: Option<(String, bool)>,
+    },
+    Variable(Box<Variable>),
+}
+
+/// Takes the parts of an object.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    arch: &'static Arch,
+    symbols: Vec<Symbol>,
+    tool: ToolRecord,
+    compat: Option<Vec<u8>>,
+    /// What was wrong first.
+    error: Option<BuildError>,
+}
+
+impl Builder {
+    /// An object for `arch` without anything in it.
+    ///
+    /// # Errors
+    /// It cannot be made for this architecture.
+    pub fn new(arch: &'static Arch) -> Result<Self, BuildError> {
+        if arch.flavour == Flavour::Mercury {
+            return Err(BuildError::Mercury(arch.name));
+        }
+        let tool = ToolRecord { tool: "culd_cubin".to_owned(), ..ToolRecord::default() };
+        Ok(Builder { arch, symbols: Vec::new(), tool, compat: None, error: None })
+    }
+
+    /// What made the object, for its note.
+    pub fn tool(&mut self, tool: ToolRecord) -> &mut Self {
+        self.tool = tool;
+        self
+    }
+
+    /// The contents of `.nv.compat`, records that tell what the code needs from a device (sm_90 and later). If it is not said,
+    /// those that ptxas 13.0 writes for code without special needs.
+    pub fn compat(&mut self, records: Vec<u8>) -> &mut Self {
+        self.compat = Some(records);
+        self
+    }
+
+    /// A function, which is another object's until [`Builder::define`] gives its code.
+    pub fn function(&mut self, name: impl Into<String>, linkage: Linkage) -> SymbolId {
+        self.symbol(name.into(), linkage, What::Function { code: None, prototype: None })
+    }
+
+    /// The prototype of a function (`#ii`), by which linkers find disagreements between objects; `address_taken`: the address
+    /// is used other than for calls, so that it may be called through a pointer.
+    pub fn prototype(
+        &mut self,
+        function: SymbolId,
+        text: impl Into<String>,
+        address_taken: bool,
+    ) -> &mut Self {
+        match self.symbols.get_mut(function.0).map(|symbol| &mut symbol.what) {
+            Some(What::Function { prototype, .. }) => {
+                *prototype = Some((text.into(), address_taken))
+            }
+            _ => self.fail(BuildError::Symbol("prototype".to_owned())),
+        }
+        self
+    }
+
+    /// The code of a function.
+    pub fn define(&mut self, function: SymbolId, code: Code) -> &mut Self {
+        let error = match self.symbols.get_mut(function.0) {
+            Some(Symbol { name, what: What::Function { code: place, .. }, .. }) => {
+                place.replace(Box::new(code)).map(|_| BuildError::Twice(name.clone()))
+            }
+            Some(symbol) => Some(BuildError::Symbol(symbol.name.clone())),
+            None => Some(BuildError::Symbol("define".to_owned())),
+        };
+        error.into_iter().for_each(|error| self.fail(error));
+        self
+    }
+
+    /// A variable.
+    pub fn variable(&mut self, variable: Variable) -> SymbolId {
+        let (name, linkage) = (variable.name.clone(), variable.linkage);
+        self.symbol(name, linkage, What::Variable(Box::new(variable)))
+    }
+
+    /// An address in the initial value of a variable; the offset counts from its begin. For addresses of what is declared after
+    /// the variable, its own among them.
+    pub fn relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
+        match self.symbols.get_mut(variable.0).map(|symbol| &mut symbol.what) {
+            Some(What::Variable(variable)) => variable.relocations.push(relocation),
+            _ => self.fail(BuildError::Symbol("relocation".to_owned())),
+        }
+        self
+    }
+
+    fn symbol(&mut self, name: String, linkage: Linkage, what: What) -> SymbolId {
+        self.symbols.push(Symbol { name, linkage, what });
+        SymbolId(self.symbols.len() - 1)
+    }
+
+    fn fail(&mut self, error: BuildError) {
+        self.error.get_or_insert(error);
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// The parts do not go together.
+    pub fn finish(self) -> Result<Vec<u8>, BuildError> {
+        finish::finish(self)
+    }
+}

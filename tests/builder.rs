@@ -1,0 +1,224 @@
+//! Objects made with `culd::cubin::build`: linked with compiled ones, and what cannot be built.
+#![allow(clippy::unwrap_used)]
+
+use culd::cubin::Cubin;
+use culd::cubin::arch::ARCHS;
+use culd::cubin::build::{BuildError, Builder, Code, Kernel, Linkage, Relocation, Space, Variable};
+use culd::{Arch, Kind, Linker, Options};
+use culd_testkit::rebuild::rebuild;
+
+const EXIT: [u64; 2] = [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000];
+
+fn exit() -> Code {
+    Code::new(EXIT.map(u64::to_le_bytes).concat()).registers(4)
+}
+
+fn quickstart(name: &str) -> Vec<u8> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
+    std::fs::read(format!("{folder}{name}.cubin")).unwrap()
+}
+
+fn builder(arch: &str) -> Builder {
+    Builder::new(Arch::by_name(arch).unwrap()).unwrap()
+}
+
+fn link(arch: &str, objects: &[&[u8]]) -> culd::Linked {
+    let mut linker = Linker::new(Options::for_arch(arch).unwrap());
+    for (object, name) in objects.iter().zip('a'..) {
+        linker.add_bytes(name.to_string(), Kind::Cubin, *object);
+    }
+    linker.link().unwrap()
+}
+
+/// Both objects of the quickstart, taken apart and built again: the program is the same but for debug information.
+#[test]
+fn what_is_built_again_links_to_the_same_program() {
+    let (saxpy, smooth) = (quickstart("saxpy"), quickstart("smooth"));
+    let (saxpy_again, smooth_again) = (rebuild(&saxpy).unwrap(), rebuild(&smooth).unwrap());
+    let compiled = link("sm_90", &[&saxpy, &smooth]);
+    for objects in [[&saxpy, &smooth_again], [&saxpy_again, &smooth], [&saxpy_again, &smooth_again]]
+    {
+        let built = link("sm_90", &objects.map(Vec::as_slice));
+        let (ours, theirs) = (built.cubin().unwrap(), compiled.cubin().unwrap());
+        for name in [".text.saxpy", ".text.smooth", ".nv.constant3", ".nv.global.init"] {
+            let data = |cubin: &Cubin<'_>| {
+                cubin.section_by_name(name.as_bytes()).map(|section| section.data.to_vec())
+            };
+            assert!(data(&ours).is_some(), "{name}");
+            assert_eq!(data(&ours), data(&theirs), "{name}");
+        }
+        let (ours, theirs) = (built.report().unwrap(), compiled.report().unwrap());
+        assert_eq!(ours.kernels, theirs.kernels);
+        assert_eq!(ours.functions, theirs.functions);
+    }
+}
+
+/// All kinds of parts in one object, for every architecture that can be built for.
+#[test]
+fn everything_that_can_be_built_links() {
+    for arch in ARCHS.iter().filter(|arch| arch.sm < 100) {
+        let mut builder = builder(arch.name);
+        let kernel = builder.function("kernel", Linkage::Global);
+        let helper = builder.function("helper", Linkage::Weak);
+        let own = builder.function("own", Linkage::Local);
+        let table =
+            Variable::initialised("table", Space::Global, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let pointer = Relocation { offset: 4, kind: 2, symbol: Some(helper), addend: 0 };
+        let table = builder.variable(table.align(8).relocation(pointer));
+        builder.prototype(helper, "#vi", true);
+        builder.variable(Variable::zero("zero", Space::Global, 24).align(16));
+        builder.variable(Variable::initialised("constant", Space::Constant, [7; 6]).align(2));
+        builder.variable(Variable::zero("shared", Space::Shared, 100).align(32));
+        let code = exit()
+            .frame(16)
+            .barriers(2)
+            .call(own)
+            .indirect_call("#vi")
+            .relocation(Relocation { offset: 0, kind: 57, symbol: Some(table), addend: 4 });
+        builder.define(kernel, code.kernel(Kernel::new([(1, 1), (64, 32), (8, 8)])));
+        builder.define(helper, exit());
+        builder.define(own, exit());
+        let object = builder.finish().unwrap();
+        let report = link(arch.name, &[&object]).report().unwrap();
+        let kernel = &report.kernels[0];
+        assert_eq!((kernel.name.as_str(), kernel.registers, kernel.barriers), ("kernel", 4, 2));
+        let places: Vec<(u32, u32)> =
+            kernel.parameters.iter().map(|one| (one.offset, one.size)).collect();
+        // The second is at an address that is a multiple of 32.
+        let second = if arch.sm < 90 { 32 } else { 16 };
+        assert_eq!(places, [(0, 1), (second, 64), (second + 64, 8)], "{}", arch.name);
+        assert!(report.symbols.iter().any(|symbol| symbol.name == "zero" && symbol.size == 24));
+        let calls = report.functions.iter().find(|one| one.name == "kernel").unwrap();
+        assert_eq!(calls.calls, ["own"]);
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_told() {
+    let arch = |name| Arch::by_name(name).unwrap();
+    assert_eq!(Builder::new(arch("sm_100a")).unwrap_err(), BuildError::Mercury("sm_100a"));
+    type Make = fn(&mut Builder);
+    let cases: &[(Make, &str)] = &[
+        (
+            |b| {
+                b.function("", Linkage::Global);
+            },
+            "'' is no name",
+        ),
+        (
+            |b| {
+                b.function("f\0", Linkage::Global);
+            },
+            "is no name",
+        ),
+        (
+            |b| {
+                b.function("f", Linkage::Global);
+                b.function("f", Linkage::Global);
+            },
+            "'f' is defined twice",
+        ),
+        (
+            |b| {
+                b.function("f", Linkage::Local);
+            },
+            "'f' is local and not defined",
+        ),
+        (
+            |b| {
+                let f = b.function("f", Linkage::Global);
+                b.define(f, exit());
+                b.define(f, exit());
+            },
+            "'f' is defined twice",
+        ),
+        (
+            |b| {
+                let f = b.function("f", Linkage::Global);
+                b.define(f, Code::new([0; 8]));
+            },
+            "has 8 bytes",
+        ),
+        (
+            |b| {
+                let v = b.variable(Variable::zero("v", Space::Global, 4));
+                b.define(v, exit());
+            },
+            "'v' names a symbol",
+        ),
+        (
+            |b| {
+                let v = b.variable(Variable::zero("v", Space::Global, 4));
+                b.prototype(v, "#v", false);
+            },
+            "names a symbol",
+        ),
+        (
+            |b| {
+                let v = b.variable(Variable::zero("v", Space::Global, 4));
+                let f = b.function("f", Linkage::Global);
+                b.define(f, exit().call(v));
+            },
+            "'f' names a symbol",
+        ),
+        (
+            |b| {
+                b.variable(Variable::zero("v", Space::Global, 4).align(3));
+            },
+            "'v' is aligned to 3 bytes",
+        ),
+        (
+            |b| {
+                b.variable(Variable::initialised("v", Space::Shared, [1]));
+            },
+            "'v' is in shared memory",
+        ),
+        (
+            |b| {
+                b.variable(Variable::zero("v", Space::Constant, u64::MAX));
+            },
+            "too much data",
+        ),
+        (
+            |b| {
+                b.variable(Variable::external("v", Space::Global, 4).linkage(Linkage::Local));
+            },
+            "'v' is local",
+        ),
+        (
+            |b| {
+                let f = b.function("f", Linkage::Global);
+                let relocation = Relocation { offset: 16, kind: 2, symbol: Some(f), addend: 0 };
+                b.define(f, exit().relocation(relocation));
+            },
+            "a relocation of 'f' at 0x10",
+        ),
+        (
+            |b| {
+                let f = b.function("f", Linkage::Global);
+                b.define(f, exit().kernel(Kernel::new([(70_000, 4)])));
+            },
+            "the parameters of 'f'",
+        ),
+        (
+            |b| {
+                let f = b.function("f", Linkage::Global);
+                b.define(f, exit().kernel(Kernel::new([(u32::MAX, 4); 9])));
+            },
+            "the parameters of 'f'",
+        ),
+    ];
+    for (make, told) in cases {
+        let mut builder = builder("sm_80");
+        make(&mut builder);
+        let error = builder.finish().unwrap_err().to_string();
+        assert!(error.contains(told), "{error}: {told}");
+    }
+    // A symbol of another builder.
+    let mut other = builder("sm_80");
+    let ids: Vec<_> = (0..9).map(|n| other.function(format!("f{n}"), Linkage::Global)).collect();
+    let mut one = builder("sm_80");
+    let f = one.function("f", Linkage::Global);
+    one.define(f, exit().call(ids[8]));
+    assert!(matches!(one.finish(), Err(BuildError::Symbol(_))));
+}

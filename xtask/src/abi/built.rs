@@ -1,0 +1,76 @@
+//! Objects made with `culd_cubin::build`, linked with compiled ones by both linkers.
+//!
+//! In: generated programs. Out: how many links were equal. Every second object of a program is taken apart and built again;
+//! what the builder has no part for stays as it was compiled.
+
+use anyhow::{Result, ensure};
+use culd_testkit::compare::trial::{
+    Tools, Verdict, compare_links, compile_arguments, link_arguments,
+};
+use culd_testkit::generate::model::Arch;
+use culd_testkit::generate::{Wish, generate, ptx};
+use culd_testkit::oracle::{COMPILE_LIMIT, process};
+use culd_testkit::rebuild::rebuild;
+use std::fs;
+
+const ARCHS: [&str; 4] = ["sm_75", "sm_80", "sm_89", "sm_90"];
+
+/// What came of the links.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Objects that were built again.
+    pub(super) built: usize,
+    /// Links that gave the same bytes.
+    pub(super) identical: usize,
+    /// Links that failed alike.
+    pub(super) same_error: usize,
+    /// Links that say nothing: ptxas refused, or nvlink ended with a fault.
+    pub(super) silent: usize,
+}
+
+pub(super) fn compare(
+    tools: &Tools,
+    seeds: std::ops::Range<u64>,
+    differences: &mut Vec<String>,
+) -> Result<Counts> {
+    let mut counts = Counts::default();
+    for seed in seeds {
+        let folder = tempfile::tempdir()?;
+        let arch = Arch::ALL.into_iter().find(|arch| arch.0 == ARCHS[seed as usize % ARCHS.len()]);
+        let program = generate(seed, Wish { arch, plain: true, ..Wish::default() });
+        let mut built = 0;
+        let mut compiled = true;
+        for (place, unit) in program.units.iter().enumerate() {
+            fs::write(
+                folder.path().join(format!("{}.ptx", unit.name)),
+                ptx::print(&program, unit),
+            )?;
+            let mut ptxas = tools.oracle.command("ptxas");
+            ptxas.current_dir(folder.path()).args(compile_arguments(unit));
+            compiled &= process::run(&mut ptxas, COMPILE_LIMIT)?.status.success();
+            let object = folder.path().join(format!("{}.cubin", unit.name));
+            if !compiled || place as u64 % 2 != seed % 2 {
+                continue;
+            }
+            if let Ok(again) = rebuild(&fs::read(&object)?) {
+                fs::write(&object, again)?;
+                built += 1;
+            }
+        }
+        if !compiled || built == 0 {
+            counts.silent += 1;
+            continue;
+        }
+        counts.built += built;
+        match compare_links(tools, &link_arguments(&program), folder.path())? {
+            Verdict::Identical(_) => counts.identical += 1,
+            Verdict::SameError(_) => counts.same_error += 1,
+            Verdict::NotCompiled(_) | Verdict::NoVerdict(_) => counts.silent += 1,
+            Verdict::Different(difference) => {
+                differences.push(format!("seed {seed}, objects built: {}", difference.what));
+            }
+        }
+    }
+    ensure!(counts.identical > counts.silent, "too few links say something: {counts:?}");
+    Ok(counts)
+}
