@@ -6,9 +6,11 @@
 
 use culd_cubin::arch::Flavour;
 
+use crate::Session;
+use crate::capsule::attributes::Sass;
 use crate::capsule::rebuilt::Rebuilt;
 use crate::capsule::{self, Half, Halves};
-use crate::content::{Content, Contents, Maker};
+use crate::content::{Contents, LIST_WORK, Maker};
 use crate::id::SectionId;
 use crate::layout::{Layout, Order};
 use crate::notes;
@@ -18,8 +20,9 @@ use crate::synth;
 
 /// Puts the file together, but for its bytes.
 pub(crate) fn assemble(
+    session: &Session,
     program: &mut Program<'_, '_>,
-    rebuilt: &Rebuilt,
+    rebuilt: Rebuilt,
     relocated: &Halves<Relocated>,
 ) -> (Halves<Contents>, Layout) {
     let Program { graph, merged, data, attributes, .. } = program;
@@ -29,71 +32,73 @@ pub(crate) fn assemble(
         high_indices = capsule::sections::keep_high_indices(&mut merged.draft);
         capsule::names::rename(&mut merged.draft);
     }
-    let order = Order::new(&merged.draft, graph);
-    let contents = contents(program, rebuilt, relocated, &order, high_indices);
+    let order = Order::new(session, &merged.draft, graph);
+    let contents = contents(session, program, rebuilt, relocated, &order, high_indices);
     synth::set_sizes(&mut program.merged.draft, &contents.own);
     let layout = order.place(&program.merged.draft, contents.mercury.as_ref());
     (contents, layout)
 }
 
 fn contents(
+    session: &Session,
     program: &Program<'_, '_>,
-    rebuilt: &Rebuilt,
+    rebuilt: Rebuilt,
     relocated: &Halves<Relocated>,
     order: &Order,
     high_indices: Option<SectionId>,
 ) -> Halves<Contents> {
     let Program { objects, symbols, graph, merged, data, attributes, options, .. } = program;
-    let maker = |half, (functions, jump_slots), relocated| Maker {
+    let slots = &data.slots;
+    let shown = Maker {
         graph,
         merged,
         attributes,
-        functions,
-        jump_slots,
-        relocated,
-        half,
-        slots: &data.slots,
+        sass: None,
+        jump_slots: &attributes.slots,
+        relocated: relocated.shown(),
+        half: Half::shown(merged.draft.flavour),
+        slots,
         order,
     };
-    let shown = (&attributes.functions, &attributes.slots[..]);
-    let mut contents = match &relocated.mercury {
-        None => Halves {
-            own: synth::contents(&maker(Half::Sass, shown, &relocated.own), &data.made),
-            mercury: None,
-        },
-        Some(mercury) => {
-            let sass = capsule::attributes::sass(objects, merged, shown.0, &data.slots);
-            let jump_slots = capsule::attributes::jump_slots(objects, graph, merged, shown.1);
-            let sass = (&sass, &jump_slots[..]);
-            Halves {
-                own: synth::contents(&maker(Half::Sass, sass, &relocated.own), &data.made),
-                mercury: Some(synth::mercury_contents(
-                    &maker(Half::Mercury, shown, mercury),
-                    &data.made,
-                )),
-            }
+    let made = |maker: Maker<'_, '_>| synth::contents(session, &maker, &data.made);
+    let mut contents = match relocated.mercury {
+        None => Halves { own: made(shown), mercury: None },
+        Some(_) => {
+            let own = || {
+                let sass = Sass::new(objects, merged, &attributes.functions, slots);
+                let jump_slots = sass.jump_slots(graph, &attributes.slots);
+                made(Maker {
+                    sass: Some(&sass),
+                    jump_slots: &jump_slots,
+                    relocated: &relocated.own,
+                    half: Half::Sass,
+                    ..shown
+                })
+            };
+            let (own, mercury) = session.join(LIST_WORK * graph.nodes.len(), own, || made(shown));
+            Halves { own, mercury: Some(mercury) }
         }
     };
     let own = &mut contents.own;
-    for (section, bytes) in rebuilt.contents() {
-        own[section] = Some(Content::Bytes(bytes.to_vec()));
+    for (section, bytes) in rebuilt.into_contents() {
+        own.set(section, bytes);
     }
     if let (Some(section), Some(mercury)) = (high_indices, &mut contents.mercury) {
         let (indices, twin) = capsule::sections::high_indices(&merged.draft, order.layout());
-        own[section] = Some(Content::Bytes(indices));
-        mercury[section] = Some(Content::Bytes(twin));
+        own.set(section, indices);
+        mercury.set(section, twin);
     }
     if let (Some(section), Some(mercury)) = (merged.unified.slots_table, &mut contents.mercury) {
         let (code, twin) = capsule::slots::table(objects, merged);
-        own[section] = Some(Content::Bytes(code));
-        mercury[section] = Some(Content::Bytes(twin));
+        own.set(section, code);
+        mercury.set(section, twin);
     }
-    own[merged.fixed.tkinfo] = Some(Content::Bytes(notes::tkinfo(objects, options)));
-    own[merged.fixed.cuinfo] = Some(Content::Bytes(notes::cuinfo(objects, options)));
+    own.set(merged.fixed.tkinfo, notes::tkinfo(objects, options));
+    own.set(merged.fixed.cuinfo, notes::cuinfo(objects, options));
     if let Some(section) = merged.fixed.compat {
         let definitions = graph.nodes.values().filter_map(|&node| symbols.all[node].definition);
         let live = definitions.map(|site| site.object).collect();
-        own[section] = Some(Content::Bytes(notes::compat(objects, options, &live)));
+        own.set(section, notes::compat(objects, options, &live));
     }
     contents
 }

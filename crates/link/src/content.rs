@@ -10,9 +10,11 @@ use culd_cubin::elf::sht;
 use culd_cubin::encode;
 use culd_cubin::unified::ENTRY_SIZE;
 
+use crate::Session;
 use crate::attributes::{Attribute, Attributes, FileAttribute};
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
+use crate::capsule::attributes::{ListMaker, Sass};
 use crate::draft::Draft;
 use crate::id::{IdVec, NameId, NodeId, OutSymbolId, RelocId, SectionId};
 use crate::layout::Order;
@@ -22,12 +24,66 @@ use crate::textures::TextureSlots;
 use crate::unified::TableEntry;
 
 /// Made content by section; sections without are copied from inputs.
-pub(crate) type Contents = IdVec<SectionId, Option<Content>>;
+pub(crate) struct Contents {
+    sections: IdVec<SectionId, Option<Content>>,
+    /// The bytes of all [`Content::List`]s.
+    lists: Vec<u8>,
+}
+
+impl Contents {
+    pub(crate) fn new(draft: &Draft<'_>) -> Self {
+        Contents { sections: IdVec::filled(None, draft.sections.len()), lists: Vec::new() }
+    }
+
+    /// Gives `section` its bytes.
+    pub(crate) fn set(&mut self, section: SectionId, bytes: Vec<u8>) {
+        self.sections[section] = Some(Content::Bytes(bytes));
+    }
+
+    /// Bytes of what was made for `section`, if something was.
+    pub(crate) fn size(&self, section: SectionId) -> Option<u64> {
+        self.sections[section].as_ref().map(Content::size)
+    }
+
+    /// All sections with something made, and how many bytes that is.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (SectionId, u64)> {
+        self.sections.iter().filter_map(|(id, content)| Some((id, content.as_ref()?.size())))
+    }
+
+    /// Writes what was made for `section` into its bytes; false where nothing was. `symbol` gives the output index of a
+    /// symbol.
+    pub(crate) fn write(
+        &self,
+        section: SectionId,
+        relocated: &Relocated,
+        symbol: impl Fn(OutSymbolId) -> u32,
+        bytes: &mut [u8],
+    ) -> bool {
+        match &self.sections[section] {
+            None => return false,
+            Some(Content::Bytes(content)) => bytes.copy_from_slice(content),
+            Some(Content::List { start, len }) => {
+                bytes.copy_from_slice(&self.lists[*start..*start + *len]);
+            }
+            Some(Content::Records { reloc, size }) => {
+                let kept = &relocated.sections[*reloc].kept;
+                let rela = *size == (RELA_SIZE * kept.len()) as u64;
+                write_records(kept, rela, symbol, bytes);
+            }
+        }
+        true
+    }
+}
 
 /// Content that the linker makes.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+enum Content {
     Bytes(Vec<u8>),
+    /// The attributes of a function, which are few bytes each: a range of [`Contents::lists`].
+    List {
+        start: usize,
+        len: usize,
+    },
     /// The records that stay of a relocation section: they are many, and get their form when they are written.
     Records {
         reloc: RelocId,
@@ -37,27 +93,11 @@ pub(crate) enum Content {
 
 impl Content {
     /// Bytes.
-    pub(crate) fn size(&self) -> u64 {
+    fn size(&self) -> u64 {
         match self {
             Content::Bytes(bytes) => bytes.len() as u64,
+            Content::List { len, .. } => *len as u64,
             Content::Records { size, .. } => *size,
-        }
-    }
-
-    /// Writes it into its bytes; `symbol` gives the output index of a symbol.
-    pub(crate) fn write(
-        &self,
-        relocated: &Relocated,
-        symbol: impl Fn(OutSymbolId) -> u32,
-        bytes: &mut [u8],
-    ) {
-        match self {
-            Content::Bytes(content) => bytes.copy_from_slice(content),
-            Content::Records { reloc, size } => {
-                let kept = &relocated.sections[*reloc].kept;
-                let rela = *size == (RELA_SIZE * kept.len()) as u64;
-                write_records(kept, rela, symbol, bytes);
-            }
         }
     }
 }
@@ -80,17 +120,23 @@ fn write_records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32,
 const RELA_SIZE: usize = 24;
 const REL_SIZE: usize = 16;
 
+/// Functions whose attributes are written by one thread without asking for more, and what one is worth in bytes of
+/// work ([`Session::map`]).
+const PIECE: usize = 256;
+pub(crate) const LIST_WORK: usize = 256;
+
 /// The 16 bytes of `.nv.rel.action`, the same in every file nvlink was seen to make.
 pub(crate) const REL_ACTION: [u8; 16] =
     [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
 /// Everything content is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct Maker<'a, 'd> {
     pub(crate) graph: &'a CallGraph,
     pub(crate) merged: &'a Merged<'d>,
     pub(crate) attributes: &'a Attributes<'d>,
-    /// Attributes of functions in the half that is made.
-    pub(crate) functions: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
+    /// Attributes of functions in machine code's half, where those are not the ones of `attributes`.
+    pub(crate) sass: Option<&'a Sass<'a, 'd>>,
     pub(crate) relocated: &'a Relocated,
     /// The half that is made.
     pub(crate) half: Half,
@@ -152,22 +198,38 @@ impl Maker<'_, '_> {
     }
 
     /// All `.nv.info.<function>`.
-    pub(crate) fn function_infos(&self, contents: &mut Contents) {
-        for &node in &self.merged.info_order {
-            if let Some(source) = self.merged.function_infos[node] {
-                contents[source.section] = Some(Content::Bytes(self.function_info(node)));
+    pub(crate) fn function_infos(&self, session: &Session, contents: &mut Contents) {
+        let functions = &self.merged.info_order;
+        let pieces: Vec<&[NodeId]> = functions.chunks(PIECE).collect();
+        let make = |place: usize| self.function_info(pieces[place]);
+        for (lists, sizes) in session.map(pieces.len(), functions.len() * LIST_WORK, make) {
+            let mut start = contents.lists.len();
+            contents.lists.extend(lists);
+            for (section, len) in sizes {
+                contents.sections[section] = Some(Content::List { start, len });
+                start += len;
             }
         }
     }
 
-    /// `.nv.info.<function>`.
-    fn function_info(&self, node: NodeId) -> Vec<u8> {
-        let attributes = &self.functions[node];
-        let mut out = Vec::with_capacity(attributes.iter().map(Attribute::size).sum());
-        for attribute in attributes {
-            attribute.write(&mut out, &|symbol| self.symbol(symbol));
+    /// The lists of some functions one behind the other, and the bytes of each.
+    fn function_info(&self, functions: &[NodeId]) -> (Vec<u8>, Vec<(SectionId, usize)>) {
+        let mut out = Vec::new();
+        let mut sizes = Vec::with_capacity(functions.len());
+        let mut maker = ListMaker::default();
+        for &node in functions {
+            let Some(source) = self.merged.function_infos[node] else { continue };
+            let list = match self.sass {
+                Some(sass) => sass.list(node, source, &mut maker),
+                None => &self.attributes.functions[node],
+            };
+            let start = out.len();
+            for attribute in list {
+                attribute.write(&mut out, &|symbol| self.symbol(symbol));
+            }
+            sizes.push((source.section, out.len() - start));
         }
-        out
+        (out, sizes)
     }
 
     /// The tables of unified functions and variables, and the attributes of jump slots.
@@ -178,13 +240,13 @@ impl Maker<'_, '_> {
             for attribute in self.jump_slots {
                 attribute.write(&mut out, &|symbol| self.symbol(symbol));
             }
-            contents[section] = Some(Content::Bytes(out));
+            contents.set(section, out);
         }
         let lists =
             [(tables.function_ids, &tables.functions), (tables.variable_ids, &tables.variables)];
         for (section, entries) in lists {
             if let Some(section) = section {
-                contents[section] = Some(Content::Bytes(self.unified_entries(entries)));
+                contents.set(section, self.unified_entries(entries));
             }
         }
     }
@@ -246,13 +308,13 @@ impl Maker<'_, '_> {
             let rela = draft.sections[reloc.section].sh_type == sht::RELA;
             let count = self.relocated.sections[id].kept.len();
             let size = (count * if rela { RELA_SIZE } else { REL_SIZE }) as u64;
-            contents[reloc.section] = Some(Content::Records { reloc: id, size });
+            contents.sections[reloc.section] = Some(Content::Records { reloc: id, size });
         }
         for resolved in &draft.resolved {
             let applied = self.relocated.applied(&resolved.targets);
             let mut bytes = vec![0; RELA_SIZE * applied.len()];
             write_records(&applied, true, |symbol| self.symbol(symbol), &mut bytes);
-            contents[resolved.section] = Some(Content::Bytes(bytes));
+            contents.set(resolved.section, bytes);
         }
         for user in &self.slots.users {
             let mut out = Vec::new();
@@ -264,7 +326,7 @@ impl Maker<'_, '_> {
                     _ => encode::write_rel(&mut out, offset, symbol, kind),
                 }
             }
-            contents[user.relocs] = Some(Content::Bytes(out));
+            contents.set(user.relocs, out);
         }
     }
 }

@@ -210,9 +210,21 @@ impl<'d> OutSection<'d> {
 
     /// Copies its parts to where they are in `bytes`, those of the section.
     pub(crate) fn copy_parts(&self, bytes: &mut [u8]) {
-        for part in &self.parts {
-            bytes[part.offset as usize..][..part.bytes.len()].copy_from_slice(part.bytes);
+        copy(self.parts.iter().map(|part| (part.offset as usize, part.bytes)), bytes);
+    }
+
+    /// Copies the twins of its parts to where they are in `bytes`, those of the section's twin.
+    pub(crate) fn copy_twins(&self, bytes: &mut [u8]) {
+        if matches!(self.kind, Kind::Constant(_) | Kind::UnifiedData | Kind::Index) {
+            copy(self.parts.iter().map(|part| (part.offset as usize, part.twin)), bytes);
+            return;
         }
+        let behind = |at: &mut usize, part: &Part<'d>| {
+            let start = *at;
+            *at += part.twin.len();
+            Some((start, part.twin))
+        };
+        copy(self.parts.iter().scan(0, behind), bytes);
     }
 
     /// Appends `content` at the next multiple of its alignment; returns where.
@@ -268,6 +280,22 @@ impl<'d> OutSection<'d> {
             Kind::Debug => self.parts.iter().all(|part| std::ptr::eq(part.bytes, part.twin)),
             kind => kind == Kind::GlobalInit,
         }
+    }
+}
+
+/// Copies parts to where they start; all other bytes become 0.
+fn copy<'p>(parts: impl Iterator<Item = (usize, &'p [u8])> + Clone, bytes: &mut [u8]) {
+    let mut end = 0;
+    let mut follows = |(start, part): (usize, &[u8])| {
+        let follows = start == end;
+        end = start + part.len();
+        follows
+    };
+    if !parts.clone().all(&mut follows) || end != bytes.len() {
+        bytes.fill(0);
+    }
+    for (start, part) in parts {
+        bytes[start..][..part.len()].copy_from_slice(part);
     }
 }
 

@@ -112,12 +112,15 @@ impl Image<'_, '_> {
         let pieces = writer.pieces();
         let chunks: Vec<Chunk<'_>> = chunks(&pieces, self.size()).collect();
         let size = self.size() as usize;
-        let written = session.map_with(chunks.len(), size, Vec::new, |buffer, place| {
+        let make = Vec::new;
+        let written = session.map_with(chunks.len(), size, make, |buffer: &mut Vec<u8>, place| {
             let chunk = &chunks[place];
-            buffer.clear();
-            buffer.resize((chunk.end - chunk.start) as usize, 0);
-            writer.chunk(chunk, buffer);
-            output.write_at(chunk.start, buffer)
+            let size = (chunk.end - chunk.start) as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            writer.chunk(chunk, &mut buffer[..size]);
+            output.write_at(chunk.start, &buffer[..size])
         });
         written.into_iter().collect()
     }
@@ -248,12 +251,17 @@ impl<'a, 'd> Writer<'a, 'd> {
         }
     }
 
-    /// Writes a chunk into its bytes, which are zero.
+    /// Writes a chunk into its bytes, all of them: they hold an earlier chunk.
     fn chunk(&self, chunk: &Chunk<'_>, bytes: &mut [u8]) {
+        let mut written = 0;
         for piece in chunk.pieces {
-            let (start, end) = (piece.start - chunk.start, piece.end - chunk.start);
-            self.piece(piece.what, &mut bytes[start as usize..end as usize]);
+            let start = (piece.start - chunk.start) as usize;
+            let end = (piece.end - chunk.start) as usize;
+            bytes[written..start].fill(0);
+            self.piece(piece.what, &mut bytes[start..end]);
+            written = end;
         }
+        bytes[written..].fill(0);
     }
 
     /// The file as pieces in file order.
@@ -296,7 +304,7 @@ impl<'a, 'd> Writer<'a, 'd> {
         pieces
     }
 
-    /// Writes one piece into its bytes, which are zero.
+    /// Writes one piece into its bytes, all of them.
     fn piece(&self, what: What, bytes: &mut [u8]) {
         match what {
             What::FileHeader => bytes.copy_from_slice(&self.file_header()),
@@ -343,23 +351,16 @@ impl<'a, 'd> Writer<'a, 'd> {
 
     fn mercury_section(&self, id: SectionId, bytes: &mut [u8]) {
         let Some((mercury, capsules)) = self.second_half() else { return };
-        if self.merged.draft.sections[id].kind == Kind::ReservedShared {
-            let size = bytes.len() as u64;
-            let twin = mercury.reserved_twin(&self.merged.draft, self.layout, capsules, size);
-            bytes.copy_from_slice(&twin);
-        }
-        mercury.section(&self.merged.draft, self.layout, id, bytes);
+        mercury.section(&self.merged.draft, self.layout, capsules, id, bytes);
     }
 
     /// Copies or writes one section, then patches it.
     fn section(&self, id: SectionId, bytes: &mut [u8]) {
-        match &self.contents[id] {
-            Some(content) => {
-                content.write(self.relocated, |symbol| self.layout.symbol_index(symbol), bytes);
-            }
-            None => self.merged.draft.sections[id].copy_parts(bytes),
+        let symbol = |symbol| self.layout.symbol_index(symbol);
+        if !self.contents.write(id, self.relocated, symbol, bytes) {
+            self.merged.draft.sections[id].copy_parts(bytes);
         }
-        self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
+        self.relocated.patch(id, bytes);
     }
 
     fn file_header(&self) -> Vec<u8> {

@@ -7,6 +7,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
 
+use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::capsule::names;
@@ -26,6 +27,9 @@ pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
     let unseen = !draft.relocatable && section.index() >= draft.fixed_sections;
     (CREATED_BEFORE + section.index() + usize::from(unseen)) as u32
 }
+
+/// What a name is worth in bytes of work ([`Session::join`]).
+const NAME_WORK: usize = 64;
 
 /// A string table: the bytes, and where each name starts.
 pub(crate) struct Strings {
@@ -119,7 +123,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// Orders sections and symbols and makes the string tables.
-    pub(crate) fn new(draft: &Draft<'_>, graph: &CallGraph) -> Self {
+    pub(crate) fn new(session: &Session, draft: &Draft<'_>, graph: &CallGraph) -> Self {
         let order = order_sections(draft);
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
@@ -132,14 +136,19 @@ impl Order {
             &draft.global_strings,
             &draft.late_strings,
         ];
+        let (section_strings, strings) = session.join(
+            NAME_WORK * draft.names.len(),
+            || Strings::new(draft, &[&draft.section_strings]),
+            || Strings::new(draft, &lists),
+        );
         let layout = Layout {
             index: IdVec::filled(None, draft.sections.len()),
             offsets: IdVec::filled(0, draft.sections.len()),
             symbols,
             symbol_index,
             first_global,
-            section_strings: Strings::new(draft, &[&draft.section_strings]),
-            strings: Strings::new(draft, &lists),
+            section_strings,
+            strings,
             tables: Tables::default(),
             program_headers: Vec::new(),
             section_headers_at: 0,

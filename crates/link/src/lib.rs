@@ -182,7 +182,7 @@ where
         .map_err(|problem| diags.fatal(problem))?;
 
     phases.begin("attributes");
-    let attributes = Attributes::build(&objects, &symbols, &graph, &merged, diags)?;
+    let attributes = Attributes::build(session, &objects, &symbols, &graph, &merged, diags)?;
 
     // Everything that is wrong with the program as a whole, told at once.
     let mut program =
@@ -193,14 +193,14 @@ where
 
     // Values into bits, or records for the driver. Below this line nothing can be wrong but sizes.
     phases.begin("relocations");
-    let rebuilt = Rebuilt::build(&program).map_err(|message| diags.fatal(message))?;
+    let rebuilt = Rebuilt::build(session, &program).map_err(|message| diags.fatal(message))?;
     rebuilt.set_sizes(&mut program.merged.draft);
     let relocated = relocs::resolve(session, &program, &rebuilt, diags)?;
 
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.
     phases.begin("layout");
-    let (contents, layout) = assembly::assemble(&mut program, &rebuilt, &relocated);
+    let (contents, layout) = assembly::assemble(session, &mut program, rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));

@@ -25,16 +25,9 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// The new offset of byte `offset` of `section`.
-    pub(crate) fn offset(&self, section: SectionId, offset: u64) -> u64 {
-        let Some(moves) = self.sections.get(&section) else { return offset };
-        // Bytes of copies that lost go with the variable before them (case
-        // errors-limits/bank3-tables).
-        let at = moves.partition_point(|entry| entry.from <= offset);
-        match at.checked_sub(1).map(|at| moves[at]) {
-            Some(entry) => entry.to.saturating_add(offset - entry.from),
-            None => offset,
-        }
+    /// Where ranges of `section` went; none where everything stays.
+    pub(crate) fn moves(&self, section: SectionId) -> &[Move] {
+        self.sections.get(&section).map_or(&[], Vec::as_slice)
     }
 
     /// Gives `section`, whose id is `id`, new contents: what `moves` name, zeros between.
@@ -51,6 +44,16 @@ impl Moved {
         section.parts = parts;
         moves.sort_by_key(|entry| entry.from);
         self.sections.insert(id, moves);
+    }
+}
+
+/// The new offset of byte `offset` of a section whose ranges went as `moves` says.
+pub(crate) fn moved(moves: &[Move], offset: u64) -> u64 {
+    // Bytes of copies that lost go with the variable before them (case errors-limits/bank3-tables).
+    let at = moves.partition_point(|entry| entry.from <= offset);
+    match at.checked_sub(1).map(|at| moves[at]) {
+        Some(entry) => entry.to.saturating_add(offset - entry.from),
+        None => offset,
     }
 }
 

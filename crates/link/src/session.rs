@@ -6,8 +6,10 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Work below this many bytes is not worth waking threads for.
+/// Work below this many bytes is not worth making threads for.
 const PARALLEL_BYTES: usize = 4 << 20;
+/// The same for waking threads that are there.
+const WAKING_BYTES: usize = 1 << 18;
 
 /// Called with the name of each phase that begins.
 type Watcher = Box<dyn Fn(&'static str) + Send + Sync>;
@@ -53,11 +55,27 @@ impl Session {
     }
 
     fn pool(&self, bytes: usize) -> Option<&ThreadPool> {
-        if self.threads == 1 || bytes < PARALLEL_BYTES {
+        if self.threads == 1 || bytes < WAKING_BYTES {
             return None;
+        }
+        if bytes < PARALLEL_BYTES {
+            return self.pool.get()?.as_ref();
         }
         let build = || ThreadPoolBuilder::new().num_threads(self.threads).build().ok();
         self.pool.get_or_init(build).as_ref()
+    }
+
+    /// What `a` and `b` return; `bytes` says how much work they are together.
+    pub(crate) fn join<A: Send, B: Send>(
+        &self,
+        bytes: usize,
+        a: impl FnOnce() -> A + Send,
+        b: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        match self.pool(bytes) {
+            Some(pool) => pool.install(|| rayon::join(a, b)),
+            None => (a(), b()),
+        }
     }
 
     /// `work` for 0..count, results in order. `bytes` says how much work it is: a few megabytes

@@ -5,18 +5,19 @@ use culd_cubin::elf::shf;
 
 use hashbrown::HashSet;
 
-use crate::LinkOptions;
 use crate::attributes::Attributes;
 use crate::banks;
 use crate::callgraph::CallGraph;
+use crate::capsule::Half;
 use crate::constants;
-use crate::content::{Content, Contents, Maker, REL_ACTION};
+use crate::content::{Contents, Maker, REL_ACTION};
 use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, NodeId, SectionId};
 use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
 use crate::relocs::Relocated;
 use crate::symbols::Symbols;
+use crate::{LinkOptions, Session};
 
 /// The sections of the call graph.
 pub(crate) struct CallSections {
@@ -146,31 +147,18 @@ fn drop_empty_attributes(
 }
 
 /// Makes the contents of all sections that are not copied from inputs, notes aside.
-pub(crate) fn contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
+pub(crate) fn contents(session: &Session, maker: &Maker<'_, '_>, made: &Made) -> Contents {
     let draft = &maker.merged.draft;
-    let mut contents: Contents = IdVec::filled(None, draft.sections.len());
-    contents[maker.merged.fixed.file_info] = Some(Content::Bytes(maker.file_info()));
-    maker.function_infos(&mut contents);
+    let mut contents = Contents::new(draft);
+    contents.set(maker.merged.fixed.file_info, maker.file_info());
+    maker.function_infos(session, &mut contents);
     maker.unified(&mut contents);
-    contents[made.calls.call_graph] = Some(Content::Bytes(maker.call_graph()));
-    contents[made.calls.prototype] = Some(Content::Bytes(maker.prototypes()));
-    if let Some(section) = made.rel_action {
-        contents[section] = Some(Content::Bytes(REL_ACTION.to_vec()));
+    if maker.half == Half::Sass || draft.dialect.mercury_callgraph {
+        contents.set(made.calls.call_graph, maker.call_graph());
+        contents.set(made.calls.prototype, maker.prototypes());
     }
-    maker.relocations(draft, &mut contents);
-    contents
-}
-
-/// Makes those contents of the Mercury half that are not copied.
-pub(crate) fn mercury_contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
-    let draft = &maker.merged.draft;
-    let mut contents: Contents = IdVec::filled(None, draft.sections.len());
-    contents[maker.merged.fixed.file_info] = Some(Content::Bytes(maker.file_info()));
-    maker.function_infos(&mut contents);
-    maker.unified(&mut contents);
-    if draft.dialect.mercury_callgraph {
-        contents[made.calls.call_graph] = Some(Content::Bytes(maker.call_graph()));
-        contents[made.calls.prototype] = Some(Content::Bytes(maker.prototypes()));
+    if let Some(section) = made.rel_action {
+        contents.set(section, REL_ACTION.to_vec());
     }
     maker.relocations(draft, &mut contents);
     contents
@@ -178,9 +166,7 @@ pub(crate) fn mercury_contents(maker: &Maker<'_, '_>, made: &Made) -> Contents {
 
 /// Gives made sections the size of their contents.
 pub(crate) fn set_sizes(draft: &mut Draft<'_>, contents: &Contents) {
-    for (id, content) in contents.iter() {
-        if let Some(content) = content {
-            draft.sections[id].size = content.size();
-        }
+    for (id, size) in contents.sizes() {
+        draft.sections[id].size = size;
     }
 }

@@ -109,7 +109,7 @@ fn static_program() -> Result<PathBuf> {
     if !status.success() {
         bail!("'cargo static' failed");
     }
-    Ok(workspace::target().join("release/culd"))
+    Ok(workspace::target().join("static/culd"))
 }
 
 /// The links of one case.

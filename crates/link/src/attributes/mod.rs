@@ -11,7 +11,9 @@ mod slots;
 use culd_cubin::attr::{Record, code, format};
 use culd_cubin::{SymbolIndex, SymbolSection};
 
+use crate::Session;
 use crate::callgraph::CallGraph;
+use crate::content::LIST_WORK;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId};
 use crate::merge::{self, FileRecord, Merged, Placed};
@@ -67,18 +69,6 @@ impl Attribute<'_> {
             Attribute::Record(record) => record.payload,
             Attribute::Bytes { bytes, .. } => bytes,
             _ => &[],
-        }
-    }
-
-    /// Bytes of the record.
-    pub(crate) fn size(&self) -> usize {
-        4 + match self {
-            Attribute::Record(record) => record.payload.len(),
-            Attribute::About { rest, .. } => 4 + rest.len(),
-            Attribute::Externs(functions) => 4 * functions.len(),
-            Attribute::Number { format: format::SIZED, .. } => 4,
-            Attribute::Number { .. } => 0,
-            Attribute::Bytes { bytes, .. } => bytes.len(),
         }
     }
 
@@ -176,6 +166,7 @@ pub(crate) struct Attributes<'d> {
 
 impl<'d> Attributes<'d> {
     pub(crate) fn build(
+        session: &Session,
         objects: &Objects<'d>,
         symbols: &Symbols,
         graph: &CallGraph,
@@ -187,8 +178,13 @@ impl<'d> Attributes<'d> {
         let entries =
             if relocatable { numbers.own_facts(graph) } else { numbers.entry_facts(graph) };
         let mut functions = IdVec::filled(Vec::new(), graph.nodes.len());
-        for &node in &merged.info_order {
-            functions[node] = read(objects, symbols, merged, node);
+        let order = &merged.info_order;
+        let own = |scratch: &mut Vec<Attribute<'d>>, place: usize| {
+            read(objects, symbols, merged, order[place], scratch)
+        };
+        let lists = session.map_with(order.len(), LIST_WORK * order.len(), Vec::new, own);
+        for (&node, list) in order.iter().zip(lists) {
+            functions[node] = list;
         }
         let repeated = |list: &Vec<Attribute<'_>>| {
             list.iter().filter(|attribute| attribute.code() == code::CRS_STACK_SIZE).count() > 1
@@ -242,12 +238,13 @@ impl<'d> Attributes<'d> {
     }
 }
 
-/// The attributes of a function: its own records, last first, with output symbols.
+/// The attributes of a function: its own records, last first, with output symbols. `scratch` is empty before and after.
 fn read<'d>(
     objects: &Objects<'d>,
     symbols: &Symbols,
     merged: &Merged<'d>,
     node: NodeId,
+    scratch: &mut Vec<Attribute<'d>>,
 ) -> Vec<Attribute<'d>> {
     let Some(source) = merged.function_infos[node] else { return Vec::new() };
     let object = &objects[source.object];
@@ -275,10 +272,8 @@ fn read<'d>(
             _ => Attribute::Record(record),
         })
     };
-    let mut attributes = Vec::with_capacity(records.clone().count());
-    attributes.extend(records.filter_map(attribute));
-    attributes.reverse();
-    attributes
+    scratch.extend(records.filter_map(attribute));
+    scratch.drain(..).rev().collect()
 }
 
 /// EXTERNS keep what is undefined, and entries: a launched kernel stays external.

@@ -24,29 +24,42 @@ struct Kinds {
 
 impl Kinds {
     /// The kinds of which there are the most functions.
-    fn find(functions: &[NodeId], passed: &Lists<'_>) -> Self {
+    fn find(functions: &[NodeId], lists: &Lists<'_>) -> Self {
         let mut numbers: HashMap<Vec<(u8, u32)>, usize> = HashMap::new();
         let mut members: Vec<Vec<NodeId>> = Vec::new();
+        let mut key = Vec::new();
         for &node in functions {
-            let list = &passed[node];
-            if list.is_empty() || !list.iter().all(is_taken_once) {
+            let passed = || passed(&lists[node]);
+            if passed().next().is_none() || !passed().all(is_taken_once) {
                 continue;
             }
-            let key = list.iter().map(|attribute| (attribute.code(), attribute.number()));
-            let number = *numbers.entry(key.collect()).or_insert(members.len());
-            if number == members.len() {
-                members.push(Vec::new());
+            key.clear();
+            key.extend(passed().map(|attribute| (attribute.code(), attribute.number())));
+            match numbers.get(&key) {
+                Some(&number) => members[number].push(node),
+                None => {
+                    numbers.insert(key.clone(), members.len());
+                    members.push(vec![node]);
+                }
             }
-            members[number].push(node);
         }
         members.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
         members.truncate(MOST);
-        let mut of = IdVec::filled(None, passed.len());
+        let mut of = IdVec::filled(None, lists.len());
         for (kind, nodes) in members.iter().enumerate() {
             nodes.iter().for_each(|&node| of[node] = Some(kind));
         }
         Kinds { of, count: members.len() }
     }
+}
+
+/// What a function passes on, in the order in which it is taken over: nothing if none of it travels.
+fn passed<'l, 'd>(list: &'l [Attribute<'d>]) -> impl Iterator<Item = &'l Attribute<'d>> + Clone {
+    let list = if list.iter().any(travels) { list } else { &[] };
+    let passes = |attribute: &&Attribute<'_>| {
+        travels(attribute) || matches!(attribute, Attribute::Externs(_))
+    };
+    list.iter().rev().filter(passes)
 }
 
 /// Entries of which `hidden` is true take over as if their own list were empty: jump slots have one section together,
@@ -58,31 +71,27 @@ pub(super) fn several<'d>(
     hidden: impl Fn(NodeId) -> bool,
 ) -> Taken {
     let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
-    let mut passed: Lists<'d> = IdVec::filled(Vec::new(), graph.nodes.len());
+    let mut passes = IdVec::filled(false, graph.nodes.len());
     for (i, &node) in functions.iter().enumerate() {
         rank[node] = i;
-        if lists[node].iter().any(travels) {
-            let passes = |attribute: &&Attribute<'_>| {
-                travels(attribute) || matches!(attribute, Attribute::Externs(_))
-            };
-            passed[node] = lists[node].iter().rev().filter(passes).cloned().collect();
-        }
+        passes[node] = lists[node].iter().any(travels);
     }
-    let passes = |node: NodeId| !passed[node].is_empty();
-    let kinds = Kinds::find(functions, &passed);
+    let kinds = Kinds::find(functions, lists);
     let first = |kind: usize| {
         let own = |node: NodeId| if kinds.of[node] == Some(kind) { rank[node] } else { usize::MAX };
         graph.fold(usize::MAX, own, |a, b| *a.min(b))
     };
     let firsts: Vec<IdVec<NodeId, usize>> = (0..kinds.count).map(first).collect();
-    let end = graph.fold(0, |node| if passes(node) { rank[node] + 1 } else { 0 }, |a, b| *a.max(b));
+    let end = graph.fold(0, |node| if passes[node] { rank[node] + 1 } else { 0 }, |a, b| *a.max(b));
     let first_externs = first_externs(graph, &rank, lists);
-    let others = graph.nodes.ids().map(|node| passes(node) && kinds.of[node].is_none()).collect();
+    let others = graph.nodes.ids().map(|node| passes[node] && kinds.of[node].is_none()).collect();
     let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
     let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
     graph.each_reached(&others, |entry, reached| {
         let hidden = if hidden(entry) { own[entry] } else { 0 };
-        let mut list = lists[entry].split_off(hidden);
+        // Only entries take over, and only others pass on.
+        let mut whole = std::mem::take(&mut lists[entry]);
+        let mut list = whole.split_off(hidden);
         let own = own[entry] - hidden;
         let of_kinds = firsts.iter().map(|first| first[entry]).filter(|&rank| rank != usize::MAX);
         let mut ranks: Vec<usize> =
@@ -93,7 +102,7 @@ pub(super) fn several<'d>(
                 keep_place_for_externs(&mut list);
                 taken[entry].resize(list.len() - own, (rank, 0));
             }
-            for (record, attribute) in passed[functions[rank]].iter().enumerate() {
+            for (record, attribute) in passed(&lists[functions[rank]]).enumerate() {
                 take_over(&mut list, attribute);
                 taken[entry].resize(list.len() - own, (rank, record));
             }
@@ -103,7 +112,8 @@ pub(super) fn several<'d>(
             keep_place_for_externs(&mut list);
             taken[entry].resize(list.len() - own, (end[entry] - 1, 0));
         }
-        lists[entry].append(&mut list);
+        whole.append(&mut list);
+        lists[entry] = whole;
     });
     taken
 }

@@ -15,84 +15,157 @@ use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
 use crate::textures::TextureSlots;
 
-/// The lists of all functions.
-pub(crate) fn sass<'d>(
-    objects: &Objects<'d>,
-    merged: &Merged<'d>,
-    mercury: &IdVec<NodeId, Vec<Attribute<'d>>>,
-    slots: &TextureSlots,
-) -> IdVec<NodeId, Vec<Attribute<'d>>> {
-    let list = |(node, list): (NodeId, &Vec<Attribute<'d>>)| match merged.function_infos[node] {
-        Some(source) => one(objects, merged, source, list),
-        None => Vec::new(),
-    };
-    let mut lists: IdVec<NodeId, Vec<Attribute<'d>>> = mercury.iter().map(list).collect();
-    // Bank 0 has the slots. Who has only those of other kernels' parameters is not told of it (case
-    // textures/deleted-later-parameter with -g).
-    for user in slots.users.iter().filter(|user| slots.filled_for(user).next().is_some()) {
-        for code in [code::BINDLESS_TEXTURE_BANK, code::BINDLESS_SURFACE_BANK] {
-            lists[user.entry].push(Attribute::Number { format: format::BYTE, code, value: 0 });
+/// What the lists of machine code are made of.
+pub(crate) struct Sass<'a, 'd> {
+    objects: &'a Objects<'d>,
+    merged: &'a Merged<'d>,
+    /// The final lists of the Mercury half.
+    mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
+    /// Entries whose bank 0 has slots of textures, in order.
+    bindless: Vec<NodeId>,
+}
+
+impl<'a, 'd> Sass<'a, 'd> {
+    pub(crate) fn new(
+        objects: &'a Objects<'d>,
+        merged: &'a Merged<'d>,
+        mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
+        slots: &TextureSlots,
+    ) -> Self {
+        // Who has only those of other kernels' parameters is not told of it (case textures/deleted-later-parameter
+        // with -g).
+        let users = slots.users.iter().filter(|user| slots.filled_for(user).next().is_some());
+        let mut bindless: Vec<NodeId> = users.map(|user| user.entry).collect();
+        bindless.sort_unstable();
+        Sass { objects, merged, mercury, bindless }
+    }
+
+    /// Makes the list of a function in `maker`.
+    pub(crate) fn list<'m>(
+        &self,
+        node: NodeId,
+        source: InfoSource,
+        maker: &'m mut ListMaker<'d>,
+    ) -> &'m [Attribute<'d>] {
+        maker.make(self.objects, self.merged, source, &self.mercury[node]);
+        if self.bindless.binary_search(&node).is_ok() {
+            for code in [code::BINDLESS_TEXTURE_BANK, code::BINDLESS_SURFACE_BANK] {
+                maker.list.push(Attribute::Number { format: format::BYTE, code, value: 0 });
+            }
+        }
+        &maker.list
+    }
+
+    /// The list of all jump slots: `mercury`, and what only machine code has of the first slot.
+    pub(crate) fn jump_slots(
+        &self,
+        graph: &CallGraph,
+        mercury: &[Attribute<'d>],
+    ) -> Vec<Attribute<'d>> {
+        let first = self.merged.unified.slots.first().and_then(|slot| {
+            let program = self.merged.draft.symbols[slot.stub].program?;
+            self.merged.function_infos[graph.node(program)?]
+        });
+        let mut maker = ListMaker::default();
+        if let Some(source) = first {
+            maker.make(self.objects, self.merged, source, mercury);
+        }
+        maker.list
+    }
+}
+
+/// Makes one list after the other.
+pub(crate) struct ListMaker<'d> {
+    list: Vec<Attribute<'d>>,
+    /// The records of the machine code.
+    own: Vec<Record<'d>>,
+    /// By code: where in `own` the search for the next record goes on; 0 between two lists.
+    next: [usize; 256],
+    /// By code: the last list with such a record in the Mercury half's input.
+    known: [u32; 256],
+    /// How many lists were made.
+    lists: u32,
+}
+
+impl Default for ListMaker<'_> {
+    fn default() -> Self {
+        let (list, own) = (Vec::new(), Vec::new());
+        ListMaker { list, own, next: [0; 256], known: [0; 256], lists: 0 }
+    }
+}
+
+impl<'d> ListMaker<'d> {
+    fn make(
+        &mut self,
+        objects: &Objects<'d>,
+        merged: &Merged<'d>,
+        source: InfoSource,
+        mercury: &[Attribute<'d>],
+    ) {
+        let object = &objects[source.object];
+        let twin = object.twins.of(source.input);
+        self.list.clear();
+        self.own.clear();
+        self.own.extend(twin.into_iter().flat_map(|twin| object.info_records(twin)));
+        // Lists are in reverse order of reading, so that the last is the first that was read.
+        for attribute in mercury.iter().rev() {
+            let own = match attribute {
+                Attribute::Record(record) if record.code == code::MERCURY_FINALIZER_OPTIONS => {
+                    continue;
+                }
+                Attribute::Record(record) => {
+                    Attribute::Record(self.take(record.code).unwrap_or(*record))
+                }
+                Attribute::About { code, .. } => {
+                    self.take(*code);
+                    attribute.clone()
+                }
+                other => other.clone(),
+            };
+            self.list.push(own);
+        }
+        self.list.reverse();
+        self.own.iter().for_each(|record| self.next[usize::from(record.code)] = 0);
+        self.add_missing(objects, merged, source, mercury);
+    }
+
+    /// The next record of the machine code that has a code: the k-th of a code for the k-th of Mercury.
+    fn take(&mut self, code: u8) -> Option<Record<'d>> {
+        let next = &mut self.next[usize::from(code)];
+        let tail = self.own.get(*next..)?;
+        let at = tail.iter().position(|own| own.code == code)?;
+        *next += at + 1;
+        Some(tail[at])
+    }
+
+    /// Adds the records of codes that Mercury does not have.
+    fn add_missing(
+        &mut self,
+        objects: &Objects<'d>,
+        merged: &Merged<'d>,
+        source: InfoSource,
+        mercury: &[Attribute<'d>],
+    ) {
+        self.lists += 1;
+        for record in objects[source.object].info_records(source.input) {
+            self.known[usize::from(record.code)] = self.lists;
+        }
+        for record in &self.own {
+            let known = self.known[usize::from(record.code)] == self.lists;
+            if known || is_made(mercury, record) {
+                continue;
+            }
+            self.list.extend(match record.code {
+                0 => None,
+                code::PARAM_CBANK if record.format == format::SIZED => {
+                    let symbol = record.word(0).map(SymbolIndex);
+                    symbol
+                        .and_then(|symbol| parameter_bank(objects, merged, source, symbol, record))
+                }
+                _ => Some(Attribute::Record(*record)),
+            });
         }
     }
-    lists
-}
-
-/// The list of all jump slots: that of Mercury, and what only machine code has of the first slot.
-pub(crate) fn jump_slots<'d>(
-    objects: &Objects<'d>,
-    graph: &CallGraph,
-    merged: &Merged<'d>,
-    mercury: &[Attribute<'d>],
-) -> Vec<Attribute<'d>> {
-    let first = merged.unified.slots.first().and_then(|slot| {
-        let program = merged.draft.symbols[slot.stub].program?;
-        merged.function_infos[graph.node(program)?]
-    });
-    first.map_or(Vec::new(), |source| one(objects, merged, source, mercury))
-}
-
-fn one<'d>(
-    objects: &Objects<'d>,
-    merged: &Merged<'d>,
-    source: InfoSource,
-    mercury: &[Attribute<'d>],
-) -> Vec<Attribute<'d>> {
-    let object = &objects[source.object];
-    let twin = object.twins.of(source.input);
-    let own: Vec<Record<'d>> =
-        twin.into_iter().flat_map(|twin| object.info_records(twin)).collect();
-    let mut matcher = Matcher { own: &own, next: [0; 256] };
-    let mut list = Vec::with_capacity(mercury.len() + 4);
-    // Lists are in reverse order of reading, so that the last is the first that was read.
-    for attribute in mercury.iter().rev() {
-        list.push(match attribute {
-            Attribute::Record(record) if record.code == code::MERCURY_FINALIZER_OPTIONS => continue,
-            Attribute::Record(record) => Attribute::Record(matcher.find(record)),
-            Attribute::About { code, .. } => {
-                matcher.take(*code);
-                attribute.clone()
-            }
-            other => other.clone(),
-        });
-    }
-    list.reverse();
-    let mut known = [false; 256];
-    for record in object.info_records(source.input) {
-        known[usize::from(record.code)] = true;
-    }
-    let missing =
-        |record: &&Record<'d>| !known[usize::from(record.code)] && !is_made(mercury, record);
-    for record in own.iter().filter(missing) {
-        list.extend(match record.code {
-            0 => None,
-            code::PARAM_CBANK if record.format == format::SIZED => {
-                let symbol = record.word(0).map(SymbolIndex);
-                symbol.and_then(|symbol| parameter_bank(objects, merged, source, symbol, record))
-            }
-            _ => Some(Attribute::Record(*record)),
-        });
-    }
-    list
 }
 
 /// True for an attribute that the linker has given the function.
@@ -118,26 +191,4 @@ fn parameter_bank<'d>(
         None => section_symbol(objects, merged, source.object, symbol),
     };
     Some(Attribute::About { code: record.code, symbol: symbol?, rest: record.payload.get(4..)? })
-}
-
-/// Finds records of the machine code for those of Mercury: the k-th of a code for the k-th.
-struct Matcher<'l, 'd> {
-    own: &'l [Record<'d>],
-    /// By code: where the search goes on.
-    next: [u32; 256],
-}
-
-impl<'d> Matcher<'_, 'd> {
-    fn find(&mut self, record: &Record<'d>) -> Record<'d> {
-        self.take(record.code).unwrap_or(*record)
-    }
-
-    /// The next record of a code.
-    fn take(&mut self, code: u8) -> Option<Record<'d>> {
-        let next = &mut self.next[usize::from(code)];
-        let tail = self.own.get(*next as usize..)?;
-        let at = tail.iter().position(|own| own.code == code)?;
-        *next += at as u32 + 1;
-        Some(tail[at])
-    }
 }

@@ -25,35 +25,32 @@ pub(crate) struct Mercury<'a, 'd> {
 }
 
 impl Mercury<'_, '_> {
-    /// Writes the twin of section `id` into its bytes.
+    /// Writes the twin of section `id` into its bytes, all of them.
     pub(crate) fn section(
         &self,
         draft: &Draft<'_>,
         layout: &Layout,
+        capsules: &Capsules,
         id: SectionId,
         bytes: &mut [u8],
     ) {
         let section = &draft.sections[id];
-        if let Some(content) = &self.contents[id] {
-            content.write(self.relocated, |symbol| layout.symbol_index(symbol), bytes);
+        let symbol = |symbol| layout.symbol_index(symbol);
+        if self.contents.write(id, self.relocated, symbol, bytes) {
+            // The linker has made it.
         } else if section.kind == Kind::Constant(0) {
             bytes.fill(0);
-        } else if matches!(section.kind, Kind::Constant(_) | Kind::UnifiedData | Kind::Index) {
-            for part in &section.parts {
-                bytes[part.offset as usize..][..part.twin.len()].copy_from_slice(part.twin);
-            }
+        } else if section.kind == Kind::ReservedShared {
+            let size = bytes.len() as u64;
+            bytes.copy_from_slice(&self.reserved_twin(draft, layout, capsules, size));
         } else {
-            let mut at = 0;
-            for part in &section.parts {
-                bytes[at..][..part.twin.len()].copy_from_slice(part.twin);
-                at += part.twin.len();
-            }
+            section.copy_twins(bytes);
         }
         if matches!(section.kind, Kind::Text | Kind::JumpSlots) {
             // Mercury code names its machine code.
             bytes[..4].copy_from_slice(&layout.index(id).to_le_bytes());
         }
-        self.relocated.patches(id).for_each(|patch| patch.apply(bytes));
+        self.relocated.patch(id, bytes);
     }
 
     /// A row of the symbol table.

@@ -57,9 +57,9 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
 /// Gives the size of machine code to the first name it has, which is that of an alias if other files saw it first
 /// (case alias/other-file).
 pub(crate) fn name_code(draft: &mut Draft<'_>) {
-    for (section, first) in first_names(draft) {
-        let function = draft.sections[section].function.filter(|&function| function != first);
-        if let Some(function) = function {
+    for (section, first) in first_names(draft).iter() {
+        let function = draft.sections[section].function;
+        if let (Some(function), Some(first)) = (function, *first) {
             draft.symbols[first].size = draft.symbols[function].size;
         }
     }

@@ -7,7 +7,7 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
 use crate::Dialect;
-use crate::content::{Content, Contents};
+use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection};
 use crate::id::{IdVec, SectionId};
 use crate::layout::Layout;
@@ -107,12 +107,11 @@ impl Capsules {
         let first = draft.dialect.new_writer;
         let mut written: HashMap<Vec<u8>, u32> = HashMap::new();
         let mut name = |parts: [&[u8]; 2]| {
-            let text = parts.concat();
             let next = section_strings.len() as u32;
             // Sections of one name share it only by CUDA 13.5.
-            let at = if first { *written.entry(text.clone()).or_insert(next) } else { next };
+            let at = if first { *written.entry(parts.concat()).or_insert(next) } else { next };
             if at == next {
-                section_strings.extend_from_slice(&text);
+                parts.iter().for_each(|part| section_strings.extend_from_slice(part));
                 section_strings.push(0);
             }
             at
@@ -155,8 +154,8 @@ impl Capsules {
             self.places[id] = if section.shares_bytes() {
                 (twin(id), section.size)
             } else {
-                let made = contents[id].as_ref().map(Content::size);
-                let size = made.unwrap_or_else(|| section.size_in(super::Half::Mercury));
+                let size =
+                    contents.size(id).unwrap_or_else(|| section.size_in(super::Half::Mercury));
                 (put(size, align(section)), size)
             };
         }

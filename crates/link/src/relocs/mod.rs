@@ -8,12 +8,14 @@
 //! read first, as nvlink prepends them. What a single record comes to is told in [`outcome`].
 
 mod outcome;
+mod place;
+mod usual;
 
 use std::cmp::Reverse;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sht;
-use culd_cubin::{RelocEntry, Section, SectionIndex};
+use culd_cubin::{RelocEntry, SectionIndex};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use hashbrown::HashMap;
@@ -22,20 +24,20 @@ use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::capsule::code;
 use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
-use crate::capsule::slots;
 use crate::capsule::{Half, Halves};
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::draft::{Draft, Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdMap, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::Merged;
-use crate::objects::{Object, Objects};
+use crate::objects::Objects;
 use crate::program::Program;
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
-use crate::void::{VoidRecords, is_line_table};
+use crate::void::VoidRecords;
 
-use self::outcome::{Named, Outcome, Patched, PlaceContext, Query, Stays};
+use self::outcome::{Named, Outcome, Patched, Query, Stays};
+use self::place::{Origin, PlaceContext};
 
 /// A record of the output.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +120,7 @@ struct Told {
 /// All relocations resolved.
 pub(crate) struct Relocated {
     pub(crate) sections: IdVec<RelocId, Resolved>,
-    /// Which relocation sections patch a section: pairs in order.
+    /// Which relocation sections with patches there are for a section: pairs in order.
     by_target: Vec<(SectionId, RelocId)>,
     /// The first pair of a section.
     first_pairs: IdMap<SectionId, u32>,
@@ -157,9 +159,9 @@ impl Relocated {
     /// read (case preserve/rel-75).
     fn order(&self, sections: &[SectionId]) -> Vec<(RelocId, usize)> {
         let relocs = sections.iter().flat_map(|&section| {
-            let first =
-                self.first_pairs.get(section).map_or(self.by_target.len(), |at| at as usize);
-            let own = self.by_target[first..].iter().take_while(move |pair| pair.0 == section);
+            let first = self.first_pairs.get(section).map(|first| first as usize);
+            let pairs = first.map_or(&[][..], |first| &self.by_target[first..]);
+            let own = pairs.iter().take_while(move |pair| pair.0 == section);
             own.map(|pair| pair.1)
         });
         let places = |id| (0..self.sections[id].applied.len()).map(move |at| (id, at));
@@ -180,10 +182,13 @@ impl Relocated {
         self.parts(sections).flat_map(|part| &part.records).map(|told| told.record).collect()
     }
 
-    /// All patches of `section`, in the order in which they are to be applied.
-    pub(crate) fn patches(&self, section: SectionId) -> impl Iterator<Item = &Patch> {
-        let clears = self.clears.get(&section).into_iter().flatten();
-        clears.chain(self.parts(&[section]).flat_map(|part| &part.patches))
+    /// Applies all patches of `section` to its bytes.
+    pub(crate) fn patch(&self, section: SectionId, bytes: &mut [u8]) {
+        self.clears.get(&section).into_iter().flatten().for_each(|clear| clear.apply(bytes));
+        if self.first_pairs.get(section).is_some() {
+            let patches = self.parts(&[section]).flat_map(|part| &part.patches);
+            patches.for_each(|patch| patch.apply(bytes));
+        }
     }
 
     /// Gives what is told of REL records an addend: the bits of the field when it is applied, after what was applied
@@ -209,6 +214,7 @@ impl Relocated {
 }
 
 /// Everything that resolution looks at.
+#[derive(Clone, Copy)]
 struct Resolver<'a, 'd> {
     objects: &'a Objects<'d>,
     symbols: &'a Symbols,
@@ -229,6 +235,8 @@ struct Resolver<'a, 'd> {
     half: Half,
     /// Debug sections of machine code that are not copies.
     rebuilt: &'a Rebuilt,
+    /// What most symbols are.
+    usual: &'a usual::Table,
 }
 
 /// Resolves all relocations, those of either half.
@@ -238,28 +246,35 @@ pub(crate) fn resolve(
     rebuilt: &Rebuilt,
     diags: &mut Diagnostics,
 ) -> Result<Halves<Relocated>, Failed> {
-    let mut half = |half| resolve_half(session, &Resolver::new(program, rebuilt, half), diags);
-    let own = half(Half::Sass)?;
+    let work = program.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
+    let usual = usual::Table::new();
+    let resolver = Resolver::new(program, rebuilt, &usual);
+    let usual = usual::find(session, &resolver, work);
+    let half = |half| resolve_half(session, &Resolver { half, usual: &usual, ..resolver }, work);
+    let own = half(Half::Sass).map_err(|problem| diags.fatal(*problem))?;
     let mercury = match program.options.target.flavour {
         Flavour::Classic => None,
-        Flavour::Mercury => Some(half(Half::Mercury)?),
+        Flavour::Mercury => Some(half(Half::Mercury).map_err(|problem| diags.fatal(*problem))?),
     };
     Ok(Halves { own, mercury })
 }
 
+/// Resolves the records of a half, which are `work` bytes.
 fn resolve_half(
     session: &Session,
     resolver: &Resolver<'_, '_>,
-    diags: &mut Diagnostics,
-) -> Result<Relocated, Failed> {
+    work: usize,
+) -> Result<Relocated, Box<Message>> {
     let draft = &resolver.merged.draft;
-    let records: usize = resolver.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
     let resolve = |i| resolver.section(&draft.relocs[RelocId::from_index(i)]);
-    let resolved = session.map(draft.relocs.len(), records, resolve);
-    let sections: Result<IdVec<RelocId, Resolved>, _> = resolved.into_iter().collect();
-    let sections = sections.map_err(|problem| diags.fatal(*problem))?;
-    let mut by_target: Vec<(SectionId, RelocId)> =
-        draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+    let resolved = session.map(draft.relocs.len(), work, resolve);
+    let sections: IdVec<RelocId, Resolved> = resolved.into_iter().collect::<Result<_, _>>()?;
+    let mut by_target: Vec<(SectionId, RelocId)> = draft
+        .relocs
+        .iter()
+        .filter(|(id, _)| !sections[*id].applied.is_empty())
+        .map(|(id, reloc)| (reloc.target, id))
+        .collect();
     by_target.sort_unstable();
     let mut first_pairs = IdMap::default();
     for (at, &(section, _)) in by_target.iter().enumerate().rev() {
@@ -303,7 +318,7 @@ fn clears(resolver: &Resolver<'_, '_>) -> HashMap<SectionId, Vec<Patch>> {
 }
 
 impl<'a, 'd> Resolver<'a, 'd> {
-    fn new(program: &'a Program<'_, 'd>, rebuilt: &'a Rebuilt, half: Half) -> Self {
+    fn new(program: &'a Program<'_, 'd>, rebuilt: &'a Rebuilt, usual: &'a usual::Table) -> Self {
         let draft = &program.merged.draft;
         Resolver {
             objects: &program.objects,
@@ -317,72 +332,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
             constants_size: draft.constant_variables().map(|bank| draft.sections[bank].size),
             preserve: program.options.preserve_relocs,
             debug: program.options.for_debugger(),
-            half,
+            half: Half::Sass,
             rebuilt,
+            usual,
         }
     }
 
     fn section(&self, reloc: &RelocSection) -> Result<Resolved, Box<Message>> {
+        let place = self.context(reloc);
+        let origins: Vec<Origin<'_, 'd>> =
+            reloc.sources.iter().filter_map(|source| self.origin(&place, source)).collect();
         let mut resolved = Resolved::default();
-        // In Mercury code, whose places have to be found: the records that the patches are of.
-        let mut patched = Vec::new();
-        let function = self.merged.draft.sections[reloc.target].function;
-        let function = function.and_then(|out| self.merged.draft.symbols[out].program);
-        let place = PlaceContext {
-            function: function.and_then(|program| self.graph.node(program)),
-            target: reloc.target,
-            is_line_table: is_line_table(self.name(reloc.target)),
-            is_constant: matches!(self.merged.draft.sections[reloc.target].kind, Kind::Constant(_)),
-            is_code: self.merged.draft.sections[reloc.target].kind == Kind::Text,
-            is_frames: self.half == Half::Sass && self.rebuilt.is_frames(reloc.target),
-        };
-        let is_capsule = self.half == Half::Mercury && place.is_code;
-        for source in reloc.sources.iter().rev() {
-            let object = &self.objects[source.object];
-            let Some(section) = self.records(&place, source) else { continue };
-            let mut part = Applied::new(source, Vec::new());
-            if resolved.kept.is_empty() {
-                // Most records stay.
-                resolved.kept.reserve_exact(section.relocations().len());
-            }
-            let (start, end) = source.within;
-            let numbers = (0..section.relocations().len()).rev();
-            for (number, record) in numbers.zip(section.relocations().iter().rev()) {
-                if record.offset < start || record.offset >= end {
-                    continue;
-                }
-                let moved = section.sh_type == sht::REL
-                    && self.merged.gets_addend(source.object, object, record);
-                if moved != source.moved {
-                    // The other kind's records come between.
-                    if !part.patches.is_empty() {
-                        let rest = Applied::new(source, Vec::new());
-                        let part = std::mem::replace(&mut part, rest);
-                        resolved.applied.push(Applied { first: number + 1, ..part });
-                    }
-                    continue;
-                }
-                let (id, target) = (source.object, source.target);
-                if self.void.contains(self.symbols, id, object, target, record) {
-                    continue;
-                }
-                let count = part.patches.len();
-                self.record(&mut resolved, &mut part, &place, source, (object, section), record)?;
-                if is_capsule && part.patches.len() != count {
-                    patched.push(record);
-                }
-            }
-            if is_capsule {
-                let patches = std::mem::take(&mut part.patches);
-                part.patches = self.stored(&place, source, &patched, patches)?;
-                patched.clear();
-            }
-            if self.half == Half::Sass && place.is_code {
-                part.patches.extend(self.image_loads(&place, source)?);
-            }
-            if !part.patches.is_empty() || !part.records.is_empty() {
-                resolved.applied.push(part);
-            }
+        // Most records stay.
+        resolved.kept.reserve_exact(origins.iter().map(Origin::most).sum());
+        for origin in origins.iter().rev() {
+            self.records(&mut resolved, &place, origin)?;
         }
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
             let headers = reloc.sources.iter();
@@ -393,6 +357,58 @@ impl<'a, 'd> Resolver<'a, 'd> {
         Ok(resolved)
     }
 
+    /// Resolves the records of an input section, the last one first.
+    fn records(
+        &self,
+        resolved: &mut Resolved,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+    ) -> Result<(), Box<Message>> {
+        let Origin { source, object, section, .. } = *origin;
+        let is_capsule = self.half == Half::Mercury && place.is_code;
+        // In Mercury code, whose places have to be found: the records that the patches are of.
+        let mut patched = Vec::new();
+        let mut part = Applied::new(source, Vec::new());
+        let (start, end) = source.within;
+        let numbers = (0..section.relocations().len()).rev();
+        for (number, record) in numbers.zip(section.relocations().iter().rev()) {
+            if record.offset < start || record.offset >= end {
+                continue;
+            }
+            let moved = section.sh_type == sht::REL
+                && self.merged.gets_addend(source.object, object, record);
+            if moved != source.moved {
+                // The other kind's records come between.
+                if !part.patches.is_empty() {
+                    let rest = Applied::new(source, Vec::new());
+                    let part = std::mem::replace(&mut part, rest);
+                    resolved.applied.push(Applied { first: number + 1, ..part });
+                }
+                continue;
+            }
+            let (id, target) = (source.object, source.target);
+            if origin.any_void && self.void.contains(self.symbols, id, object, target, record) {
+                continue;
+            }
+            let count = part.patches.len();
+            self.record(resolved, &mut part, place, origin, record)?;
+            if is_capsule && part.patches.len() != count {
+                patched.push(record);
+            }
+        }
+        if is_capsule && !patched.is_empty() {
+            let patches = std::mem::take(&mut part.patches);
+            part.patches = self.stored(place, source, &patched, patches)?;
+        }
+        if self.half == Half::Sass && place.is_code {
+            part.patches.extend(self.image_loads(origin)?);
+        }
+        if !part.patches.is_empty() || !part.records.is_empty() {
+            resolved.applied.push(part);
+        }
+        Ok(())
+    }
+
     /// The patches of Mercury code, which is compressed.
     fn stored(
         &self,
@@ -401,18 +417,16 @@ impl<'a, 'd> Resolver<'a, 'd> {
         records: &[RelocEntry],
         patches: Vec<Patch>,
     ) -> Result<Vec<Patch>, Box<Message>> {
-        if patches.is_empty() {
-            return Ok(patches);
-        }
         let object = &self.objects[source.object];
         let twin = |index| object.twins.of(index).map(|twin| object.section(twin));
         let (Some(code), Some(capsule)) = (twin(source.section), twin(source.target)) else {
             let what = "Mercury code without machine code";
             return Err(Box::new(Message::Internal { what }));
         };
+        let Some(origin) = self.origin(place, source) else { return Ok(patches) };
         let resolved = |record: &RelocEntry| {
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
-            let query = Query { place, source, object, record: *record, row, write };
+            let query = Query { place, origin: &origin, record: *record, row, write };
             matches!(self.outcome(&query), Outcome::Patched(_))
         };
         let code: Vec<RelocEntry> = code.relocations().iter().filter(resolved).collect();
@@ -423,43 +437,27 @@ impl<'a, 'd> Resolver<'a, 'd> {
 
     /// The loads of code from slots of textures, for which nobody has a record beside Mercury: they count from the
     /// first slot, which in machine code is behind the largest bank of parameters (case textures/in-registers).
-    fn image_loads(
-        &self,
-        place: &PlaceContext,
-        source: &RelocSource,
-    ) -> Result<Vec<Patch>, Box<Message>> {
+    fn image_loads(&self, origin: &Origin<'_, 'd>) -> Result<Vec<Patch>, Box<Message>> {
         let Some(base) = self.slots.images() else { return Ok(Vec::new()) };
-        let object = &self.objects[source.object];
+        let Origin { source, object, .. } = *origin;
         let Some(twin) = object.twins.of(source.target) else { return Ok(Vec::new()) };
         let patches = code::image_loads(object.section(twin), object.section(source.target), base)
             .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })?;
-        let at = |patch: Patch| {
-            Some(Patch { offset: self.place(place, source, patch.offset)?, ..patch })
-        };
+        let at = |patch: Patch| Some(Patch { offset: origin.place(patch.offset)?, ..patch });
         Ok(patches.into_iter().filter_map(at).collect())
-    }
-
-    /// The records of this half that `source` stands for.
-    fn records(&self, place: &PlaceContext, source: &RelocSource) -> Option<&'a Section<'d>> {
-        let object = &self.objects[source.object];
-        let shown = self.half == Half::shown(self.merged.draft.flavour);
-        if shown || place.is_frames {
-            return Some(object.section(source.section));
-        }
-        object.twins.of(source.section).map(|twin| object.section(twin))
     }
 
     /// Headers of units in tables of lines are those of Mercury.
     fn headers(&self, place: &PlaceContext, source: &RelocSource) -> Vec<Patch> {
         let mut patches = Vec::new();
-        let object = &self.objects[source.object];
-        for record in object.section(source.section).relocations().iter() {
+        let origin = self.origin_in(place, source, source.section);
+        for record in origin.section.relocations().iter() {
             let Some(offset) = self.rebuilt.header(source.object, source.target, record.offset)
             else {
                 continue;
             };
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
-            let query = Query { place, source, object, record, row, write };
+            let query = Query { place, origin: &origin, record, row, write };
             if let Outcome::Patched(Patched { row, value, .. }) = self.outcome(&query) {
                 patches.push(Patch { offset, row, value, write });
             }
@@ -467,37 +465,10 @@ impl<'a, 'd> Resolver<'a, 'd> {
         patches
     }
 
-    /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.
-    fn place(&self, place: &PlaceContext, source: &RelocSource, offset: u64) -> Option<u64> {
-        if self.half == Half::Sass && self.rebuilt.contains(place.target) {
-            return self.rebuilt.offset(source.object, source.target, offset);
-        }
-        let offset = self.merged.moved.offset(place.target, source.base(self.half) + offset);
-        let is_slot = self.merged.draft.sections[place.target].kind == Kind::JumpSlots;
-        if is_slot && self.half == Half::Mercury && !self.relocatable() {
-            return Some(slots::mercury_place(offset));
-        }
-        Some(offset)
-    }
-
-    /// Bytes that places in the section may have. Those in Mercury code count before compression; phase 1 has
-    /// checked them.
-    fn size(&self, place: &PlaceContext) -> u64 {
-        let is_slot = self.merged.draft.sections[place.target].kind == Kind::JumpSlots;
-        if (place.is_code || is_slot) && self.half == Half::Mercury {
-            return u64::MAX;
-        }
-        self.merged.draft.sections[place.target].size_in(self.half)
-    }
-
     /// Addresses in constant and shared memory, texture slots and sizes of banks are only known
     /// when the program is complete.
     fn relocatable(&self) -> bool {
         self.merged.draft.relocatable
-    }
-
-    fn name(&self, section: SectionId) -> &[u8] {
-        self.merged.draft.names.get(self.merged.draft.sections[section].name)
     }
 
     /// Whether `--preserve-relocs` tells an applied record: beside Mercury, only those of code against shared variables
@@ -513,26 +484,31 @@ impl<'a, 'd> Resolver<'a, 'd> {
         resolved: &mut Resolved,
         part: &mut Applied,
         place: &PlaceContext,
-        source: &RelocSource,
-        (object, section): (&Object<'d>, &Section<'d>),
+        origin: &Origin<'_, 'd>,
         record: RelocEntry,
     ) -> Result<(), Box<Message>> {
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
-        let in_place = section.sh_type == sht::REL && !source.moved;
+        let in_place = origin.section.sh_type == sht::REL && !origin.source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
-        let query = Query { place, source, object, record, row, write };
-        let Some(offset) = self.place(place, source, record.offset) else { return Ok(()) };
-        let outcome = self.outcome(&query);
+        let query = Query { place, origin, record, row, write };
+        let Some(offset) = origin.place(record.offset) else { return Ok(()) };
+        let outcome = match usual::stays(place, origin, row, &record) {
+            Some(stays) => {
+                debug_assert_eq!(self.outcome(&query).kept(), Some(stays));
+                Outcome::Kept(stays)
+            }
+            None => self.outcome(&query),
+        };
         let applied = row.filter(|row| row.is_applicable());
         let span = applied.map_or(1, |row| row.span_bytes() as u64);
         if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))
-            && offset.saturating_add(span) > self.size(place)
+            && offset.saturating_add(span) > place.size
         {
             // Literals of a copy that was replaced are gone.
-            if self.merged.draft.sections[place.target].emptied {
+            if place.is_emptied {
                 return Ok(());
             }
             return Err(query.bad("its place is not in the linked section"));

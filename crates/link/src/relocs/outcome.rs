@@ -9,14 +9,16 @@ use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
 use culd_reloc::{Observed, Reference, RelocDesc, Value};
 
+use super::place::{Origin, PlaceContext};
 use super::{Resolver, Write};
 use crate::capsule::Half;
+use crate::capsule::rebuilt;
 use crate::constants;
 use crate::diag::{self, Message};
-use crate::draft::{Kind, RelocSource};
-use crate::id::{NodeId, OutSymbolId, SectionId, SymbolId};
+use crate::draft::Kind;
+use crate::id::{OutSymbolId, SectionId, SymbolId};
 use crate::merge::{Placed, Target};
-use crate::objects::{Object, Role, is_internal, takes_part};
+use crate::objects::{Role, is_internal, takes_part};
 use crate::symbols::space;
 use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
@@ -29,8 +31,18 @@ pub(super) enum Outcome {
     Fatal(Box<Message>),
 }
 
+impl Outcome {
+    /// With what the record stays, if it does.
+    pub(super) fn kept(&self) -> Option<Stays> {
+        match self {
+            Outcome::Kept(stays) => Some(*stays),
+            _ => None,
+        }
+    }
+}
+
 /// A record that stays.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stays {
     /// `None` for symbol 0.
     pub(super) symbol: Option<OutSymbolId>,
@@ -70,7 +82,7 @@ impl Named {
 }
 
 /// What a symbol is to the linker, whatever the type of the record that names it.
-enum Meaning {
+pub(super) enum Meaning {
     /// Gone, and records about it go too.
     Gone,
     /// A function, whose address only the driver knows.
@@ -91,7 +103,7 @@ enum Meaning {
 
 /// A place that the linker knows.
 #[derive(Clone, Copy)]
-struct Known {
+pub(super) struct Known {
     /// S.
     address: u64,
     /// The constant bank that it is in.
@@ -106,7 +118,7 @@ struct Known {
 
 /// What a record about a known place can name in the output.
 #[derive(Clone, Copy)]
-enum Anchor {
+pub(super) enum Anchor {
     Symbol(OutSymbolId),
     Null,
     /// A symbol that is only there because of `--preserve-relocs`.
@@ -197,8 +209,8 @@ impl<'d> Resolver<'_, 'd> {
     }
 
     fn meaning(&self, query: &Query<'_, 'd>) -> Meaning {
-        let (id, record) = (query.source.object, query.record);
-        let symbol = query.object.symbol(record.symbol);
+        let (id, record) = (query.origin.source.object, query.record);
+        let symbol = query.origin.object.symbol(record.symbol);
         if symbol.kind() == stt::SECTION {
             return self.section_symbol(query, symbol);
         }
@@ -244,7 +256,7 @@ impl<'d> Resolver<'_, 'd> {
             Write::Set => self.merged.void_debug.get(&program),
             _ => self.merged.void_rel.get(&(program, query.place.target)),
         };
-        replaced_by.is_some_and(|&by| query.source.object < by)
+        replaced_by.is_some_and(|&by| query.origin.source.object < by)
     }
 
     /// The same defect as in [`VoidRecords::contains`]: constants forget global variables
@@ -255,7 +267,7 @@ impl<'d> Resolver<'_, 'd> {
             && !symbol.is_function()
             && space(symbol) == sto::SPACE_GLOBAL
             && info.replaced
-            && info.definition.is_some_and(|site| query.source.object < site.object)
+            && info.definition.is_some_and(|site| query.origin.source.object < site.object)
     }
 
     /// A symbol without type: a label of debug information. nvlink takes one that ptxas forgot to
@@ -290,9 +302,9 @@ impl<'d> Resolver<'_, 'd> {
         let Some(index) = symbol.defined_in() else {
             return Meaning::Known(Known { named: Named::Null, ..Known::at(0, Anchor::Null) });
         };
-        let placed = self.merged.placed(query.source.object, index);
+        let placed = self.merged.placed(query.origin.source.object, index);
         let Placed::At { section, base } = placed else {
-            return match query.object.role(index) {
+            return match query.origin.object.role(index) {
                 Role::Text if matches!(placed, Placed::Lost(_)) => self.code_of_winner(placed),
                 Role::Text => Meaning::Known(Known::at(0, Anchor::Deleted)),
                 Role::Constant(_) | Role::OwnShared | Role::PoolShared => {
@@ -313,7 +325,7 @@ impl<'d> Resolver<'_, 'd> {
         }
         let base = match self.half {
             Half::Sass if !frames => base,
-            _ => self.merged.twin_base(query.source.object, index, base),
+            _ => self.merged.twin_base(query.origin.source.object, index, base),
         };
         let symbol = output.symbol.map_or(Anchor::Nothing, Anchor::Symbol);
         let known = Known { base, named: Named::by(output.symbol), ..Known::at(base, symbol) };
@@ -353,7 +365,8 @@ impl<'d> Resolver<'_, 'd> {
         symbol: Option<OutSymbolId>,
     ) -> Meaning {
         let addend = query.record.addend as u64;
-        let place = self.rebuilt.offset(query.source.object, index, addend).unwrap_or(0);
+        let pieces = self.rebuilt.pieces(query.origin.source.object, index);
+        let place = rebuilt::moved(pieces, addend).unwrap_or(0);
         let address = place.wrapping_sub(addend);
         // With -r the unit's place is one in this object only (case debug/mixed with -r).
         if let Some(symbol) = symbol.filter(|_| self.relocatable()) {
@@ -382,11 +395,16 @@ impl<'d> Resolver<'_, 'd> {
         if symbol.is_reference() {
             return Meaning::Reference(out);
         }
-        let draft = &self.merged.draft;
-        let entry = &draft.symbols[out];
-        if let Some(index) = entry.shared.filter(|_| !self.relocatable()) {
+        let shared = self.merged.draft.symbols[out].shared;
+        if let Some(index) = shared.filter(|_| !self.relocatable()) {
             return self.shared(query, index, out);
         }
+        self.ordinary(symbol, out)
+    }
+
+    /// A symbol of the output that is neither special nor shared, which no record tells anything about.
+    pub(super) fn ordinary(&self, symbol: &Symbol<'d>, out: OutSymbolId) -> Meaning {
+        let entry = &self.merged.draft.symbols[out];
         match entry.section {
             Some(section) => self.in_section(section, entry.value, Some(out)),
             None if symbol.is_function() => Meaning::Function(out),
@@ -502,25 +520,10 @@ const UNEXPECTED_MERCURY: Message = Message::Internal { what: "unexpected reloc"
 
 const NO_FUNCTION: &str = "its type describes a function, but its symbol is none";
 
-/// What all records of one relocation section share.
-pub(super) struct PlaceContext {
-    pub(super) target: SectionId,
-    /// The function whose code is patched.
-    pub(super) function: Option<NodeId>,
-    /// The section is a table of code addresses, whose records about lost copies are void.
-    pub(super) is_line_table: bool,
-    pub(super) is_constant: bool,
-    /// The section is code.
-    pub(super) is_code: bool,
-    /// The section is `.debug_frame` of machine code, whose records are made of Mercury's.
-    pub(super) is_frames: bool,
-}
-
 /// One record on its way.
 pub(super) struct Query<'q, 'd> {
     pub(super) place: &'q PlaceContext,
-    pub(super) source: &'q RelocSource,
-    pub(super) object: &'q Object<'d>,
+    pub(super) origin: &'q Origin<'q, 'd>,
     pub(super) record: RelocEntry,
     pub(super) row: Option<&'static RelocDesc>,
     pub(super) write: Write,
@@ -541,7 +544,7 @@ impl Query<'_, '_> {
 
     /// Slots belong to textures; nvlink takes the alignment of a shared variable, and 0 for a constant, for one.
     fn names_wrong_slot(&self) -> bool {
-        let symbol = self.object.symbol(self.record.symbol);
+        let symbol = self.origin.object.symbol(self.record.symbol);
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
         variable && self.row.is_some_and(RelocDesc::has_slot)
     }
@@ -557,11 +560,15 @@ impl Query<'_, '_> {
         self.row.map_or(self.record.kind, |row| row.code.0)
     }
 
+    /// The name of the section that the record is in.
+    fn section(&self) -> &[u8] {
+        self.origin.object.section(self.origin.source.section).name
+    }
+
     pub(super) fn bad(&self, what: &str) -> Box<Message> {
-        let section = self.object.section(self.source.section).name;
         Box::new(Message::BadRelocation {
-            file: self.object.name.to_owned(),
-            section: String::from_utf8_lossy(section).into_owned(),
+            file: self.origin.object.name.to_owned(),
+            section: String::from_utf8_lossy(self.section()).into_owned(),
             offset: self.record.offset,
             what: format!("{}: {what}", culd_reloc::RelocType(self.record.kind)),
         })
@@ -571,22 +578,21 @@ impl Query<'_, '_> {
     /// (docs/DIFFERENCES.md, relocation-overflow).
     pub(super) fn overflow(&self, patched: &Patched) -> Option<Message> {
         let &Patched { row, value, write, .. } = patched;
-        let bytes = self.object.section(self.source.target).data;
+        let bytes = self.origin.object.section(self.origin.source.target).data;
         let fits = match write {
             Write::Add => row.fits_added(bytes, self.record.offset as usize, value).unwrap_or(true),
             Write::Set => row.fits(value),
             Write::Clear => true,
         };
         let bits = row.address_bits().filter(|_| !fits)?;
-        let symbol = self.object.symbol(self.record.symbol);
+        let symbol = self.origin.object.symbol(self.record.symbol);
         let name = match symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION) {
-            Some(section) => self.object.section(section).name,
+            Some(section) => self.origin.object.section(section).name,
             None => symbol.name,
         };
         Some(Message::RelocationOverflow {
-            file: self.object.name.to_owned(),
-            section: String::from_utf8_lossy(self.object.section(self.source.section).name)
-                .into_owned(),
+            file: self.origin.object.name.to_owned(),
+            section: String::from_utf8_lossy(self.section()).into_owned(),
             offset: self.record.offset,
             kind: row.code,
             symbol: String::from_utf8_lossy(name).into_owned(),

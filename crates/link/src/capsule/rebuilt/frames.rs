@@ -9,6 +9,7 @@ use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
 use hashbrown::{HashMap, HashSet};
 
 use super::{Builder, Piece, number};
+use crate::Session;
 use crate::capsule::{Half, slots};
 use crate::diag::Message;
 use crate::id::{ObjectId, SectionId};
@@ -32,8 +33,11 @@ struct Frame<'d> {
     entry: (usize, usize),
 }
 
-/// All entries of one section by the place of their address.
-type Frames<'d> = HashMap<u64, Frame<'d>>;
+/// All entries of one section, by the place of their address.
+type Frames<'d> = Vec<(u64, Frame<'d>)>;
+
+/// What an input section has in one half: places of addresses in it, in order, functions that they are of, and entries.
+type Placed<'d> = Vec<(u64, SymbolIndex, Frame<'d>)>;
 
 /// The output section.
 pub(super) struct Made {
@@ -44,35 +48,36 @@ pub(super) struct Made {
 }
 
 /// Makes the section, if there is one.
-pub(super) fn build(builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> {
+pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> {
     let inputs = builder.inputs(b".debug_frame");
     let Some(&(.., section)) = inputs.first() else { return Ok(None) };
-    let defect =
-        |object: &Object<'_>, defect| Message::Malformed { file: object.name.to_owned(), defect };
+    let parse = |place: usize| {
+        let (id, index, _) = inputs[place];
+        let parsed = |half| placed(&builder.objects[id], index, half);
+        (parsed(Half::Sass), parsed(Half::Mercury))
+    };
+    let sizes = inputs.iter().map(|&(id, index, _)| builder.objects[id].section(index).data.len());
+    let size: usize = sizes.sum();
+    let (own, mercury): (Vec<_>, Vec<_>) =
+        session.map(inputs.len(), 8 * size, parse).into_iter().unzip();
     // Pieces of machine code by the function that they are of.
-    let mut own: HashMap<(ObjectId, SymbolIndex), Frame<'_>> = HashMap::new();
-    for &(id, index, _) in &inputs {
-        let object = &builder.objects[id];
-        let input = object.section(index);
-        let frames = frames(input.name, input.data).map_err(|error| defect(object, error))?;
-        for (place, function) in super::functions(object, index, Half::Sass) {
-            if let Some(&frame) = frames.get(&place) {
-                own.insert((id, function), frame);
-            }
-        }
+    let mut pieces: HashMap<(ObjectId, SymbolIndex), Frame<'_>> = HashMap::new();
+    for (&(id, ..), own) in inputs.iter().zip(own) {
+        let own = own?;
+        pieces.reserve(own.len());
+        pieces.extend(own.into_iter().map(|(_, function, frame)| ((id, function), frame)));
     }
-    let mut made = Made { section, bytes: Vec::new(), pieces: Vec::new() };
+    let own = pieces;
+    let mut made =
+        Made { section, bytes: Vec::with_capacity(size), pieces: Vec::with_capacity(inputs.len()) };
     let mut taken = HashSet::new();
-    for &(id, index, _) in &inputs {
-        let object = &builder.objects[id];
-        let name = object.section(index).name;
-        let frames =
-            frames(name, object.twin_data(index)).map_err(|error| defect(object, error))?;
-        let mut pieces = Vec::new();
-        for (place, function) in super::functions(object, index, Half::Mercury) {
-            let Some(frame) = frames.get(&place).filter(|_| builder.is_live(id, function)) else {
+    for (&(id, index, _), frames) in inputs.iter().zip(mercury) {
+        let frames = frames?;
+        let mut pieces = Vec::with_capacity(frames.len());
+        for (place, function, frame) in frames {
+            if !builder.is_live(id, function) {
                 continue;
-            };
+            }
             let definition = builder.definition(id, function).filter(|site| taken.insert(*site));
             let to = match definition.and_then(|site| own.get(&(site.object, site.index))) {
                 Some(frame) => {
@@ -84,7 +89,7 @@ pub(super) fn build(builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> 
                     }
                     address
                 }
-                None => plain(&mut made.bytes, frame),
+                None => plain(&mut made.bytes, &frame),
             };
             pieces.push(Piece { from: place, end: place + 8, to });
         }
@@ -93,9 +98,25 @@ pub(super) fn build(builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> 
     Ok(Some(made))
 }
 
+/// The entries of functions that one half of section `index` has.
+fn placed<'d>(object: &Object<'d>, index: SectionIndex, half: Half) -> Result<Placed<'d>, Message> {
+    let section = object.section(index);
+    let data = match half {
+        Half::Sass => section.data,
+        Half::Mercury => object.twin_data(index),
+    };
+    let frames = frames(section.name, data)
+        .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })?;
+    let entry = |(place, function)| {
+        let at = frames.binary_search_by_key(&place, |frame| frame.0).ok()?;
+        Some((place, function, frames[at].1))
+    };
+    Ok(super::functions(object, index, half).into_iter().filter_map(entry).collect())
+}
+
 /// All entries of functions.
 fn frames<'d>(name: &[u8], data: &'d [u8]) -> Result<Frames<'d>, Malformed> {
-    let mut frames = HashMap::new();
+    let mut frames = Vec::new();
     let (mut at, mut common) = (0, (0, 0));
     while at < data.len() {
         let wide = number::<4>(data, at) == Some(WIDE);
@@ -108,8 +129,7 @@ fn frames<'d>(name: &[u8], data: &'d [u8]) -> Result<Frames<'d>, Malformed> {
         if data.get(at + HEAD..at + ADDRESS) == Some(&COMMON) {
             common = (at, end);
         } else if end >= at + BARE && common.1 != 0 {
-            let frame = Frame { data, common, entry: (at, end) };
-            frames.insert((at + ADDRESS) as u64, frame);
+            frames.push(((at + ADDRESS) as u64, Frame { data, common, entry: (at, end) }));
         }
         at = end;
     }

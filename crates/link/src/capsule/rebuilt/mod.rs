@@ -14,6 +14,7 @@ use culd_cubin::{Malformed, Section, SectionIndex, SymbolIndex};
 use hashbrown::{HashMap, HashSet};
 
 use super::Half;
+use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
 use crate::draft::{Draft, Kind};
@@ -42,21 +43,21 @@ pub(crate) struct Rebuilt {
 
 /// Bytes of an input section and where they start in the output.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+pub(crate) struct Piece {
     from: u64,
     end: u64,
     to: u64,
 }
 
 /// Where byte `offset` went.
-fn moved(pieces: &[Piece], offset: u64) -> Option<u64> {
+pub(crate) fn moved(pieces: &[Piece], offset: u64) -> Option<u64> {
     let at = pieces.partition_point(|piece| piece.from <= offset);
     let piece = pieces.get(at.checked_sub(1)?)?;
     (offset < piece.end).then(|| piece.to + (offset - piece.from))
 }
 
 impl Rebuilt {
-    /// True for sections whose bytes [`Rebuilt::offset`] finds.
+    /// True for sections that [`Rebuilt::pieces`] has the bytes of.
     pub(crate) fn contains(&self, section: SectionId) -> bool {
         self.is_frames(section) || self.is_lines(section)
     }
@@ -66,20 +67,15 @@ impl Rebuilt {
         self.lines.contains(&section)
     }
 
-    /// True for `.debug_frame`, whose records are made of Mercury's: [`Rebuilt::offset`] takes their places, and
+    /// True for `.debug_frame`, whose records are made of Mercury's: [`Rebuilt::pieces`] has their places, and
     /// what entries say of each other is set.
     pub(crate) fn is_frames(&self, section: SectionId) -> bool {
         self.frames == Some(section)
     }
 
-    /// Where byte `offset` of an input section is; `None` where that was left out.
-    pub(crate) fn offset(
-        &self,
-        object: ObjectId,
-        section: SectionIndex,
-        offset: u64,
-    ) -> Option<u64> {
-        moved(self.pieces.get(&(object, section))?, offset)
+    /// The bytes of an input section that are in the output; [`moved`] finds where one is.
+    pub(crate) fn pieces(&self, object: ObjectId, section: SectionIndex) -> &[Piece] {
+        self.pieces.get(&(object, section)).map_or(&[], Vec::as_slice)
     }
 
     /// Where byte `offset` of the Mercury half of a table of lines has its twin, if it is in a unit's header:
@@ -94,8 +90,8 @@ impl Rebuilt {
     }
 
     /// The contents that take the place of copies.
-    pub(crate) fn contents(&self) -> impl Iterator<Item = (SectionId, &[u8])> {
-        self.sections.iter().map(|(section, bytes)| (*section, bytes.as_slice()))
+    pub(crate) fn into_contents(self) -> impl Iterator<Item = (SectionId, Vec<u8>)> {
+        self.sections.into_iter()
     }
 
     /// Gives their sections the sizes of these contents.
@@ -106,13 +102,13 @@ impl Rebuilt {
     }
 
     /// Makes all of them; none in a program without Mercury. Errors: an input section that is no table of its kind.
-    pub(crate) fn build(program: &Program<'_, '_>) -> Result<Self, Message> {
+    pub(crate) fn build(session: &Session, program: &Program<'_, '_>) -> Result<Self, Message> {
         let mut rebuilt = Rebuilt::default();
         if program.options.target.flavour != Flavour::Mercury {
             return Ok(rebuilt);
         }
         let builder = Builder::new(program);
-        if let Some(made) = frames::build(&builder)? {
+        if let Some(made) = frames::build(session, &builder)? {
             rebuilt.frames = Some(made.section);
             rebuilt.sections.push((made.section, made.bytes));
             rebuilt.pieces.extend(made.pieces);
@@ -142,7 +138,9 @@ struct Builder<'a, 'd> {
     /// Place of every symbol in the output's table, those that are left out counted.
     ranks: IdVec<OutSymbolId, u32>,
     /// The first symbol of each code section.
-    first_names: HashMap<SectionId, OutSymbolId>,
+    first_names: IdVec<SectionId, Option<OutSymbolId>>,
+    /// All input sections of debug information that are in the output, and where they went.
+    debug: Vec<(ObjectId, SectionIndex, SectionId)>,
 }
 
 /// One input section on its way.
@@ -177,23 +175,22 @@ impl<'a, 'd> Builder<'a, 'd> {
             ranks[symbol] = rank;
         }
         let first_names = first_names(draft);
-        Builder { objects, symbols, graph, merged, ranks, first_names }
+        let mut debug = Vec::new();
+        for (id, object) in objects.iter() {
+            let roles = object.cubin.section_indices().zip(&object.roles);
+            for ((index, _), _) in roles.filter(|(_, role)| **role == Role::Debug) {
+                if let Placed::At { section, .. } = merged.placed(id, index) {
+                    debug.push((id, index, section));
+                }
+            }
+        }
+        Builder { objects, symbols, graph, merged, ranks, first_names, debug }
     }
 
     /// All input sections called `name` that are in the output, and where they went.
     fn inputs(&self, name: &[u8]) -> Vec<(ObjectId, SectionIndex, SectionId)> {
-        let mut inputs = Vec::new();
-        for (id, object) in self.objects.iter() {
-            for (index, section) in object.cubin.section_indices() {
-                if object.role(index) == Role::Debug
-                    && section.name == name
-                    && let Placed::At { section, .. } = self.merged.placed(id, index)
-                {
-                    inputs.push((id, index, section));
-                }
-            }
-        }
-        inputs
+        let is_called = |id: ObjectId, index| self.objects[id].section(index).name == name;
+        self.debug.iter().copied().filter(|&(id, index, _)| is_called(id, index)).collect()
     }
 
     /// Makes the output section called `name`, if there is one.
@@ -229,7 +226,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         let program = self.symbols.of(id, function)?;
         let out = self.merged.out_symbol(program)?;
         let code = self.merged.draft.symbols[out].section?;
-        let first = self.first_names.get(&code) == Some(&out);
+        let first = self.first_names[code] == Some(out);
         self.symbols.all[program].definition.filter(|_| first)
     }
 
@@ -250,8 +247,8 @@ impl<'a, 'd> Builder<'a, 'd> {
 }
 
 /// The first symbol of each code section: nvlink's finalizer knows the code by that.
-pub(crate) fn first_names(draft: &Draft<'_>) -> HashMap<SectionId, OutSymbolId> {
-    let mut first = HashMap::new();
+pub(crate) fn first_names(draft: &Draft<'_>) -> IdVec<SectionId, Option<OutSymbolId>> {
+    let mut first = IdVec::filled(None, draft.sections.len());
     for &id in draft.locals.iter().chain(&draft.globals) {
         let symbol = &draft.symbols[id];
         if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
@@ -259,7 +256,7 @@ pub(crate) fn first_names(draft: &Draft<'_>) -> HashMap<SectionId, OutSymbolId> 
             if draft.sections[section].kind == Kind::JumpSlots && symbol.value != 0 {
                 continue;
             }
-            first.entry(section).or_insert(id);
+            first[section].get_or_insert(id);
         }
     }
     first
