@@ -128,12 +128,20 @@ impl Replacement {
     pub(crate) fn begin(path: &str) -> io::Result<Self> {
         let target = Path::new(path);
         // Through a link, the file it names is replaced.
-        let real = match std::fs::symlink_metadata(target) {
-            Ok(meta) if !meta.is_symlink() => target.to_owned(),
-            _ => std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target)),
+        let found = std::fs::symlink_metadata(target);
+        let is_new = found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let real = match found {
+            Ok(meta) if meta.is_symlink() => {
+                std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target))
+            }
+            _ => target.to_owned(),
         };
         // A rename would replace what nobody may write to; opening it does not change it.
-        let mode = match File::options().write(true).open(&real) {
+        let old = match is_new {
+            true => Err(io::ErrorKind::NotFound.into()),
+            false => File::options().write(true).open(&real),
+        };
+        let mode = match old {
             Ok(old) => {
                 let meta = old.metadata()?;
                 if !meta.is_file() {

@@ -172,7 +172,7 @@ impl Run<'_> {
         {
             let start = Instant::now();
             self.phase.begin("write");
-            let counts = image.counts();
+            let counts = options.flag(Id::Stats).then(|| image.counts());
             let written = write(&session, &image, path, options.flag(Id::Verify));
             // So does what the image was made of.
             std::mem::forget(image);
@@ -181,7 +181,7 @@ impl Run<'_> {
             }
             self.time("write", start);
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-            if let Err(line) = self.tell(input_bytes, &counts, lines) {
+            if let Err(line) = self.tell(input_bytes, counts, lines) {
                 lines.push(line);
                 return;
             }
@@ -203,9 +203,14 @@ impl Run<'_> {
     }
 
     /// What `--stats` and `--trace` ask for.
-    fn tell(&self, input_bytes: u64, counts: &Counts, lines: &mut Lines) -> Result<(), Line> {
-        if self.options.flag(Id::Stats) {
-            let stats = self.watch.stats(input_bytes, counts);
+    fn tell(
+        &self,
+        input_bytes: u64,
+        counts: Option<Counts>,
+        lines: &mut Lines,
+    ) -> Result<(), Line> {
+        if let Some(counts) = counts {
+            let stats = self.watch.stats(input_bytes, &counts);
             lines.extend(stats.into_iter().map(|text| Line::plain(Kind::Dump, text)));
         }
         if let Some(path) = self.options.text(Id::Trace) {

@@ -148,7 +148,7 @@ impl Image<'_, '_> {
 enum What {
     FileHeader,
     /// A table's rows from this one on.
-    Rows(Table, usize),
+    Rows(Table, u32),
     Section(Half, SectionId),
     ProgramHeaders,
 }
@@ -308,7 +308,7 @@ impl<'a, 'd> Writer<'a, 'd> {
     fn piece(&self, what: What, bytes: &mut [u8]) {
         match what {
             What::FileHeader => bytes.copy_from_slice(&self.file_header()),
-            What::Rows(table, first) => self.rows(table, first, bytes),
+            What::Rows(table, first) => self.rows(table, first as usize, bytes),
             What::Section(Half::Sass, id) => self.section(id, bytes),
             What::Section(Half::Mercury, id) => self.mercury_section(id, bytes),
             What::ProgramHeaders => {
@@ -522,7 +522,7 @@ fn add_table(add: &mut impl FnMut(What, u64, u64), table: Table, start: u64, row
     let each = TABLE_PIECE / table.row();
     for first in (0..rows).step_by(each as usize) {
         let count = each.min(rows - first);
-        let what = What::Rows(table, first as usize);
+        let what = What::Rows(table, first as u32);
         add(what, start + table.row() * first, table.row() * count);
     }
 }

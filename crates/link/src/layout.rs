@@ -3,6 +3,8 @@
 //! In: the finished draft. Out: [`Layout`]: sections in file order with index and offset, symbols
 //! in table order, both string tables. Guaranteed: after it no section changes size.
 
+use std::ops::RangeInclusive;
+
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
@@ -193,14 +195,16 @@ impl Order {
     /// The Mercury half comes behind everything else, and its names do.
     fn add_capsules(&mut self, draft: &Draft<'_>) {
         let layout = &mut self.layout;
+        let is_wide = layout.is_wide(draft);
         let next = layout.section_count() as u32;
         let Strings { bytes, offsets } = &mut layout.section_strings;
         if !draft.dialect.new_writer {
-            names::overwrite(draft, &layout.order, bytes, |name| offsets[name]);
+            let mut renamed: Vec<SectionId> = draft.renamed.keys().copied().collect();
+            renamed.sort_unstable_by_key(|&id| layout.index[id]);
+            names::overwrite(draft, &renamed, bytes, |name| offsets[name]);
         }
         layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
-        let is_wide = |&id: &SectionId| draft.sections[id].kind == Kind::HighIndices;
-        if draft.dialect.new_writer && !layout.order.iter().any(is_wide) {
+        if draft.dialect.new_writer && !is_wide {
             // The gap of the releases before is a part of the table.
             bytes.resize(bytes.len() + names::GAP as usize, 0);
         }
@@ -211,7 +215,12 @@ impl Order {
         // nvlink makes room for wide indices by the sections that were created, not by those
         // that are left.
         // Beside Mercury, parameters come after all others, as the table itself does.
-        let late = draft.sections.values().position(|s| s.kind == Kind::HighIndices);
+        let late = match draft.flavour {
+            Flavour::Classic => None,
+            Flavour::Mercury => {
+                draft.sections.values().rposition(|section| section.kind == Kind::HighIndices)
+            }
+        };
         let count = late.unwrap_or(draft.sections.len());
         let created = creation_index(draft, SectionId::from_index(count));
         if created as usize > RESERVED_INDEX {
@@ -247,14 +256,13 @@ impl Order {
             start
         };
         layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
-        let is_wide = |&id: &SectionId| draft.sections[id].kind == Kind::HighIndices;
         let new_writer = draft.dialect.new_writer && layout.capsules.is_some();
-        if layout.capsules.is_some() && !new_writer && !layout.order.iter().any(is_wide) {
+        if layout.capsules.is_some() && !new_writer && !layout.is_wide(draft) {
             put(names::GAP, 1);
         }
         layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
         if layout.capsules.is_some() {
-            put(names::gap(draft, &layout.order), 1);
+            put(names::gap(draft), 1);
         }
         let symbols = layout.symbol_count() as u64;
         layout.tables.symbols = put(24 * symbols, 8);
@@ -352,6 +360,20 @@ impl Layout {
         self.order.iter().any(|&id| self.section_strings.offset(draft.sections[id].name) == 0)
     }
 
+    /// The sections of some categories, see [`Kind::category`].
+    fn of(&self, draft: &Draft<'_>, categories: RangeInclusive<u8>) -> &[SectionId] {
+        let category = |id: &SectionId| draft.sections[*id].kind.category();
+        let start = self.order.partition_point(|id| category(id) < *categories.start());
+        let end = self.order.partition_point(|id| category(id) <= *categories.end());
+        &self.order[start..end]
+    }
+
+    /// Whether the tables of section indices beside Mercury are in the file.
+    fn is_wide(&self, draft: &Draft<'_>) -> bool {
+        let category = Kind::HighIndices.category();
+        !self.of(draft, category..=category).is_empty()
+    }
+
     /// Section header index of the first content section.
     pub(crate) fn first_index(&self) -> u32 {
         if self.tables.high_indices.is_some() { 5 } else { 4 }
@@ -431,28 +453,21 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
         let section = &draft.sections[id];
         start(id) + if section.kind.is_nobits() { 0 } else { section.size }
     };
-    let of = |wanted: fn(&Kind) -> bool| {
-        layout.order.iter().copied().filter(move |&id| wanted(&draft.sections[id].kind))
-    };
-    let span = |wanted: fn(&Kind) -> bool, flags| {
-        let mut sections = of(wanted);
-        let first = sections.next()?;
-        let last = sections.next_back().unwrap_or(first);
+    let span = |first: Kind, last: Kind, flags| {
+        let sections = layout.of(draft, first.category()..=last.category());
+        let (&first, &last) = sections.first().zip(sections.last())?;
         let (offset, size) = (start(first), file_end(last) - start(first));
         Some(ProgramHeader { p_type: PT_LOAD, flags, offset, file_size: size, memory_size: size })
     };
-    let is_constant: fn(&Kind) -> bool = |kind| matches!(kind, Kind::Constant(_));
-    let is_code: fn(&Kind) -> bool = |kind| kind.category() == Kind::Text.category();
+    const CONSTANT: Kind = Kind::Constant(0);
     match draft.flavour {
-        Flavour::Classic => {
-            loads.extend(span(|kind| matches!(kind.category(), 9 | 10), READ_EXECUTE));
-        }
+        Flavour::Classic => loads.extend(span(CONSTANT, Kind::Text, READ_EXECUTE)),
         Flavour::Mercury => {
-            loads.extend(span(is_constant, READ));
-            loads.extend(span(is_code, READ_EXECUTE));
+            loads.extend(span(CONSTANT, CONSTANT, READ));
+            loads.extend(span(Kind::Text, Kind::Text, READ_EXECUTE));
         }
     }
-    let data: Vec<SectionId> = of(|kind| matches!(kind.category(), 11 | 12)).collect();
+    let data = layout.of(draft, Kind::GlobalInit.category()..=Kind::Global.category());
     if let (Some(&first), Some(&last)) = (data.first(), data.last()) {
         let offset = start(first);
         let mut memory = file_end(last);
@@ -465,7 +480,7 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
         let (p_type, flags, memory_size) = (PT_LOAD, READ_WRITE, memory - offset);
         loads.push(ProgramHeader { p_type, flags, offset, file_size, memory_size });
     }
-    loads.extend(span(|kind| *kind == Kind::Parameters, READ));
+    loads.extend(span(Kind::Parameters, Kind::Parameters, READ));
     let size = 56 * (loads.len() as u64 + 2);
     let classic = draft.flavour == Flavour::Classic;
     let own = |p_type| ProgramHeader {

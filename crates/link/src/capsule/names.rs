@@ -4,7 +4,7 @@
 //! links under Mercury's names and renames sections of machine code at the end, in place: the names keep the
 //! length they had, in `.shstrtab` as NULs behind them, in `.strtab` as a gap behind the table.
 
-use crate::draft::{Draft, OutSymbol};
+use crate::draft::{Draft, Kind, OutSymbol};
 use crate::id::{NameId, SectionId};
 
 use super::twins::{OPTIMIZER, USER};
@@ -39,7 +39,11 @@ pub(crate) fn rename(draft: &mut Draft<'_>) {
     let ids: Vec<SectionId> = draft.sections.ids().collect();
     for id in ids {
         let section = &draft.sections[id];
-        if section.dropped {
+        let is_constant = |kind| matches!(kind, Kind::Constant(_));
+        let patches_one =
+            || section.owner.is_some_and(|owner| is_constant(draft.sections[owner].kind));
+        let has_other = is_constant(section.kind) || section.kind == Kind::Reloc && patches_one();
+        if section.dropped || !has_other {
             continue;
         }
         if let Some(own) = sass_name(draft.names.get(section.name)) {
@@ -78,33 +82,29 @@ pub(crate) fn symbol_name(draft: &Draft<'_>, symbol: &OutSymbol) -> NameId {
 }
 
 /// Bytes that renaming leaves behind `.strtab`: those of the names before, less those of the new ones.
-pub(crate) fn gap(draft: &Draft<'_>, order: &[SectionId]) -> u64 {
+pub(crate) fn gap(draft: &Draft<'_>) -> u64 {
     let length = |name: NameId| draft.names.get(name).len() as u64;
     if draft.dialect.new_writer {
         return 0;
     }
     let mut gap = 0u64;
-    for &id in order {
+    for (&id, &own) in &draft.renamed {
         let section = &draft.sections[id];
-        let Some(&own) = draft.renamed.get(&id) else { continue };
         let named = if section.symbol.is_some() { length(own) + 1 } else { 0 };
         gap += length(section.name).saturating_sub(named);
     }
     gap
 }
 
-/// Overwrites the names of `order` in the section name table. Of two sections that share one string the second finds what
+/// Overwrites the names of the sections `renamed`, which are in file order, in the section name table. Of two sections that share one string the second finds what
 /// the first left, and takes the end of that for the function's name (literals/equal-banks).
 pub(crate) fn overwrite(
     draft: &Draft<'_>,
-    order: &[SectionId],
+    renamed: &[SectionId],
     bytes: &mut [u8],
     offset: impl Fn(NameId) -> u32,
 ) {
-    for &id in order {
-        if !draft.renamed.contains_key(&id) {
-            continue;
-        }
+    for &id in renamed {
         let name = draft.sections[id].name;
         let (at, length) = (offset(name) as usize, draft.names.get(name).len());
         let Some(place) = bytes.get_mut(at..at + length) else { continue };

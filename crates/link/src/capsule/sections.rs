@@ -59,12 +59,15 @@ pub(crate) fn add_high_indices(draft: &mut Draft<'_>) {
 
 /// Drops these tables unless both halves together have too many sections. Returns which section they are.
 pub(crate) fn keep_high_indices(draft: &mut Draft<'_>) -> Option<SectionId> {
-    let sections = || draft.sections.values().filter(|section| !section.dropped);
-    let others = sections().filter(|section| section.kind != Kind::HighIndices).count();
-    let twins =
-        sections().filter(|section| group(section.kind, draft.dialect).is_some()).count() - 1;
     let is_table = |id: &SectionId| draft.sections[*id].kind == Kind::HighIndices;
     let id = draft.sections.ids().rfind(is_table)?;
+    let (mut others, mut twins) = (0, 0);
+    for section in draft.sections.values().filter(|section| !section.dropped) {
+        if section.kind != Kind::HighIndices {
+            others += 1;
+            twins += usize::from(group(section.kind, draft.dialect).is_some());
+        }
+    }
     // The null section and three tables, and Mercury's symbol table.
     if 4 + others + twins + 1 >= RESERVED_INDEX {
         return Some(id);
