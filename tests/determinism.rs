@@ -125,7 +125,7 @@ fn bytes_do_not_depend_on_where_the_files_lie() {
             fs::write(dir.path().join(name), bytes).expect("written");
             fs::write(deep.join(name), bytes).expect("written");
         }
-        let options = &case.arguments()[..1 + case.recipe.args.len()];
+        let options = &case.options();
         // Bare names in two folders, relative and absolute paths, other names of the output.
         let full = |folder: &Path, name: &str| folder.join(name).display().to_string();
         type Spelling<'s> = (&'s Path, &'s str, Box<dyn Fn(&str) -> String + 's>);

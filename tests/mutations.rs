@@ -89,7 +89,7 @@ fn trial(seed: u64, cases: &[(Case, Inputs)]) -> Result<bool, String> {
     let mut random = Rng::new(seed);
     let (case, inputs) = &cases[random.below(cases.len())];
     let mut inputs = inputs.clone();
-    let arguments = &case.arguments()[..1 + case.recipe.args.len()];
+    let arguments = &case.options();
     let mut options = case_options(case, arguments).expect("options");
     let index = case.index_files().expect("index files").pop();
     let at = random.below(inputs.len() + usize::from(index.is_some()));

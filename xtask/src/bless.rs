@@ -9,7 +9,7 @@ use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::case::{self, Case, EXPECTED, Expect};
 use culd_testkit::oracle::process::{self, Status};
-use culd_testkit::oracle::{self, Oracle};
+use culd_testkit::oracle::{self, Oracle, Release};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +19,8 @@ const HELP: &str = "\
 usage: cargo xtask bless [options] [topic | topic/case]...
   --check   write nothing; exit 1 when the tools do not confirm what is recorded
 
-Needs ptxas, nvcc and nvlink 13.0.88, which are installed from PyPI on first use.";
+Needs ptxas, nvcc and nvlink 13.0.88, and those of the release that a case names, which are installed from PyPI on first
+use.";
 
 const LINK_LIMIT: Duration = Duration::from_secs(60);
 
@@ -36,10 +37,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let check = args.flag("--check");
     let selection = args.operands()?;
     let cases = select(case::all()?, &selection)?;
-    let oracle = workspace::oracle().context("cases are recorded with the reference tools only")?;
-    let plan = Plan { check, oracle };
     let mut stale = 0;
     for case in &cases {
+        let release = match &case.recipe.release {
+            Some(name) => name.parse()?,
+            None => Release::usual(),
+        };
+        let oracle = workspace::oracle_of(release)
+            .context("cases are recorded with the reference tools only")?;
+        let plan = Plan { check, oracle };
         let changed = one(&plan, case).with_context(|| case.name.clone())?;
         for file in &changed {
             println!("{}/{file}: {}", case.name, if check { "not confirmed" } else { "written" });
@@ -127,7 +133,7 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
 /// Runs nvlink; a link that it does not end by itself cannot be recorded.
 fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(Expect, Option<Vec<u8>>)> {
     let mut command = plan.oracle.command("nvlink");
-    command.current_dir(dir).args(case.arguments()).args(["-o", "out.cubin"]);
+    command.current_dir(dir).args(case.reference_arguments()).args(["-o", "out.cubin"]);
     let run = process::run(&mut command, LINK_LIMIT).context("cannot start nvlink")?;
     let Status::Exit(status) = run.status else { bail!("nvlink: {}", run.status) };
     let stderr = case::plain_lines(&run.stderr_text(), "nvlink");

@@ -20,6 +20,7 @@ mod probe;
 mod real;
 mod scale;
 mod sections;
+mod shipped;
 mod tally;
 mod tidy;
 mod uidx;
@@ -39,6 +40,7 @@ const TASKS: &[Task] = &[
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
+    ("shipped", shipped::run, "link the relocatable code of NCCL and NPP with both, compare: see 'shipped --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::{Tools, Way};
+use culd_testkit::compare::trial::{LINK_LIMIT, Tools, Way};
 use culd_testkit::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
@@ -82,7 +82,7 @@ pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
         );
     }
     let candidate = candidate.canonicalize().with_context(|| candidate.display().to_string())?;
-    Ok(Tools { oracle, compilers: Vec::new(), candidate, told: Vec::new() })
+    Ok(Tools { oracle, compilers: Vec::new(), candidate, told: Vec::new(), limit: LINK_LIMIT })
 }
 
 /// A poisoned lock means that another worker panicked; the panic ends the scope anyway.

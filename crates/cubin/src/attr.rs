@@ -146,7 +146,9 @@ attributes! {
     0x5e SYSCALLS_FALLBACK Plain;
     0x5f CUDA_REQ Plain;
     0x60 MERCURY_ISA_VERSION Plain;
+    0x62 ATTRIBUTE_62 Plain;
     0x66 ATTRIBUTE_66 Plain;
+    0x68 ATTRIBUTE_68 Plain;
     0x6b ATTRIBUTE_6B Plain;
 }
 

@@ -180,6 +180,9 @@ pub(crate) fn keep(merged: &mut Merged<'_>) {
     for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
         members.entry(node.own).or_default().push(index);
     }
+    let align_of = |members: &[usize]| members.iter().map(|&node| nodes[node].align).max();
+    // Kernels' sections are aligned as the pool is (case dialects/object).
+    let pool_align = members.get(&None).and_then(|members| align_of(members)).unwrap_or(1);
     for section in merged.draft.sections.values_mut() {
         let members = match section.kind {
             Kind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
@@ -191,7 +194,7 @@ pub(crate) fn keep(merged: &mut Merged<'_>) {
             _ => continue,
         };
         let members = members.map_or(&[][..], Vec::as_slice);
-        section.align = members.iter().map(|&node| nodes[node].align).max().unwrap_or(1);
+        section.align = align_of(members).unwrap_or(1).max(pool_align);
         let sum = members.iter().map(|&node| nodes[node].size).sum();
         section.size = size_in_object(sum, section.align);
         section.dropped = members.is_empty();

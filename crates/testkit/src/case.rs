@@ -43,6 +43,8 @@ pub struct Recipe {
     /// Index files of unified functions and variables, by name.
     #[serde(default)]
     pub uidx: BTreeMap<String, uidx::Text>,
+    /// Release of the reference tools that it is recorded with; without it the usual one.
+    pub release: Option<String>,
     /// Why the program of several steps is another than that of one.
     pub one_step: Option<String>,
     /// How the link ends; written by `cargo xtask bless`, always the last table of the file.
@@ -134,11 +136,25 @@ impl Case {
         Ok(Self { name, dir, recipe })
     }
 
-    /// Arguments of the linker, without the output.
+    /// Options of culd.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = vec![format!("-arch={}", self.recipe.arch)];
+        options.extend(self.recipe.release.iter().map(|release| format!("--dialect={release}")));
+        options.extend(self.recipe.args.iter().cloned());
+        options
+    }
+
+    /// Arguments of culd, without the output.
     pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = vec![format!("-arch={}", self.recipe.arch)];
-        arguments.extend(self.recipe.args.iter().cloned());
+        let mut arguments = self.options();
         arguments.extend(self.recipe.inputs.iter().map(|stem| format!("{stem}.cubin")));
+        arguments
+    }
+
+    /// Arguments of nvlink, which follows its own release, without the output.
+    pub fn reference_arguments(&self) -> Vec<String> {
+        let mut arguments = self.arguments();
+        arguments.retain(|word| !word.starts_with("--dialect="));
         arguments
     }
 

@@ -11,6 +11,7 @@ use super::several::several;
 use super::{Attribute, slots};
 use hashbrown::HashSet;
 
+use crate::Dialect;
 use crate::callgraph::CallGraph;
 use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, OutSymbolId};
@@ -32,23 +33,27 @@ enum Merge {
     Sum,
     /// The last one counts.
     Last,
+    /// A set of bits.
+    Union,
 }
 
-/// One propagated number: code, how, and the format of a new one.
+/// One propagated number: code, how, the format of a new one, and the first release that propagates it.
 struct Rule {
     code: u8,
     merge: Merge,
     format: u8,
+    since: u16,
 }
 
 const fn rule(code: u8, merge: Merge, format: u8) -> Rule {
-    Rule { code, merge, format }
+    Rule { code, merge, format, since: 130 }
 }
 
 /// The numbers that propagate, in the order of the single-entry way.
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     rule(code::CTAIDZ_USED, Merge::Flag, format::NONE),
     rule(code::RESERVED_SMEM_USED, Merge::Flag, format::NONE),
+    Rule { since: 132, ..rule(code::ATTRIBUTE_62, Merge::Flag, format::NONE) },
     rule(code::VRC_CTA_INIT_COUNT, Merge::Max, format::BYTE),
     rule(code::TCGEN05_1CTA_USED, Merge::Flag, format::NONE),
     rule(code::TCGEN05_2CTA_USED, Merge::Flag, format::NONE),
@@ -57,22 +62,26 @@ const RULES: [Rule; 8] = [
     rule(code::NUM_MBARRIERS, Merge::Sum, format::HALF),
 ];
 
+/// The number that a single entry takes over behind everything else. NCCL's functions for sm_90 have it.
+const LAST_RULE: Rule = Rule { since: 133, ..rule(code::ATTRIBUTE_68, Merge::Union, format::HALF) };
+
 /// A sum that stays at 0xffff (case attributes/many-mbarriers).
 fn add(a: u32, b: u32) -> u32 {
     a.saturating_add(b).min(0xffff)
 }
 
 fn rule_of(code: u8) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.code == code)
+    RULES.iter().chain([&LAST_RULE]).find(|rule| rule.code == code)
 }
 
 /// True for an attribute that entries take over. Most lists of externs are empty by now.
-pub(super) fn travels(attribute: &Attribute<'_>) -> bool {
+pub(super) fn travels(attribute: &Attribute<'_>, dialect: &Dialect) -> bool {
     match attribute {
         Attribute::Externs(functions) => !functions.is_empty(),
         _ => {
             let code = attribute.code();
-            rule_of(code).is_some() || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
+            rule_of(code).is_some_and(|rule| rule.since <= dialect.toolkit)
+                || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
         }
     }
 }
@@ -82,7 +91,7 @@ pub(super) fn is_taken_once(attribute: &Attribute<'_>) -> bool {
     match attribute {
         Attribute::Externs(functions) => functions.is_empty(),
         _ => rule_of(attribute.code())
-            .is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max)),
+            .is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max | Merge::Union)),
     }
 }
 
@@ -111,7 +120,7 @@ pub(super) fn propagate<'d>(
         single(merged, entry, &functions, lists);
         IdVec::filled(Vec::new(), graph.nodes.len())
     } else {
-        several(graph, &functions, lists, |node| {
+        several(graph, &functions, lists, merged.draft.dialect, |node| {
             is_slot(node) && !merged.is_first_slot(merged.function(graph, node))
         })
     };
@@ -209,39 +218,9 @@ fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeI
 
 /// One entry: everything alive counts, reachable or not.
 fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut Lists<'_>) {
-    for rule in &RULES {
-        let attributes = functions.iter().flat_map(|&node| lists[node].iter());
-        let values: Vec<u32> = attributes
-            .filter(|attribute| attribute.code() == rule.code)
-            .map(Attribute::number)
-            .collect();
-        let (Some(max), sum) =
-            (values.iter().max().copied(), values.iter().fold(0, |sum, &value| add(sum, value)))
-        else {
-            continue;
-        };
-        let list = &mut lists[entry];
-        match position(list, rule.code) {
-            None if max == 0 && matches!(rule.merge, Merge::Max | Merge::Sum) => {}
-            None => {
-                let value = match rule.merge {
-                    Merge::Max => max,
-                    Merge::Sum => sum,
-                    Merge::Flag | Merge::Last => 0,
-                };
-                list.push(Attribute::Number { format: rule.format, code: rule.code, value });
-            }
-            Some(at) => {
-                let own = list[at].number();
-                match rule.merge {
-                    // nvlink leaves this one alone.
-                    Merge::Max if rule.code == code::VRC_CTA_INIT_COUNT => {}
-                    Merge::Max => list[at] = list[at].with_number(own.max(max)),
-                    Merge::Sum => list[at] = list[at].with_number(add(own, sum)),
-                    Merge::Flag | Merge::Last => {}
-                }
-            }
-        }
+    let known = |rule: &&Rule| rule.since <= merged.draft.dialect.toolkit;
+    for rule in RULES.iter().filter(known) {
+        single_number(rule, entry, functions, lists);
     }
     single_externs(merged, entry, lists);
     for &node in functions {
@@ -262,6 +241,42 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
         let mut bytes = own.map_or(Vec::new(), |own| own.bytes().to_vec());
         bytes.extend(collected);
         list.push(Attribute::Bytes { code, bytes });
+    }
+    if known(&&LAST_RULE) {
+        single_number(&LAST_RULE, entry, functions, lists);
+    }
+}
+
+/// One number of a single entry: that of all functions together.
+fn single_number(rule: &Rule, entry: NodeId, functions: &[NodeId], lists: &mut Lists<'_>) {
+    let attributes = functions.iter().flat_map(|&node| lists[node].iter());
+    let values: Vec<u32> = attributes
+        .filter(|attribute| attribute.code() == rule.code)
+        .map(Attribute::number)
+        .collect();
+    let Some(max) = values.iter().max().copied() else { return };
+    let sum = || values.iter().fold(0, |sum, &value| add(sum, value));
+    let union = || values.iter().fold(0, |union, &value| union | value);
+    let list = &mut lists[entry];
+    let Some(at) = position(list, rule.code) else {
+        let value = match rule.merge {
+            Merge::Max | Merge::Sum if max == 0 => return,
+            Merge::Max => max,
+            Merge::Sum => sum(),
+            Merge::Union => union(),
+            Merge::Flag | Merge::Last => 0,
+        };
+        list.push(Attribute::Number { format: rule.format, code: rule.code, value });
+        return;
+    };
+    let own = list[at].number();
+    match rule.merge {
+        // nvlink leaves this one alone.
+        Merge::Max if rule.code == code::VRC_CTA_INIT_COUNT => {}
+        Merge::Max => list[at] = list[at].with_number(own.max(max)),
+        Merge::Sum => list[at] = list[at].with_number(add(own, sum())),
+        Merge::Union => list[at] = list[at].with_number(own | union()),
+        Merge::Flag | Merge::Last => {}
     }
 }
 
@@ -338,6 +353,7 @@ pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<
         Merge::Flag => {}
         Merge::Max => list[at] = list[at].with_number(own.max(value)),
         Merge::Sum => list[at] = list[at].with_number(add(own, value)),
+        Merge::Union => list[at] = list[at].with_number(own | value),
         Merge::Last if value == 0 => {}
         Merge::Last => list[at] = list[at].with_number(value),
     }

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::Attribute;
 use super::propagate::{Lists, Taken, is_taken_once, position, take_over, travels};
+use crate::Dialect;
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use culd_cubin::attr::code;
@@ -24,12 +25,12 @@ struct Kinds {
 
 impl Kinds {
     /// The kinds of which there are the most functions.
-    fn find(functions: &[NodeId], lists: &Lists<'_>) -> Self {
+    fn find(functions: &[NodeId], lists: &Lists<'_>, dialect: &Dialect) -> Self {
         let mut numbers: HashMap<Vec<(u8, u32)>, usize> = HashMap::new();
         let mut members: Vec<Vec<NodeId>> = Vec::new();
         let mut key = Vec::new();
         for &node in functions {
-            let passed = || passed(&lists[node]);
+            let passed = || passed(&lists[node], dialect);
             if passed().next().is_none() || !passed().all(is_taken_once) {
                 continue;
             }
@@ -54,9 +55,13 @@ impl Kinds {
 }
 
 /// What a function passes on, in the order in which it is taken over: nothing if none of it travels.
-fn passed<'l, 'd>(list: &'l [Attribute<'d>]) -> impl Iterator<Item = &'l Attribute<'d>> + Clone {
+fn passed<'l, 'd>(
+    list: &'l [Attribute<'d>],
+    dialect: &'l Dialect,
+) -> impl Iterator<Item = &'l Attribute<'d>> + Clone {
+    let travels = |attribute: &Attribute<'_>| travels(attribute, dialect);
     let list = if list.iter().any(travels) { list } else { &[] };
-    let passes = |attribute: &&Attribute<'_>| {
+    let passes = move |attribute: &&Attribute<'_>| {
         travels(attribute) || matches!(attribute, Attribute::Externs(_))
     };
     list.iter().rev().filter(passes)
@@ -68,15 +73,16 @@ pub(super) fn several<'d>(
     graph: &CallGraph,
     functions: &[NodeId],
     lists: &mut Lists<'d>,
+    dialect: &Dialect,
     hidden: impl Fn(NodeId) -> bool,
 ) -> Taken {
     let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
     let mut passes = IdVec::filled(false, graph.nodes.len());
     for (i, &node) in functions.iter().enumerate() {
         rank[node] = i;
-        passes[node] = lists[node].iter().any(travels);
+        passes[node] = lists[node].iter().any(|attribute| travels(attribute, dialect));
     }
-    let kinds = Kinds::find(functions, lists);
+    let kinds = Kinds::find(functions, lists, dialect);
     let first = |kind: usize| {
         let own = |node: NodeId| if kinds.of[node] == Some(kind) { rank[node] } else { usize::MAX };
         graph.fold(usize::MAX, own, |a, b| *a.min(b))
@@ -102,7 +108,7 @@ pub(super) fn several<'d>(
                 keep_place_for_externs(&mut list);
                 taken[entry].resize(list.len() - own, (rank, 0));
             }
-            for (record, attribute) in passed(&lists[functions[rank]]).enumerate() {
+            for (record, attribute) in passed(&lists[functions[rank]], dialect).enumerate() {
                 take_over(&mut list, attribute);
                 taken[entry].resize(list.len() - own, (rank, record));
             }

@@ -101,7 +101,7 @@ pub fn faithful(objects: &Objects<'_>) -> usize {
 fn link(tools: &Tools, arguments: &[String], dir: &Path, out: &str) -> Result<Option<Vec<u8>>> {
     let mut command = candidate(tools);
     command.current_dir(dir).args(arguments).args(["-o", out]);
-    let run = crate::oracle::process::run(&mut command, super::trial::LINK_LIMIT)?;
+    let run = crate::oracle::process::run(&mut command, tools.limit)?;
     let done = run.status == Status::Exit(0);
     done.then(|| fs::read(dir.join(out)).context("no output")).transpose()
 }

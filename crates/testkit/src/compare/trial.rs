@@ -24,7 +24,8 @@ use std::time::Duration;
 
 /// Time limits; generous, because a slow machine must not look like a difference.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
-pub(super) const LINK_LIMIT: Duration = Duration::from_secs(20);
+/// See [`Tools::limit`].
+pub const LINK_LIMIT: Duration = Duration::from_secs(20);
 
 /// The two linkers and the compiler.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Tools {
     pub candidate: PathBuf,
     /// What it is always told.
     pub told: Vec<String>,
+    /// How long a link may take.
+    pub limit: Duration,
 }
 
 impl Tools {
@@ -303,8 +306,8 @@ struct Pair {
 impl Pair {
     fn link(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Self> {
         let (mut expected, expected_out) =
-            link(tools.oracle.command("nvlink"), arguments, dir, "nvlink")?;
-        let (actual, actual_out) = link(candidate(tools), arguments, dir, "culd")?;
+            link(tools.oracle.command("nvlink"), arguments, dir, ("nvlink", tools.limit))?;
+        let (actual, actual_out) = link(candidate(tools), arguments, dir, ("culd", tools.limit))?;
         if tools.oracle.release() != Release::usual() {
             expected.stderr = without_stale_barriers(&expected, &actual).into_bytes();
         }
@@ -405,7 +408,7 @@ fn link(
     mut command: Command,
     arguments: &[String],
     dir: &Path,
-    folder: &str,
+    (folder, limit): (&str, Duration),
 ) -> Result<(Run, Option<Vec<u8>>)> {
     let out_dir = dir.join(folder);
     fs::create_dir_all(&out_dir)?;
@@ -414,7 +417,7 @@ fn link(
         fs::remove_file(&out)?;
     }
     command.current_dir(dir).args(arguments).args(["-o", &format!("{folder}/out.cubin")]);
-    let run = process::run(&mut command, LINK_LIMIT)
+    let run = process::run(&mut command, limit)
         .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     let bytes = if out.exists() { Some(fs::read(&out)?) } else { None };
     Ok((run, bytes))

@@ -3,9 +3,10 @@
 //! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that explain all that differs, or
 //! nothing. Guaranteed: each line of the difference is explained on its own, by what nvlink's file holds there.
 
-use culd_cubin::elf::stt;
+use culd_cubin::attr::{Records, code};
+use culd_cubin::elf::{sht, stt};
 use culd_cubin::unified::SLOT;
-use culd_cubin::{Cubin, SymbolSection};
+use culd_cubin::{Cubin, Symbol, SymbolSection};
 use culd_inspect::diff::{self, Options};
 use culd_inspect::view::View;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     let theirs = View::parse(expected).ok()?;
     let ours = View::parse(actual).ok()?;
     let difference = diff::compare(&theirs, &ours, Options { tool: false });
-    let names = undefined_functions(expected)?;
+    let names = words_of_slots(expected)?;
     let mut lines: Vec<&str> =
         difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect();
     let mut keys = BTreeSet::new();
@@ -47,16 +48,36 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
 }
 
-/// Undefined functions as the difference names them in words: by name in EXTERNS, by index elsewhere.
-fn undefined_functions(bytes: &[u8]) -> Option<BTreeSet<String>> {
+/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as numbers elsewhere. These are
+/// undefined functions, and since CUDA 13.2 the words of attribute 0x66.
+fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
     let cubin = Cubin::parse(bytes).ok()?;
+    let mut taken = BTreeSet::new();
+    for section in cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO) {
+        for record in Records::new(section.name, section.data) {
+            let record = record.ok()?;
+            if record.code == code::ATTRIBUTE_66 {
+                taken.extend((0..).map_while(|place| record.word(place)));
+            }
+        }
+    }
+    let taken = taken.into_iter().flat_map(|word| {
+        let symbol = cubin.symbols.get(word as usize).map(|symbol| label(&cubin, symbol));
+        symbol.into_iter().chain([format!("{word:#x}")])
+    });
     let undefined = cubin.symbols.iter().enumerate().filter(|(_, symbol)| {
         symbol.kind() == stt::FUNC && symbol.section == SymbolSection::Undefined
     });
-    let words = undefined.flat_map(|(index, symbol)| {
-        [String::from_utf8_lossy(symbol.name).into_owned(), format!("{index:#x}")]
-    });
-    Some(words.collect())
+    let words =
+        undefined.flat_map(|(index, symbol)| [label(&cubin, symbol), format!("{index:#x}")]);
+    Some(words.chain(taken).collect())
+}
+
+/// A symbol as the difference names it: that of a section by the section.
+fn label(cubin: &Cubin<'_>, symbol: &Symbol<'_>) -> String {
+    let own = || cubin.section(symbol.defined_in()?).map(|section| section.name);
+    let name = if symbol.name.is_empty() { own().unwrap_or_default() } else { symbol.name };
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// The section of an attribute that has names of undefined functions behind what belongs there, in nvlink's file only.
@@ -136,6 +157,15 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         assert_eq!(explained("CRS_STACK_SIZE words 0x10", "CRS_STACK_SIZE words 0x10 0x2"), names);
         let barriers = "  NUM_BARRIERS byte 0x1\n";
         assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x1\n  EXTERNS words free\n"), names);
+        // Words of attribute 0x66, as numbers or as the symbol with this number.
+        let with = "NUM_BARRIERS byte 0x1\n  ATTRIBUTE_66 words 0x3\n";
+        let ours = OURS.replacen("NUM_BARRIERS byte 0x1\n", with, 1);
+        let explained_66 = |to: &str| {
+            let assemble = |text: &str| crate::asm::assemble(text).expect("the text is sound");
+            keys(&assemble(&ours.replacen(stack, to, 1)), &assemble(&ours)).map(|keys| keys.len())
+        };
+        assert_eq!(explained_66("MIN_STACK_SIZE words k 0x8 0x3"), Some(1));
+        assert_eq!(explained_66("MIN_STACK_SIZE words k 0x8 0x4"), None);
         // A defined function, another value, another attribute, one that culd has and nvlink has not.
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x3"), None);
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x10"), None);

@@ -1,0 +1,237 @@
+//! `xtask shipped`: the relocatable code inside libraries that NVIDIA ships, through both linkers.
+//!
+//! In: wheels from PyPI whose shared objects hold what they were linked from. Out: a line for each library, architecture and
+//! link, then a table of times and memory. Guaranteed: nvlink is of the release that compiled the library; nothing of a
+//! library is kept outside the target folder; exit code 1 when outputs, messages or status differ.
+
+use crate::args::Args;
+use crate::measure::{self, Usage};
+use crate::tally::Tally;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_fatbin::container::containers;
+use culd_fatbin::host::HostObject;
+use culd_testkit::case::is_chosen;
+use culd_testkit::compare::mercury::Classes;
+use culd_testkit::compare::trial::{Tools, Verdict, compare_links};
+use culd_testkit::oracle::wheels::Environment;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask shipped [options] [library]...
+  --culd PATH      the linker under test (default <target>/release/culd)
+  --arch SM[,SM]   architectures (default sm_75,sm_80,sm_90,sm_100,sm_120)
+  --keep DIR       where inputs and outputs are left (default <target>/shipped)
+Libraries are nccl-2.28, nccl-2.32 and the parts of NPP, npp/nppial and others; without any, all.";
+
+const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
+
+/// A wheel with shared objects.
+struct Wheel {
+    wheel: &'static str,
+    package: &'static str,
+    /// The release that compiled it, as its notes tell.
+    release: &'static str,
+    /// What they are called here, and files in `lib`.
+    libraries: &'static [(&'static str, &'static str)],
+}
+
+/// Other releases of NPP, before and after, hold linked code only.
+const WHEELS: &[Wheel] = &[
+    Wheel {
+        wheel: "nvidia-nccl-cu13==2.28.9",
+        package: "nvidia/nccl",
+        release: "13.0",
+        libraries: &[("nccl-2.28", "libnccl.so.2")],
+    },
+    Wheel {
+        wheel: "nvidia-nccl-cu13==2.32.3",
+        package: "nvidia/nccl",
+        release: "13.4",
+        libraries: &[("nccl-2.32", "libnccl.so.2")],
+    },
+    Wheel {
+        wheel: "nvidia-npp==13.2.0.35",
+        package: "nvidia/cu13",
+        release: "13.4",
+        libraries: &[
+            ("npp/nppial", "libnppial.so.13"),
+            ("npp/nppicc", "libnppicc.so.13"),
+            ("npp/nppidei", "libnppidei.so.13"),
+            ("npp/nppif", "libnppif.so.13"),
+            ("npp/nppig", "libnppig.so.13"),
+            ("npp/nppim", "libnppim.so.13"),
+            ("npp/nppist", "libnppist.so.13"),
+            ("npp/nppitc", "libnppitc.so.13"),
+            ("npp/npps", "libnpps.so.13"),
+        ],
+    },
+];
+
+/// The options of each link before sm_100; nvlink takes a minute for some later ones, which are linked plainly.
+const LINKS: &[(&str, &[&str])] = &[("plain", &[]), ("-g", &["-g"]), ("-v", &["-v"])];
+
+/// nvlink needs over a minute for NCCL on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What a link took.
+struct Row {
+    link: String,
+    files: usize,
+    bytes: u64,
+    theirs: Usage,
+    ours: Usage,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let candidate = args.option::<String>("--culd")?;
+    let archs = args.option::<String>("--arch")?.unwrap_or_else(|| ARCHS.to_owned());
+    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("shipped"));
+    let wanted = args.operands()?;
+    let (mut tally, mut classes, mut rows) = (Tally::default(), Classes::default(), Vec::new());
+    for wheel in WHEELS {
+        let chosen = |(name, _): &&(&str, &str)| is_chosen(name, &wanted);
+        let libraries: Vec<_> = wheel.libraries.iter().filter(chosen).collect();
+        if libraries.is_empty() {
+            continue;
+        }
+        let tools = wheel.tools(candidate.clone())?;
+        let lib = wheel.lib()?;
+        for (name, file) in libraries {
+            let dir = work.join(name);
+            let files = unpack(&lib.join(file), &dir).with_context(|| (*name).to_owned())?;
+            for arch in archs.split(',') {
+                let linked = Linked { name, arch, files: &files, dir: &dir, tools: &tools };
+                linked.compare(&mut tally, &mut classes)?;
+                rows.push(linked.measure()?);
+            }
+        }
+    }
+    ensure!(!rows.is_empty(), "no library is called {wanted:?}");
+    print!("\n{classes}\n");
+    print_table(&rows);
+    Ok(tally.end())
+}
+
+impl Wheel {
+    /// nvlink of the release that compiled the wheel, and culd told so.
+    fn tools(&self, candidate: Option<String>) -> Result<Tools> {
+        let mut tools = workspace::tools(candidate)?;
+        tools.oracle = workspace::oracle_of(self.release.parse()?)?;
+        tools.limit = LIMIT;
+        tools.told = vec![format!("--dialect={}", self.release)];
+        Ok(tools)
+    }
+
+    /// The folder with its shared objects.
+    fn lib(&self) -> Result<PathBuf> {
+        let dir = workspace::target().join(self.wheel.replace("==", "-"));
+        Ok(Environment::install(&dir, &[self.wheel])?.package(self.package)?.join("lib"))
+    }
+}
+
+/// Writes each fat binary of relocatable code in a shared object to a file in `dir`; their names in order.
+fn unpack(library: &Path, dir: &Path) -> Result<Vec<String>> {
+    fs::create_dir_all(dir)?;
+    let bytes = fs::read(library).with_context(|| library.display().to_string())?;
+    let object = HostObject::parse(&bytes)?.context("no ELF file")?;
+    let mut names = Vec::new();
+    for section in &object.fatbins {
+        for container in containers(section.data) {
+            let name = format!("{:04}.fatbin", names.len());
+            fs::write(dir.join(&name), container?.bytes())?;
+            names.push(name);
+        }
+    }
+    ensure!(!names.is_empty(), "{}: no relocatable code", library.display());
+    Ok(names)
+}
+
+/// One library linked for one architecture.
+struct Linked<'a> {
+    name: &'a str,
+    arch: &'a str,
+    files: &'a [String],
+    dir: &'a Path,
+    tools: &'a Tools,
+}
+
+impl Linked<'_> {
+    fn arguments(&self, options: &[&str]) -> Vec<String> {
+        let mut arguments = vec![format!("-arch={}", self.arch)];
+        arguments.extend(options.iter().map(|&option| option.to_owned()));
+        arguments.extend(self.files.iter().cloned());
+        arguments
+    }
+
+    fn is_mercury(&self) -> bool {
+        let digits: String = self.arch.chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<u32>().is_ok_and(|sm| sm >= 100)
+    }
+
+    /// Both linkers' programs; `classes` counts the kernels of equal ones.
+    fn compare(&self, tally: &mut Tally, classes: &mut Classes) -> Result<()> {
+        let count = if self.is_mercury() { 1 } else { LINKS.len() };
+        for (name, options) in LINKS.iter().take(count) {
+            let line = format!("{} {} {name}", self.name, self.arch);
+            let verdict = compare_links(self.tools, &self.arguments(options), self.dir)?;
+            let problem = match &verdict {
+                Verdict::Identical(found) => {
+                    *classes += found.of(&line);
+                    None
+                }
+                Verdict::Different(difference) => Some(difference.what.clone()),
+                // nvlink took too long.
+                Verdict::NoVerdict(what) => {
+                    println!("none   {line}: {what}");
+                    continue;
+                }
+                Verdict::SameError(what) | Verdict::NotCompiled(what) => Some(what.clone()),
+            };
+            tally.add(&line, problem.as_deref());
+        }
+        Ok(())
+    }
+
+    /// What each linker takes, one after the other.
+    fn measure(&self) -> Result<Row> {
+        let of = |program: &Path, told: &[String]| -> Result<Usage> {
+            let mut arguments = self.arguments(&["-o", "measured.cubin"]);
+            arguments.splice(0..0, told.iter().cloned());
+            let usage = measure::measure(program, &arguments, self.dir, LIMIT)?;
+            fs::remove_file(self.dir.join("measured.cubin"))?;
+            usage.context("the limit of time")
+        };
+        let size = |name: &String| Ok(fs::metadata(self.dir.join(name))?.len());
+        Ok(Row {
+            link: format!("{} {}", self.name, self.arch),
+            files: self.files.len(),
+            bytes: self.files.iter().map(size).sum::<Result<u64>>()?,
+            theirs: of(&self.tools.oracle.tool("nvlink"), &[])?,
+            ours: of(&self.tools.candidate, &self.tools.told)?,
+        })
+    }
+}
+
+fn print_table(rows: &[Row]) {
+    println!("| link | files | MB in | nvlink ms | culd ms | ratio | nvlink MiB | culd MiB |");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+    for Row { link, files, bytes, theirs, ours } in rows {
+        let [theirs_ms, ours_ms] = [theirs, ours].map(|usage| usage.wall.as_secs_f64() * 1e3);
+        println!(
+            "| {link} | {files} | {:.1} | {theirs_ms:.0} | {ours_ms:.0} | {:.3} | {} | {} |",
+            *bytes as f64 / 1e6,
+            ours_ms / theirs_ms,
+            theirs.peak_kib / 1024,
+            ours.peak_kib / 1024
+        );
+    }
+    println!();
+}
