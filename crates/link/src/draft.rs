@@ -554,12 +554,13 @@ impl<'d> Draft<'d> {
 
     /// `st_value` of a variable until it is defined.
     pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
-        let kept = self.relocatable && symbol.binding() == stb::LOCAL;
+        // The alignment of an array without size, too, as its first file tells it (case dialects/dynamic-aligned).
+        let extern_array = symbol.is_shared() && symbol.size == 0;
+        let kept = self.relocatable && (symbol.binding() == stb::LOCAL || extern_array);
         if kept || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name) {
             return symbol.value;
         }
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
-        let extern_array = symbol.is_shared() && symbol.size == 0;
         let waits = variable && !extern_array && !is_unified_table(symbol.name);
         if waits { self.undefined_value } else { 0 }
     }
