@@ -6,10 +6,13 @@
 use culd_link::Outcome;
 use culd_testkit::case;
 use culd_testkit::compare;
-use culd_tests::{PROGRAM, command, lines, link, link_options};
+use culd_tests::{PROGRAM, command, finish, lines, link, link_options};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Names in the module: its own, and that of the module it calls.
@@ -146,5 +149,39 @@ fn bytes_do_not_depend_on_where_the_files_lie() {
             assert_eq!(compare::cubins(&expected, &bytes), None, "{name} {out}");
             same(first.get_or_insert_with(|| bytes.clone()), &bytes, out);
         }
+    }
+}
+
+#[test]
+fn bytes_do_not_depend_on_environment_locale_or_time() {
+    let case = case::named("headers-and-order/every-section-100").expect("the recorded case");
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in case.inputs().expect("inputs") {
+        fs::write(dir.path().join(name), bytes).expect("written");
+    }
+    let environments: [&[(&str, &str)]; 5] = [
+        &[],
+        &[("LC_ALL", "tr_TR.UTF-8"), ("LANG", "C"), ("TZ", "Asia/Tokyo")],
+        &[("RAYON_NUM_THREADS", "7"), ("SOURCE_DATE_EPOCH", "1"), ("USER", "x"), ("HOME", "/")],
+        &[("CULD_THREADS", "3"), ("COLUMNS", "20"), ("TERM", "xterm"), ("TMPDIR", "/nonexistent")],
+        &[("PATH", ""), ("RUST_BACKTRACE", "full"), ("MALLOC_ARENA_MAX", "1")],
+    ];
+    let mut first: Option<(Vec<u8>, String)> = None;
+    for (round, environment) in environments.iter().enumerate() {
+        // Files of other ages.
+        for (name, _) in case.inputs().expect("inputs") {
+            let file = fs::File::options().write(true).open(dir.path().join(name));
+            let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000 * round as u64);
+            file.and_then(|file| file.set_modified(time)).expect("changed");
+        }
+        let mut command = Command::new(CULD);
+        command.arg0(PROGRAM).args(case.arguments()).args(["-v", "-o", "out"]);
+        command.current_dir(dir.path()).env_clear().envs(environment.iter().copied());
+        let run = finish(&mut command).expect("runs");
+        assert_eq!(run.status, 0, "{environment:?}: {}", run.stderr);
+        let bytes = fs::read(dir.path().join("out")).expect("an output");
+        let (expected, said) = first.get_or_insert_with(|| (bytes.clone(), run.stderr.clone()));
+        same(expected, &bytes, &format!("{environment:?}"));
+        assert_eq!(*said, run.stderr, "{environment:?}");
     }
 }

@@ -174,15 +174,20 @@ fn fatbin(data: &[u8]) {
 }
 
 fn compressed(data: &[u8], flag: u64) {
-    use culd_fatbin::header::{ContainerHeader, ENTRY_HEADER, EntryHeader, kind};
     let Some((size, payload)) = data.split_first_chunk::<4>() else { return };
+    fatbin(&packed(payload, u32::from_le_bytes(*size).into(), flag));
+}
+
+/// A fat binary with a cubin for sm_90 that is said to have `size` bytes.
+pub fn packed(payload: &[u8], size: u64, flag: u64) -> Vec<u8> {
+    use culd_fatbin::header::{ContainerHeader, ENTRY_HEADER, EntryHeader, kind};
     let entry = EntryHeader {
         kind: kind::ELF,
         version: culd_fatbin::header::ENTRY_VERSION,
         header_size: ENTRY_HEADER as u32,
         payload_size: payload.len() as u64,
         compressed_size: payload.len() as u32,
-        uncompressed_size: u64::from(u32::from_le_bytes(*size)),
+        uncompressed_size: size,
         sm: 90,
         flags: flag | culd_fatbin::header::flag::BITS_64,
         ..EntryHeader::default()
@@ -199,7 +204,7 @@ fn compressed(data: &[u8], flag: u64) {
     };
     header.write(&mut file);
     file.extend_from_slice(&body);
-    fatbin(&file);
+    file
 }
 
 fn lz4(data: &[u8]) {
@@ -292,8 +297,10 @@ fn words(bits: u8) -> Vec<String> {
 }
 
 fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
-    let words: Vec<String> =
-        std::iter::once(format!("-arch={arch}")).chain(words.iter().cloned()).collect();
+    let words: Vec<String> = [format!("-arch={arch}"), "--verify".to_owned()]
+        .into_iter()
+        .chain(words.iter().cloned())
+        .collect();
     let Ok(options) = Options::parse(&words) else { return };
     let mut linker = Linker::new(options);
     for (name, bytes) in files {
@@ -304,7 +311,12 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
             linked.cubin().expect("an output that can be read");
             linked.report().expect("a report of it");
         }
-        Err(error) => assert!(!error.diagnostics.is_empty(), "no output and no error"),
+        Err(error) => {
+            assert!(!error.diagnostics.is_empty(), "no output and no error");
+            let unsound = error.diagnostics.iter().map(ToString::to_string);
+            let unsound = unsound.filter(|line| line.contains("--verify: ")).collect::<Vec<_>>();
+            assert!(unsound.is_empty(), "{unsound:?}");
+        }
     }
 }
 

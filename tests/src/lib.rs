@@ -1,6 +1,7 @@
 //! What the tests share: links through the library and through the command.
 //!
 //! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same names and options.
+#![forbid(unsafe_code)]
 
 mod citations;
 pub mod elf;

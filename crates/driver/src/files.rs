@@ -1,8 +1,11 @@
 //! Reading inputs and writing the output.
 //!
-//! Small files are read, large ones mapped. The output is written to a temporary file in its own
+//! Small files are read, large ones mapped by the command and read for programs that use the library: a file that
+//! somebody else shortens would end the process ([`crate::guard`] tells that in the command). One that changes while it is
+//! linked is an error. The output is written to a temporary file in its own
 //! folder and renamed over the old one, so that there is always the old output or the new one.
 
+use std::cell::RefCell;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::ops::Deref;
@@ -11,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 use culd_link::Output;
 use tempfile::NamedTempFile;
+use typed_arena::Arena;
+
+use crate::guard;
 
 /// Files below this many bytes are read: a map takes whole pages and a place among the process's maps. Above it, a map
 /// costs half of what reading into fresh memory does (docs/PERFORMANCE.md, inputs).
@@ -66,33 +72,106 @@ pub(crate) fn open(path: &str) -> io::Result<(File, Metadata)> {
 /// The bytes of the file at `path`, and which file it is.
 pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
     let (file, meta) = open(path)?;
-    Ok((bytes_of(file, &meta)?, identity_of(&meta)))
+    Ok((copy(file, &meta)?, identity_of(&meta)))
 }
 
-/// The bytes of an open file.
-pub(crate) fn bytes_of(file: File, meta: &Metadata) -> io::Result<Bytes> {
-    let size = usize::try_from(meta.len()).unwrap_or(0);
-    if meta.is_file() && meta.len() >= MAP_FROM {
-        // There are only so many maps for a process.
-        if let Ok(map) = map(&file, size) {
-            return Ok(Bytes::Mapped(map));
-        }
+/// Holds the bytes of everything that was read or made, so that the rest can borrow them.
+pub(crate) struct Store {
+    arena: Arena<Bytes>,
+    /// What the mapped files were when they were opened; `None` if none is to be mapped.
+    mapped: Option<RefCell<Vec<Stamp>>>,
+}
+
+/// What a file was.
+struct Stamp {
+    path: String,
+    identity: Identity,
+    state: State,
+}
+
+/// Size, and when it was changed last: seconds and nanoseconds.
+type State = (u64, i64, i64);
+
+fn state_of(meta: &Metadata) -> State {
+    (meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
+impl Store {
+    /// For programs: files are copied, so that nobody can change what is linked.
+    pub(crate) fn copying() -> Self {
+        Store { arena: Arena::new(), mapped: None }
     }
+
+    /// For the command: large files are mapped, and the process is ended in order when one becomes shorter.
+    pub(crate) fn mapping() -> Self {
+        Store { arena: Arena::new(), mapped: Some(RefCell::default()) }
+    }
+
+    /// Keeps `bytes`.
+    #[allow(clippy::mut_from_ref, reason = "each call hands out bytes of its own")]
+    pub(crate) fn alloc(&self, bytes: Bytes) -> &mut Bytes {
+        self.arena.alloc(bytes)
+    }
+
+    /// The bytes of an open file, the one at `path`.
+    pub(crate) fn bytes_of(&self, path: &str, file: File, meta: &Metadata) -> io::Result<Bytes> {
+        let stamps = self.mapped.as_ref().filter(|_| meta.is_file() && meta.len() >= MAP_FROM);
+        let Some(stamps) = stamps else { return copy(file, meta) };
+        // There are only so many maps for a process.
+        let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) else {
+            return copy(file, meta);
+        };
+        guard::watch(&map, path);
+        let (identity, state) = (identity_of(meta), state_of(meta));
+        stamps.borrow_mut().push(Stamp { path: path.to_owned(), identity, state });
+        Ok(Bytes::Mapped(map))
+    }
+
+    /// The bytes of the file at `path`, and which file it is.
+    pub(crate) fn read(&self, path: &str) -> io::Result<(Bytes, Identity)> {
+        let (file, meta) = open(path)?;
+        Ok((self.bytes_of(path, file, &meta)?, identity_of(&meta)))
+    }
+
+    /// A mapped file that was changed since. One that another took the place of is as it was.
+    pub(crate) fn changed(&self) -> Option<String> {
+        let stamps = self.mapped.as_ref()?.borrow();
+        let changed = |stamp: &&Stamp| {
+            std::fs::metadata(&stamp.path).is_ok_and(|meta| {
+                identity_of(&meta) == stamp.identity && state_of(&meta) != stamp.state
+            })
+        };
+        stamps.iter().find(changed).map(|stamp| stamp.path.clone())
+    }
+}
+
+fn copy(file: File, meta: &Metadata) -> io::Result<Bytes> {
     // One byte more than there should be, so that one call tells the end.
-    let mut bytes = Vec::with_capacity(size + 1);
+    let mut bytes = Vec::new();
+    let expected = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(expected.saturating_add(1))?;
     // A pipe or device may have no end.
-    file.take(MAX_PIPE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_PIPE {
+    let limit = if meta.is_file() { meta.len().max(MAX_PIPE) } else { MAX_PIPE };
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
+    if meta.is_file() && meta.len() > 0 && bytes.len() as u64 != meta.len() {
+        return Err(changed_while_read());
+    }
     Ok(Bytes::Read(bytes))
+}
+
+/// It is not as long as it was when it was opened.
+pub(crate) fn changed_while_read() -> io::Error {
+    io::Error::other("it changed while it was read")
 }
 
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
 fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
     // SAFETY: the map is private and read-only, and is only ever read as plain bytes, every one
-    // of which may have any value. A file that somebody else truncates while it is linked raises
-    // SIGBUS, as in every linker that maps its inputs.
+    // of which may have any value. A file that somebody else shortens while it is linked raises
+    // SIGBUS, which the guard turns into an error; other changes are found before the output takes its place.
     unsafe { memmap2::MmapOptions::new().len(size).map(file) }
 }
 
@@ -176,6 +255,14 @@ impl Replacement {
         }
     }
 
+    /// The temporary file.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        match self {
+            Replacement::File { temporary, .. } => Some(temporary.path()),
+            Replacement::Stream(_) => None,
+        }
+    }
+
     /// Puts the new file in its place.
     pub(crate) fn commit(self) -> io::Result<()> {
         if let Replacement::File { temporary, path } = self {
@@ -224,8 +311,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in");
         std::fs::write(&path, vec![7u8; MAP_FROM as usize]).unwrap();
-        let (bytes, _) = read(path.to_str().unwrap()).unwrap();
+        let path = path.to_str().unwrap();
+        let store = Store::mapping();
+        let (bytes, _) = store.read(path).unwrap();
         assert!(matches!(bytes, Bytes::Mapped(_)));
+        assert!(matches!(Store::copying().read(path).unwrap().0, Bytes::Read(_)));
+        assert_eq!(store.changed(), None);
+        std::fs::write(path, vec![8u8; MAP_FROM as usize + 1]).unwrap();
+        assert_eq!(store.changed().as_deref(), Some(path));
+        std::fs::write(path, vec![7u8; MAP_FROM as usize]).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 7));
     }
 }

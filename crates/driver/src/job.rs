@@ -60,7 +60,7 @@ pub struct Request<'j> {
 /// Links in memory.
 pub fn link(request: Request<'_>) -> Linked {
     let Request { options, target, items, index, session, account } = request;
-    let store = Store::new();
+    let store = Store::copying();
     let mut lines = Lines::new(options, &target.name());
     let mut linked = Linked {
         image: None,
@@ -116,7 +116,7 @@ pub struct Cubin {
 /// Unpacks and compiles inputs, and links nothing.
 pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
     let Request { options, target, items, session, .. } = request;
-    let store = Store::new();
+    let store = Store::copying();
     let mut lines = Lines::new(options, &target.name());
     let dialect = dialect::named(options);
     let job = Job { options, target, index: None, dialect, session };

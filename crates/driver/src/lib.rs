@@ -6,6 +6,7 @@
 
 mod dialect;
 mod files;
+mod guard;
 pub mod hints;
 mod host_script;
 mod index;

@@ -1,6 +1,7 @@
 //! One run from options to files.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use culd_link::{Counts, Image, Input, Output as _, Session, Severity};
@@ -14,7 +15,7 @@ use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::progress::{self, Progress};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{dialect, files, host_script, index, register};
+use crate::{dialect, files, guard, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -25,6 +26,8 @@ pub(crate) enum FileError {
     Writing,
     #[error("--verify: {0}; this is a defect of culd, and nothing was written")]
     Unsound(String),
+    #[error("Could not read file '{0}'")]
+    Changed(String),
     #[error("Cannot open file '{0}'")]
     Time(String),
     #[error(
@@ -96,7 +99,14 @@ pub fn run(options: &Options) -> (String, Outcome) {
     let watch = Watch::start();
     let progress = Progress::start();
     let phase = progress.phase();
-    Run { options, target, timing: timing.as_mut(), watch, phase }.run(&mut lines);
+    guard::set_up();
+    // All inputs stay until the process ends, which gives them back at once.
+    let store: &Store = Box::leak(Box::new(Store::mapping()));
+    let run = Run { options, store, target, timing: timing.as_mut(), watch, phase };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.run(&mut lines))) {
+        // What was checked once need not hold for a file that changes.
+        lines.push(unchanged(store).err().unwrap_or_else(|| resume_unwind(panic)));
+    }
     drop(progress);
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
@@ -113,6 +123,7 @@ fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
 /// A link that is being made.
 struct Run<'o> {
     options: &'o Options,
+    store: &'static Store,
     target: Target,
     timing: Option<&'o mut Timing>,
     watch: Watch,
@@ -131,8 +142,7 @@ impl Run<'_> {
         let phase = self.phase.clone();
         let session =
             Session::with_threads(threads.unwrap_or(0)).watched(move |name| phase.begin(name));
-        // All inputs stay until the process ends, which gives them back at once.
-        let store: &Store = Box::leak(Box::new(Store::new()));
+        let store = self.store;
         let start = Instant::now();
         self.phase.begin("inputs");
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
@@ -173,7 +183,7 @@ impl Run<'_> {
             let start = Instant::now();
             self.phase.begin("write");
             let counts = options.flag(Id::Stats).then(|| image.counts());
-            let written = write(&session, &image, path, options.flag(Id::Verify));
+            let written = self.write(&session, &image, path);
             // So does what the image was made of.
             std::mem::forget(image);
             if let Err(line) = written {
@@ -220,6 +230,31 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Writes the linked cubin to the file at `path`; one that is to be verified is read again before it takes its place.
+    fn write(&self, session: &Session, image: &Image<'_, '_>, path: &str) -> Result<(), Line> {
+        let failed = |error: io::Error| FileError::output(path, &error);
+        let verified = self.options.flag(Id::Verify);
+        let replacement = Replacement::begin(path).map_err(failed)?;
+        guard::temporary(replacement.temporary());
+        if replacement.is_stream() {
+            let bytes = image.to_vec(session);
+            if verified {
+                verify(&bytes)?;
+            }
+            unchanged(self.store)?;
+            replacement.write_at(0, &bytes).map_err(failed)?;
+        } else {
+            image.write(session, &replacement).map_err(failed)?;
+            if verified {
+                verify(&replacement.written().map_err(failed)?)?;
+            }
+            unchanged(self.store)?;
+        }
+        let committed = replacement.commit().map_err(failed);
+        guard::temporary(None);
+        committed
+    }
+
     /// `system`: the system library is linked.
     fn write_register_file(&self, gathered: &Gathered<'_>, system: bool, lines: &mut Lines) {
         let Some(path) = self.options.text(Id::RegisterFile) else { return };
@@ -231,23 +266,11 @@ impl Run<'_> {
     }
 }
 
-/// Writes the linked cubin to the file at `path`; one that is to be verified is read again before it takes its place.
-fn write(session: &Session, image: &Image<'_, '_>, path: &str, verified: bool) -> Result<(), Line> {
-    let failed = |error: io::Error| FileError::output(path, &error);
-    let replacement = Replacement::begin(path).map_err(failed)?;
-    if replacement.is_stream() {
-        let bytes = image.to_vec(session);
-        if verified {
-            verify(&bytes)?;
-        }
-        replacement.write_at(0, &bytes).map_err(failed)?;
-    } else {
-        image.write(session, &replacement).map_err(failed)?;
-        if verified {
-            verify(&replacement.written().map_err(failed)?)?;
-        }
-    }
-    replacement.commit().map_err(failed)
+/// An error if a file changed since it was opened.
+fn unchanged(store: &Store) -> Result<(), Line> {
+    let Some(path) = store.changed() else { return Ok(()) };
+    let note = "it changed while it was linked".to_owned();
+    Err(Line::new(Severity::Fatal, FileError::Changed(path)).with_notes(vec![note]))
 }
 
 /// The line about an image that is not sound.

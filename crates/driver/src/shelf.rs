@@ -58,7 +58,7 @@ impl<'a> Shelf<'a> {
         {
             return Ok((fill(room, &mut file)?, identity));
         }
-        let bytes = files::bytes_of(file, &meta)?;
+        let bytes = self.store.bytes_of(path, file, &meta)?;
         Ok((&**self.store.alloc(bytes), identity))
     }
 
@@ -103,7 +103,10 @@ fn fill<'a>(room: &'a mut [u8], file: &mut File) -> io::Result<&'a [u8]> {
             Err(error) => return Err(error),
         }
     }
-    Ok(&room[..read])
+    match read == room.len() {
+        true => Ok(room),
+        false => Err(files::changed_while_read()),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn every_file_has_its_own_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::new();
+        let store = Store::mapping();
         let mut shelf = Shelf::new(&store);
         let mut all = Vec::new();
         for file in 0..2 * FIRST {
@@ -131,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_become_shorter_ends_where_it_ends() {
+    fn a_file_that_has_become_shorter_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         io::Write::write_all(&mut file, b"abc").unwrap();
         io::Seek::rewind(&mut file).unwrap();
-        assert_eq!(fill(&mut [0; 5], &mut file).unwrap(), b"abc");
+        assert!(fill(&mut [0; 5], &mut file).is_err());
     }
 }

@@ -212,9 +212,6 @@ impl<'d> File<'d> {
             let name =
                 symbol.name(Le, strings).map_err(|error| format!("symbol {index}: {error}"))?;
             let told = || format!("symbol {index} '{}'", String::from_utf8_lossy(name));
-            if symbol.st_bind() == object::elf::STB_LOCAL && index >= locals {
-                return Err(format!("{} is local and behind the first {locals}", told()));
-            }
             let home = match symbol.st_shndx.get(Le).0 {
                 0xffff => indices.get(index).map_or(u32::MAX, |index| index.get(Le)),
                 0xff00.. => continue,
@@ -223,18 +220,27 @@ impl<'d> File<'d> {
             let Some(home) = self.sections.get(home as usize) else {
                 return Err(format!("{} is in section {home}, which does not exist", told()));
             };
+            // nvlink 13.5 has shared variables of a debuggable program behind, too.
+            let behind = symbol.st_bind() == object::elf::STB_LOCAL && index >= locals;
+            if behind && !self.counts_on(home) {
+                return Err(format!("{} is local and behind the first {locals}", told()));
+            }
             self.inside(symbol, home).map_err(|what| format!("{} {what}", told()))?;
         }
         Ok(())
     }
 
+    /// Values in shared memory are addresses, not offsets: nvlink places the variables of a debuggable program twice, and
+    /// counts on from the first time (case debug/placed-twice-90). In an object they are alignments.
+    fn counts_on(&self, home: &Section) -> bool {
+        let name = self.name(home);
+        let name = name.strip_prefix(".nv.merc").unwrap_or(&name);
+        name.starts_with(".nv.shared.") || name.starts_with(".nv_debug.shared")
+    }
+
     fn inside(&self, symbol: &Symbol, home: &Section) -> Result<(), String> {
-        // nvlink places shared variables of a debuggable program twice, and counts on from the first time (case
-        // debug/placed-twice-90): their values are addresses, not offsets.
-        let shared = [".nv.shared.", ".nv_debug.shared"];
-        let counts_on = shared.iter().any(|prefix| self.name(home).starts_with(prefix));
         // Symbols of Mercury code have the sizes of the machine code that is made of it.
-        if counts_on || matches!(home.sh_type(Le).0, 0 | MERCURY_CODE) {
+        if self.counts_on(home) || matches!(home.sh_type(Le).0, 0 | MERCURY_CODE) {
             return Ok(());
         }
         let end = symbol.st_value(Le).checked_add(symbol.st_size(Le));

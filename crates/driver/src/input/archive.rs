@@ -119,7 +119,7 @@ impl<'a> Gather<'a, '_> {
         if let Some(bytes) = self.thin_members.get(&identity) {
             return Ok((bytes, identity));
         }
-        let (bytes, identity) = files::read(&path)?;
+        let (bytes, identity) = self.store.read(&path)?;
         let bytes = &**self.store.alloc(bytes);
         self.thin_members.insert(identity, bytes);
         Ok((bytes, identity))

@@ -5,7 +5,7 @@ use std::fs;
 use super::archive::Archive;
 use super::walk::is_system;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{self, Bytes, Identity};
+use crate::files::{Bytes, Identity};
 use crate::options::Id;
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -63,7 +63,7 @@ impl Gather<'_, '_> {
             if !fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
                 continue;
             }
-            let Ok((bytes, identity)) = files::read(&path) else { continue };
+            let Ok((bytes, identity)) = self.store.read(&path) else { continue };
             if bytes.len() > EMPTY_ARCHIVE {
                 library.file = Some((path, bytes, identity));
                 break;

@@ -24,20 +24,17 @@ use std::path::PathBuf;
 
 use culd_link::{Dialect, Input, Session, Severity};
 use thiserror::Error;
-use typed_arena::Arena;
 
-use crate::files::{Bytes, Identity};
+use crate::files::Identity;
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::{Cause, Line};
 use crate::options::{Id, Options, Target};
 use crate::shelf::Shelf;
 
+pub(crate) use crate::files::Store;
 pub use crate::input::item::{Content, InputKind, Item};
 pub(crate) use crate::input::ready::{Ready, no_lto};
-
-/// Holds the bytes of everything that was read or made, so that the rest can borrow them.
-pub(crate) type Store = Arena<Bytes>;
 
 /// Bytes of images that may be unpacked for one link: a small file can declare any size.
 pub(crate) const MAX_UNPACKED: u64 = 8 << 30;

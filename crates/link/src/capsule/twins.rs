@@ -237,6 +237,11 @@ fn check_all_paired(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<
             let what = "the section has no twin in Mercury";
             return Err(Malformed::section(section.name, 0, what));
         }
+        // nvlink ends with an error of its finalizer.
+        if optional && section.sh_type == sht::REL && twins.of(index).is_none() {
+            let what = "records without addends have no place beside Mercury code";
+            return Err(Malformed::section(section.name, 0, what));
+        }
     }
     Ok(())
 }

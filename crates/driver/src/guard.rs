@@ -1,0 +1,108 @@
+//! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), or there is no
+//! memory (SIGABRT).
+//!
+//! In: the maps and the temporary file of the one link that a process of the command makes. Out: a fatal line, exit
+//! status 1. Guaranteed: the temporary file is gone and the old output as it was. Only the command sets this up; a
+//! program that uses the library has its files copied and its signals left alone.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A mapped file. The list of them grows at its head and is never shortened: maps live as long as the process.
+struct Map {
+    start: usize,
+    end: usize,
+    /// What is told when it becomes shorter.
+    told: Vec<u8>,
+    next: *const Map,
+}
+
+static MAPS: AtomicPtr<Map> = AtomicPtr::new(null_mut());
+/// A C string, or null.
+static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+
+/// Behind what the standard library says before it gives up.
+const ABORTED: &[u8] =
+    b"culd fatal   : Internal error: the line above says why this link was given up\n";
+
+/// Watches over `map`, which are the bytes of the file at `path`.
+pub(crate) fn watch(map: &[u8], path: &str) {
+    set_up();
+    let told = format!(
+        "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked\n"
+    );
+    let start = map.as_ptr() as usize;
+    let new = Box::into_raw(Box::new(Map {
+        start,
+        end: start + map.len(),
+        told: told.into_bytes(),
+        next: MAPS.load(Ordering::Acquire),
+    }));
+    // Inputs are opened on one thread.
+    MAPS.store(new, Ordering::Release);
+}
+
+/// Removes this file if the process is ended from now on; `None` ends that.
+pub(crate) fn temporary(path: Option<&Path>) {
+    let name = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
+    // The few bytes of an earlier name stay: the handler may be reading them.
+    TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
+}
+
+/// Takes over the two signals.
+#[allow(unsafe_code, reason = "signals have a C interface only")]
+pub(crate) fn set_up() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [libc::SIGBUS, libc::SIGABRT] {
+            // SAFETY: the structure is plain data, for which zeros are a value; both pointers are valid; the handler
+            // keeps to what a handler may do, see there.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = ended as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+                libc::sigaction(signal, &action, null_mut());
+            }
+        }
+    });
+}
+
+/// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)).
+#[allow(unsafe_code, reason = "signals have a C interface only")]
+extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    let told: &[u8] = if signal == libc::SIGBUS {
+        // SAFETY: the system passes a valid structure, which has an address for this signal. The list is only ever
+        // extended at its head, by nodes that are complete and never freed.
+        let map = unsafe {
+            let address = (*info).si_addr() as usize;
+            let mut map = MAPS.load(Ordering::Acquire).cast_const();
+            while let Some(node) = map.as_ref() {
+                if (node.start..node.end).contains(&address) {
+                    break;
+                }
+                map = node.next;
+            }
+            map.as_ref()
+        };
+        match map {
+            Some(map) => &map.told,
+            // Not ours: with the handler gone, the instruction fails again and ends the process.
+            None => return,
+        }
+    } else {
+        ABORTED
+    };
+    // SAFETY: write, unlink and _exit may be called in a handler; bytes and name are valid and never freed.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, told.as_ptr().cast(), told.len());
+        let name = TEMPORARY.load(Ordering::Acquire);
+        if !name.is_null() {
+            libc::unlink(name);
+        }
+        libc::_exit(1);
+    }
+}
