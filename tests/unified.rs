@@ -145,3 +145,25 @@ fn slots_that_the_table_is_not_made_for_are_told() {
         assert!(lines[0].contains(expected), "{expected}: {lines:?}");
     }
 }
+
+/// nvlink's table of such slots is wrong (docs/DIFFERENCES.md, slots-with-frames).
+#[test]
+fn a_program_has_no_table_of_slots_with_frames() {
+    let case = case::named("unified/frames-100").expect("the recorded case");
+    let ids: [(u64, u64, u64); 5] =
+        [(1, 1, 0), (1, 2, 0x80), (1, 3, 0x100), (2, 1, 0x180), (2, 2, 0x200)];
+    let numbers = [1u64, 0x280, ids.len() as u64, 0, 0].into_iter();
+    let numbers = numbers.chain(ids.iter().flat_map(|&(first, second, at)| [first, second, at]));
+    let index = b"\x7fUFTINDX".iter().copied().chain(numbers.flat_map(u64::to_le_bytes)).collect();
+    let mut options = case_options(&case, &["-arch=sm_100".to_owned()]).expect("options");
+    options.index = Some(IndexFile::parse(index).expect("an index file"));
+    let outcome = link(&options, &case.inputs().expect("inputs"), 1).expect("threads");
+    assert!(outcome.image.is_none());
+    assert_eq!(
+        lines(&outcome),
+        [
+            "fatal   : Input file 'a.cubin' cannot be linked: section '.nv.uft.rel.large' is a jump slot with a frame, \
+          which the table of slots has no form for"
+        ]
+    );
+}

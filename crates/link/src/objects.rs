@@ -184,13 +184,7 @@ impl<'d> Objects<'d> {
 
 impl<'d> Object<'d> {
     fn parse(input: Input<'d>) -> Result<Self, Message> {
-        Object::read(input).map_err(|failure| {
-            let file = input.name.to_owned();
-            match failure {
-                Failure::Malformed(defect) => Message::Malformed { file, defect },
-                Failure::Unsupported(reason) => Message::Unsupported { file, reason },
-            }
-        })
+        Object::read(input).map_err(|failure| failure.told_of(input.name))
     }
 
     fn read(input: Input<'d>) -> Result<Self, Failure> {
@@ -261,9 +255,21 @@ fn check_abi(cubin: &Cubin<'_>) -> Result<(), Failure> {
 }
 
 /// Why an input cannot be linked.
+#[derive(Debug, Clone)]
 pub(crate) enum Failure {
     Malformed(Malformed),
     Unsupported(String),
+}
+
+impl Failure {
+    /// What is said of the file with that name.
+    pub(crate) fn told_of(self, file: &str) -> Message {
+        let file = file.to_owned();
+        match self {
+            Failure::Malformed(defect) => Message::Malformed { file, defect },
+            Failure::Unsupported(reason) => Message::Unsupported { file, reason },
+        }
+    }
 }
 
 impl From<Malformed> for Failure {

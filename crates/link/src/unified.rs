@@ -113,6 +113,13 @@ pub(crate) fn place<'d>(
     let Some(index) = &options.index else { return Err(Message::NoIndexFile) };
     let mut tables = std::mem::take(&mut merged.unified);
     let placed = check(&tables, &merged.draft, &index.uidx).and_then(|()| {
+        let odd = |slot: &JumpSlot| {
+            let object = &objects[slot.object];
+            object.twins.odd_slots().map(|odd| odd.clone().told_of(object.name))
+        };
+        if let Some(odd) = tables.slots.iter().find_map(odd) {
+            return Err(odd);
+        }
         let mut placing = Placing { objects, merged };
         placing.functions(&mut tables, &index.uidx.functions)?;
         placing.variables(&mut tables.variables, &index.uidx.variables)

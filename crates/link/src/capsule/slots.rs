@@ -4,16 +4,16 @@
 //! what places in it are called there. In an object a slot is a function like any other: six instructions, and behind
 //! them the two of the padding that ends each function's code. nvlink runs its finalizer over the table as over one
 //! function: in place of each padding the instruction before it is repeated, and one padding as long as a slot ends
-//! the table (docs/MERCURY.md). Guaranteed by [`check`]: a slot that gets here has that form.
+//! the table (docs/MERCURY.md). Guaranteed by [`odd`]: a slot that gets here has that form.
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::capmerc::{self, Capsule, Kind as Form, Record};
 use culd_cubin::unified::SLOT;
-use culd_cubin::{Cubin, Malformed, RelocEntry, Section, Symbol};
+use culd_cubin::{Cubin, Malformed, RelocEntry, Section, SectionIndex, Symbol};
 
 use super::twins::Twins;
 use crate::merge::Merged;
-use crate::objects::{Objects, Role};
+use crate::objects::{Failure, Objects, Role};
 
 /// Instructions of a slot, and those that are not padding.
 const INSTRUCTIONS: usize = (SLOT / capmerc::INSTRUCTION) as usize;
@@ -25,6 +25,9 @@ const EXPANDED: u64 = 0xa0;
 /// A group of two instructions and one of eight, without records: what stands for padding.
 const PADDING: [u8; 2] = [0x50, 1];
 const LAST_PADDING: [u8; 2] = [0x50, 4];
+/// The entries of a slot with a frame, and its padding, three instructions.
+const FRAMED: [Form; 5] = [Form::Elided, Form::Short, Form::Elided, Form::Elided, Form::Elided];
+const FRAMED_PADDING: [u8; 2] = [0xd0, 1];
 
 /// Bytes of machine code behind the last slot.
 pub(crate) fn tail(flavour: Flavour) -> u64 {
@@ -102,35 +105,46 @@ pub(crate) fn table(objects: &Objects<'_>, merged: &Merged<'_>) -> (Vec<u8>, Vec
     (code, capmerc::encode(&entries))
 }
 
-/// Checks that the slots of an object have the form that [`table`] knows.
-pub(super) fn check(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<(), Malformed> {
+/// Why the slots of an object have not the form that [`table`] knows. Errors: damaged Mercury code.
+pub(super) fn odd(
+    cubin: &Cubin<'_>,
+    roles: &[Role],
+    twins: &Twins,
+) -> Result<Option<Failure>, Malformed> {
     for ((index, slot), _) in
         cubin.section_indices().zip(roles).filter(|(_, role)| **role == Role::JumpSlot)
     {
         let twin = twins.of(index).and_then(|twin| Some((twin, cubin.section(twin)?)));
         let Some((twin, mercury)) = twin else { continue };
-        let records = Capsule::parse(mercury.name, mercury.data)?.records();
-        if !has_form(mercury, &records.collect::<Vec<_>>()) {
-            let what = "Mercury code of a jump slot that is not six instructions and padding";
-            return Err(Malformed::section(mercury.name, 0, what));
+        let records: Vec<Record> = Capsule::parse(mercury.name, mercury.data)?.records().collect();
+        if has_frame(mercury, &records) {
+            let section = String::from_utf8_lossy(slot.name);
+            let reason = format!(
+                "section '{section}' is a jump slot with a frame, which the table of slots has no form for"
+            );
+            return Ok(Some(Failure::Unsupported(reason)));
         }
-        let records =
-            |target| cubin.sections.iter().filter(move |s| s.info_section() == Some(target));
+        if !has_form(mercury, &records) {
+            let what = "Mercury code of a jump slot that is not six instructions and padding";
+            return Ok(Some(Malformed::section(mercury.name, 0, what).into()));
+        }
         for (target, section, place) in [(index, slot, 0), (twin, mercury, JUMP)] {
-            let all: Vec<RelocEntry> =
-                records(target).flat_map(|s| s.relocations().iter().collect::<Vec<_>>()).collect();
-            let mut found = all.into_iter();
-            let jump = found.next().filter(|record| {
-                let function = cubin.symbol(record.symbol).is_some_and(Symbol::is_function);
-                record.offset == place && function
-            });
-            if jump.is_none() || found.next().is_some() {
+            if !has_jump(cubin, target, place) {
                 let what = format!("a jump slot without its one relocation, at {place:#x}");
-                return Err(Malformed::section(section.name, place, what));
+                return Ok(Some(Malformed::section(section.name, place, what).into()));
             }
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// True for a slot whose one relocation is about a function, at `place`.
+fn has_jump(cubin: &Cubin<'_>, target: SectionIndex, place: u64) -> bool {
+    let tables = cubin.sections.iter().filter(|section| section.info_section() == Some(target));
+    let all: Vec<RelocEntry> =
+        tables.flat_map(|table| table.relocations().iter().collect::<Vec<_>>()).collect();
+    let [record] = all[..] else { return false };
+    record.offset == place && cubin.symbol(record.symbol).is_some_and(Symbol::is_function)
 }
 
 /// Six entries of an instruction each, and the padding.
@@ -139,6 +153,15 @@ fn has_form(section: &Section<'_>, records: &[Record]) -> bool {
     own.len() == OWN
         && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
         && section.data.get(padding.bytes.clone()) == Some(&PADDING)
+}
+
+/// The form of slots of functions with parameters on the stack: the frame in front of the jump, and one instruction more of
+/// padding. nvlink takes out the padding of all but the last slot, so that the others are not where their entries say,
+/// and puts the relocation on the frame (docs/DIFFERENCES.md, slots-with-frames).
+fn has_frame(section: &Section<'_>, records: &[Record]) -> bool {
+    let Some((padding, own)) = records.split_last() else { return false };
+    let forms: Vec<Form> = own.iter().map(|record| record.kind).collect();
+    forms == FRAMED && section.data.get(padding.bytes.clone()) == Some(&FRAMED_PADDING)
 }
 
 #[cfg(test)]

@@ -21,12 +21,19 @@ pub(crate) struct Twins {
     of: Vec<Option<SectionIndex>>,
     /// Mercury's symbol table.
     symbols: Option<SectionIndex>,
+    /// Why the jump slots cannot go into the table of a program.
+    odd_slots: Option<Box<Failure>>,
 }
 
 impl Twins {
     /// Mercury's symbol table, if there is a second half.
     pub(crate) fn symbols(&self) -> Option<SectionIndex> {
         self.symbols
+    }
+
+    /// Why jump slots of the object cannot go into the table of a program. Objects (`-r`) keep them as they are.
+    pub(crate) fn odd_slots(&self) -> Option<&Failure> {
+        self.odd_slots.as_deref()
     }
 
     /// The section of the other half that stands for the same.
@@ -90,11 +97,12 @@ pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, F
         return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
     };
     let symbols = Some(SectionIndex(symbols as u32));
-    let mut twins = Twins { of: vec![None; cubin.sections.len()], symbols };
+    let of = vec![None; cubin.sections.len()];
+    let mut twins = Twins { of, symbols, odd_slots: None };
     join(cubin, roles, &mut twins)?;
     check_all_paired(cubin, roles, &twins).map_err(Failure::Malformed)?;
     check_symbols(cubin, &twins).map_err(Failure::Malformed)?;
-    slots::check(cubin, roles, &twins).map_err(Failure::Malformed)?;
+    twins.odd_slots = slots::odd(cubin, roles, &twins).map_err(Failure::Malformed)?.map(Box::new);
     show(cubin, roles, &twins).map_err(Failure::Malformed)?;
     // They say what the others say, sizes aside: those are read from the table.
     cubin.mercury_symbols = Vec::new();
