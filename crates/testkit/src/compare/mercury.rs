@@ -54,6 +54,16 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     if listed::tables(&theirs, &mut masked.0) != listed::tables(&ours, &mut masked.1) {
         classes.listed.insert("jump-tables-of-replaced", 1);
     }
+    if copies::clear_equal_names(&theirs, &mut masked.0)
+        != copies::clear_equal_names(&ours, &mut masked.1)
+    {
+        classes.listed.insert("registers-of-equal-names", 1);
+    }
+    if copies::clear_resolved(&theirs, &mut masked.0)
+        != copies::clear_resolved(&ours, &mut masked.1)
+    {
+        classes.listed.insert("resolved-of-equal-names", 1);
+    }
     if listed::family((&theirs, &ours), inputs, expected, &mut masked.1) {
         classes.listed.insert("family-of-dead-code", 1);
     }

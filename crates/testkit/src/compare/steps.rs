@@ -5,7 +5,7 @@
 //! makes the same bytes of culd's objects as culd.
 
 use super::mercury::Classes;
-use super::trial::{Difference, Tools, Verdict, candidate, compare_links};
+use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use crate::oracle::process::Status;
 use crate::program::{Objects, Program};
 use anyhow::{Context, Result};
@@ -48,7 +48,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             steps.push(step.join(" "));
             last.push(name);
         }
-        match compare_links(tools, &last, dir)? {
+        match compare_links_of(tools, &last, arguments, dir)? {
             Verdict::Identical(found) => classes += found,
             Verdict::Different(difference) => {
                 let what = format!("of {}: {}", steps.join("; "), difference.what);

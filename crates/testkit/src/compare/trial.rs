@@ -196,7 +196,7 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
         let unusual = program.index.is_some() || !program.rounds.is_empty();
         let verdict = if way == Way::Program && !is_relocatable(&arguments) {
             let pair = Pair::link(tools, &arguments, dir)?;
-            let verdict = pair.verdict(&arguments, dir);
+            let verdict = pair.verdict(&arguments, &arguments, dir);
             let aliases =
                 || objects(&arguments, dir).iter().any(|object| deliberate::has_alias(object));
             let keys = match &verdict {
@@ -285,8 +285,18 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
 /// # Errors
 /// When a linker cannot be started or an output not be read.
 pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
+    compare_links_of(tools, arguments, arguments, dir)
+}
+
+/// The same for objects that a linker made of the files that `compiled` names: those tell how code was compiled.
+pub(super) fn compare_links_of(
+    tools: &Tools,
+    arguments: &[String],
+    compiled: &[String],
+    dir: &Path,
+) -> Result<Verdict> {
     let pair = Pair::link(tools, arguments, dir)?;
-    let verdict = pair.verdict(arguments, dir);
+    let verdict = pair.verdict(arguments, compiled, dir);
     let usual = tools.oracle.release() == Release::usual();
     // Cases avoid such differences of the usual release; those of another may show elsewhere.
     Ok(match pair.deliberate(&verdict).first() {
@@ -335,7 +345,7 @@ impl Pair {
         }
     }
 
-    fn verdict(&self, arguments: &[String], dir: &Path) -> Verdict {
+    fn verdict(&self, arguments: &[String], compiled: &[String], dir: &Path) -> Verdict {
         let Self { expected, expected_out, actual, actual_out } = self;
         let different =
             |what: String| Verdict::Different(Difference { arguments: arguments.to_vec(), what });
@@ -357,7 +367,7 @@ impl Pair {
         let mut classes = Classes::default();
         what = what.or_else(|| match (expected_out, actual_out) {
             (Some(expected), Some(actual)) => {
-                match outputs(arguments, || objects(arguments, dir), expected, actual) {
+                match outputs(arguments, || objects(compiled, dir), expected, actual) {
                     Ok(found) => {
                         classes = found;
                         None

@@ -16,8 +16,9 @@ type Lines = Vec<String>;
 
 /// The tables of lines.
 const LINES: [&[u8]; 2] = [b".debug_line", b".nv_debug_line_sass"];
-/// Bytes of a relocation, and of its last field.
+/// Bytes of a relocation, of its first fields, and of its last one.
 const RECORD: usize = 24;
+const PLACE_AND_TYPE: usize = 12;
 const ADDEND: usize = 8;
 /// The section that tells which registers hold what.
 const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
@@ -203,23 +204,57 @@ pub(in crate::compare) fn without_ends(bytes: &[u8], names: &HashSet<Vec<u8>>) -
 
 /// Clears the ranges of registers of functions that share their name with others in an object: nvlink looks for their places in
 /// the code of another of them, and behind the end of its list (docs/DIFFERENCES.md, registers-of-equal-names).
-pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) {
+/// What was there.
+pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
+    let names = equal_names(view);
+    let sections = view.cubin.section_indices();
+    let sections = sections.filter(|(_, s)| s.name == REGISTERS && !is_mercury(s));
+    let places = sections.flat_map(|(index, section)| {
+        let start = view.tables.sections.get(index.0 as usize).map_or(0, |raw| raw.offset as usize);
+        let places = ranges(section.data, &names).into_iter();
+        places.map(move |range| start + range.start..start + range.end)
+    });
+    clear(bytes, places.collect())
+}
+
+/// Clears places and types of what `--preserve-relocs` tells of functions that share their name with others: nvlink looks them all up in
+/// the code of the first (docs/DIFFERENCES.md, resolved-of-equal-names). What was there.
+pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
+    let names = equal_names(view);
+    let sections = view.cubin.section_indices();
+    let of_equal = |section: &Section<'_>| {
+        let name = section.name.strip_prefix(b".nv.merc").unwrap_or(section.name);
+        let name = name.strip_prefix(b".nv.resolvedrela.text.");
+        name.is_some_and(|name| names.contains(name))
+    };
+    let places = sections.filter(|(_, section)| of_equal(section)).flat_map(|(index, section)| {
+        let start = view.tables.sections.get(index.0 as usize).map_or(0, |raw| raw.offset as usize);
+        (0..section.data.len() / RECORD).map(move |number| {
+            let record = start + number * RECORD;
+            record..record + PLACE_AND_TYPE
+        })
+    });
+    clear(bytes, places.collect())
+}
+
+fn clear(bytes: &mut [u8], places: Vec<Range<usize>>) -> Vec<u8> {
+    let mut before = Vec::new();
+    for place in places {
+        if let Some(place) = bytes.get_mut(place) {
+            before.extend_from_slice(place);
+            place.fill(0);
+        }
+    }
+    before
+}
+
+/// The names that several functions have.
+fn equal_names(view: &View<'_>) -> HashSet<Vec<u8>> {
     let mut uses: HashMap<&[u8], usize> = HashMap::new();
     for (index, section) in view.cubin.section_indices().filter(|(_, s)| s.is_code()) {
         let function = view.cubin.symbol(SymbolIndex(section.info & 0xff_ffff));
         let own = function.filter(|function| function.defined_in() == Some(index));
         own.into_iter().for_each(|function| *uses.entry(function.name).or_default() += 1);
     }
-    let names = uses.into_iter().filter(|(_, uses)| *uses > 1).map(|(name, _)| name.to_vec());
-    let names: HashSet<Vec<u8>> = names.collect();
-    let sections = view.cubin.section_indices();
-    for (index, section) in sections.filter(|(_, s)| s.name == REGISTERS && !is_mercury(s)) {
-        let Some(raw) = view.tables.sections.get(index.0 as usize) else { continue };
-        for range in ranges(section.data, &names) {
-            let start = raw.offset as usize;
-            if let Some(place) = bytes.get_mut(start + range.start..start + range.end) {
-                place.fill(0);
-            }
-        }
-    }
+    uses.into_iter().filter(|(_, uses)| *uses > 1).map(|(name, _)| name.to_vec()).collect()
 }
