@@ -59,6 +59,13 @@ impl<'d> Object<'d> {
         SymbolEntry::read(table, SymbolEntry::SIZE * index.0 as usize)
     }
 
+    /// Bytes of machine code of a function that the code is named after.
+    pub(crate) fn code_size(&self, function: SymbolIndex) -> Option<u64> {
+        let symbol = self.symbol(function);
+        let code = symbol.defined_in().filter(|&code| self.names_code(code, symbol))?;
+        Some(self.section(code).size)
+    }
+
     pub(crate) fn section(&self, index: SectionIndex) -> &Section<'d> {
         &self.cubin.sections[index.0 as usize]
     }

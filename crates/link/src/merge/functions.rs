@@ -133,7 +133,10 @@ impl<'d> Merge<'_, 'd> {
             let first = entry.other & sto::MANAGED;
             entry.other = symbol.other & !(sto::SPACE | sto::MANAGED) | first;
             entry.value = symbol.value;
-            entry.size = symbol.size;
+            // Beside Mercury, machine code of an object tells a size of an alias that came first in it; the next link goes by
+            // Mercury's (case alias/other-file in steps).
+            let twin = object.mercury_symbol(site.index).filter(|_| !main);
+            entry.size = twin.map_or(symbol.size, |twin| twin.size);
         }
         draft.symbols[out].section = Some(section);
         if main || existing.is_none() {

@@ -38,6 +38,12 @@ pub fn applies(bytes: &[u8]) -> bool {
     View::parse(bytes).is_ok_and(|view| view.cubin.header.sm() >= 100)
 }
 
+/// True for an object in which several functions have one name: nvlink gives all of them the relocations of the first
+/// (docs/DIFFERENCES.md, equal-names-of-objects).
+pub(super) fn has_equal_names(object: &[u8]) -> bool {
+    applies(object) && View::parse(object).is_ok_and(|view| copies::has_equal_names(&view))
+}
+
 /// Compares what nvlink made with what culd made of `inputs`.
 ///
 /// # Errors

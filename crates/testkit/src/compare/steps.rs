@@ -4,7 +4,7 @@
 //! grouped into objects, the last link of them gives the same program ([`Program`]) as one link of all, and nvlink
 //! makes the same bytes of culd's objects as culd.
 
-use super::mercury::Classes;
+use super::mercury::{self, Classes};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use crate::oracle::process::Status;
 use crate::program::{Objects, Program};
@@ -37,19 +37,25 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     for grouping in groupings(files.len()).into_iter().take(faithful(&objects)) {
         let mut steps = Vec::new();
         let mut last = options.clone();
+        let mut equal_names = false;
         for (number, group) in grouping.iter().enumerate() {
             let name = format!("step-{number}.cubin");
             let mut step = options.clone();
             step.push("-r".to_owned());
             step.extend(group.iter().filter_map(|&at| files.get(at).cloned()));
-            if link(tools, &step, dir, &name)?.is_none() {
+            let Some(object) = link(tools, &step, dir, &name)? else {
                 return Ok(Verdict::NoVerdict(format!("no object of {}", step.join(" "))));
-            }
+            };
+            equal_names |= mercury::has_equal_names(&object);
             steps.push(step.join(" "));
             last.push(name);
         }
         match compare_links_of(tools, &last, arguments, dir)? {
             Verdict::Identical(found) => classes += found,
+            // It is still compared with the program of one step.
+            Verdict::Different(_) if equal_names => {
+                *classes.listed.entry("equal-names-of-objects").or_default() += 1;
+            }
             Verdict::Different(difference) => {
                 let what = format!("of {}: {}", steps.join("; "), difference.what);
                 return different(difference.arguments, what);

@@ -65,7 +65,11 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
     for (&(id, ..), own) in inputs.iter().zip(own) {
         let own = own?;
         pieces.reserve(own.len());
-        pieces.extend(own.into_iter().map(|(_, function, frame)| ((id, function), frame)));
+        for (_, function, frame) in own {
+            // An object has more of a function of which it replaced copies, behind the one that counts (case
+            // attributes/order-of-replaced in steps).
+            pieces.entry((id, function)).or_insert(frame);
+        }
     }
     let own = pieces;
     let mut made =
@@ -79,13 +83,19 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
                 continue;
             }
             let definition = builder.definition(id, function).filter(|site| taken.insert(*site));
-            let to = match definition.and_then(|site| own.get(&(site.object, site.index))) {
-                Some(frame) => {
+            let found =
+                definition.and_then(|site| Some((site, own.get(&(site.object, site.index))?)));
+            let to = match found {
+                Some((site, frame)) => {
                     let address = copy(&mut made.bytes, frame, frame.entry.1);
-                    if let Some((_, table)) = builder.slot(id, function) {
-                        let at = address as usize + 8;
-                        let length = slots::first_length(table);
-                        made.bytes[at..at + 8].copy_from_slice(&length.to_le_bytes());
+                    // In an object a function behind an alias has the length of Mercury (case alias/other-file in steps).
+                    let length = match builder.slot(id, function) {
+                        Some((_, table)) => Some(slots::first_length(table)),
+                        None => builder.objects[site.object].code_size(site.index),
+                    };
+                    let at = address as usize + 8;
+                    if let (Some(length), Some(place)) = (length, made.bytes.get_mut(at..at + 8)) {
+                        place.copy_from_slice(&length.to_le_bytes());
                     }
                     address
                 }

@@ -248,6 +248,11 @@ fn clear(bytes: &mut [u8], places: Vec<Range<usize>>) -> Vec<u8> {
     before
 }
 
+/// True when several functions have one name.
+pub(super) fn has_equal_names(view: &View<'_>) -> bool {
+    !equal_names(view).is_empty()
+}
+
 /// The names that several functions have.
 fn equal_names(view: &View<'_>) -> HashSet<Vec<u8>> {
     let mut uses: HashMap<&[u8], usize> = HashMap::new();
