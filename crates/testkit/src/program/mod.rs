@@ -188,9 +188,14 @@ fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
         if symbol.kind() == stt::SECTION {
             continue;
         }
-        let (info, other, size) = (symbol.info, symbol.other, symbol.size);
+        let (info, other) = (symbol.info, symbol.other);
         let section = symbol.defined_in().and_then(|at| view.cubin.section(at));
         let place = section.map_or("undefined".to_owned(), raw_name);
+        // Beside Mercury the first name of a code has its size, an alias too; which one is first depends on the steps.
+        let code = place.strip_prefix(".text.").filter(|_| !view.cubin.mercury_symbols.is_empty());
+        let is_alias =
+            symbol.is_function() && code.is_some_and(|code| code.as_bytes() != symbol.name);
+        let size = if is_alias { 0 } else { symbol.size };
         let mut lines = vec![format!("info={info:#x} other={other:#x} size={size:#x} {place}")];
         if !symbol.is_function()
             && let Some(index) = symbol.defined_in()
