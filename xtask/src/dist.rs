@@ -18,9 +18,10 @@ usage: cargo xtask dist [options]
   --to DIR       the folder (default <target>/dist), which is made anew
   --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
 
-const PROGRAMS: &[&str] = &["culd", "culd-dump", "culd-diff"];
+const PROGRAMS: &[&str] = &["culd", "culd-dump", "culd-diff", "culd-lto"];
 /// What is built; one build for all.
-const PACKAGES: &[&str] = &["-p", "culd", "-p", "culd-inspect", "-p", "culd-jitlink"];
+const PACKAGES: &[&str] =
+    &["-p", "culd", "-p", "culd-inspect", "-p", "culd-jitlink", "-p", "culd-lto"];
 const LIBRARY: &str = "libnvJitLink.so.13";
 const LINK: &str = "libnvJitLink.so";
 /// Shell, folder, name.

@@ -13,6 +13,7 @@ mod dist;
 mod e2e;
 mod fatbin;
 mod jitlink;
+mod lto;
 mod measure;
 mod mutate;
 mod oracle;
@@ -46,6 +47,7 @@ const TASKS: &[Task] = &[
     ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),
     ("jitlink", jitlink::run, "the same calls of libnvJitLink with NVIDIA's and ours: see 'jitlink --help'"),
+    ("lto", lto::run, "link objects of nvcc -dlto with -lto with both, compare"),
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
     ("sections", sections::run, "link programs around and beyond 65,280 sections with both, compare"),

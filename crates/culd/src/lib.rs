@@ -40,6 +40,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Giving up on a link
+//!
+//! [`Linker::link`] holds the thread that calls it until the link has ended: milliseconds for most programs.
+//! There is no way to stop it in between. A program that no longer wants the result lets the thread
+//! run to its end and drops what comes; nothing is written, no lock is held, and its memory is given back. Asynchronous
+//! programs call it where blocking is allowed (`spawn_blocking` and the like); a future that waits for it may be dropped at
+//! any time. Only PTX is compiled in other processes, in folders of their own that are removed when the link ends.
+//!
+//! # Parts
+//!
 //! The parts it is made of are here too: [`cubin`] reads cubins, [`cubin::build`] makes relocatable ones of parts, [`fatbin`] reads and writes fat binaries and
 //! finds them in objects and archives, [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together:
 //! it links for several architectures at once and packs the images into one fat binary. `examples/build.rs` makes an object as an

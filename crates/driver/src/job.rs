@@ -80,7 +80,9 @@ pub fn link(request: Request<'_>) -> Linked {
     let Staged { gathered, link_options, ready } = job.stage(items, &store, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
-    if linkable {
+    if ready && let Some(finished) = &gathered.finished {
+        linked.image = Some(finished.clone());
+    } else if linkable {
         let outcome = culd_link::prepare(session, &inputs, &link_options);
         let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();
         let part = |(place, input): (usize, &Input<'_>)| Part {
@@ -190,7 +192,9 @@ impl Job<'_> {
             return Staged { gathered, link_options, ready: false };
         }
         lines.extend(said);
-        lines.extend(input::no_lto(options));
+        if gathered.lto.is_empty() {
+            lines.extend(input::no_lto(options));
+        }
         // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
         let ready = !lines.failed();
         if !ready && matches!(self.target, Target::Real(_)) {
@@ -219,6 +223,10 @@ impl Job<'_> {
     }
 }
 
+/// Why a function of LTO-IR may be undefined.
+const LTO_KEEPS: &str = "of the functions in LTO-IR, libnvJitLink keeps those that LTO-IR uses; compile what else uses them \
+                         with -dlto, or them without";
+
 /// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
 pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
     let name = |diagnostic: &Diagnostic| match &diagnostic.message {
@@ -233,6 +241,8 @@ pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -
         let mut line = line(diagnostic);
         if name.is_some() {
             line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
+            // docs/DIFFERENCES.md, lto
+            line.notes.extend((!gathered.lto.is_empty()).then(|| LTO_KEEPS.to_owned()));
         }
         line
     };

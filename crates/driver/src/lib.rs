@@ -14,6 +14,7 @@ mod input;
 mod interfaces;
 mod job;
 mod lines;
+mod lto;
 mod options;
 mod progress;
 mod register;

@@ -161,6 +161,10 @@ impl Run<'_> {
         if let Target::Virtual(_) = self.target {
             return self.write_register_file(&gathered, false, lines);
         }
+        if let Some(finished) = &gathered.finished {
+            self.write_finished(finished, lines);
+            return self.write_register_file(&gathered, false, lines);
+        }
         let mut start = Instant::now();
         let outcome = culd_link::prepare(&session, &inputs, &link_options);
         for phase in &outcome.phases {
@@ -197,6 +201,15 @@ impl Run<'_> {
             }
         }
         self.write_register_file(&gathered, system, lines);
+    }
+
+    /// Writes an output that was not linked here.
+    fn write_finished(&self, bytes: &[u8], lines: &mut Lines) {
+        if let Some(path) = self.options.output()
+            && let Err(error) = files::write(path, bytes)
+        {
+            lines.push(FileError::output(path, &error));
+        }
     }
 
     /// A phase that began at `start` has ended.

@@ -77,19 +77,20 @@ pub enum LtoError {
     },
 }
 
-/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the toolkit in the environment. `own` is a file that is
-/// not meant, because it is the one that asks.
-pub fn find(own: Option<&Path>) -> Option<PathBuf> {
+/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of `toolkit` or of the toolkit in the environment. `own` is a
+/// file that is not meant, because it is the one that asks.
+pub fn find(own: Option<&Path>, toolkit: Option<&Path>) -> Option<PathBuf> {
     if let Some(named) = env::var_os("CULD_NVJITLINK") {
         return Some(named.into());
     }
+    let first = toolkit.map(Path::to_owned).into_iter();
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     let of_nvcc = |folder: PathBuf| {
         let nvcc = folder.join("nvcc").canonicalize().ok()?;
         Some(nvcc.parent()?.parent()?.to_owned())
     };
-    let toolkits = homes.chain(env::split_paths(&path).filter_map(of_nvcc));
+    let toolkits = first.chain(homes).chain(env::split_paths(&path).filter_map(of_nvcc));
     let files =
         toolkits.flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder).join(NAME)));
     let own = own.and_then(|own| own.canonicalize().ok());

@@ -9,6 +9,7 @@ use super::select::{Form, Offer, choose};
 use super::walk::Source;
 use super::{Gather, InputError, MAX_UNPACKED, Stopped};
 use crate::hints::{self, Elsewhere, Unlinked};
+use crate::lto::Part;
 use crate::options::Id;
 
 impl<'a> Gather<'a, '_> {
@@ -23,12 +24,15 @@ impl<'a> Gather<'a, '_> {
         let mut any = false;
         for container in containers(bytes) {
             any = true;
-            let entries = container.and_then(|container| container.entries().collect());
-            let entries: Vec<Entry<'a>> = entries.map_err(|error| {
+            let parts = container.and_then(|container| {
+                let entries = container.entries().collect::<Result<Vec<Entry<'a>>, _>>()?;
+                Ok((container.bytes(), entries))
+            });
+            let (container, entries) = parts.map_err(|error: culd_fatbin::Error| {
                 self.fatal(InputError::NoFatbin(source.name.clone()), vec![error.to_string()]);
                 self.fatal(stop.clone(), Vec::new())
             })?;
-            taken |= self.container(source, entries)?;
+            taken |= self.container(source, container, entries)?;
         }
         if !any {
             self.fatal(InputError::NoFatbin(source.name.clone()), Vec::new());
@@ -38,7 +42,12 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// Takes the best of `entries`.
-    fn container(&mut self, source: &Source, entries: Vec<Entry<'a>>) -> Result<bool, Stopped> {
+    fn container(
+        &mut self,
+        source: &Source,
+        bytes: &'a [u8],
+        entries: Vec<Entry<'a>>,
+    ) -> Result<bool, Stopped> {
         let usable: Vec<(Entry<'a>, Offer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
         let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
@@ -46,7 +55,8 @@ impl<'a> Gather<'a, '_> {
         let suits = |offer: &&Offer| offer.suits(self.target, rules);
         let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
         if lto && self.options.lto() {
-            return Err(self.fatal(InputError::LtoUnsupported(source.name.clone()), Vec::new()));
+            self.lto(source, bytes, true);
+            return Ok(true);
         }
         let chosen = choose(self.target, rules, &offers);
         self.found.depends_on_release |=
@@ -68,6 +78,11 @@ impl<'a> Gather<'a, '_> {
                 Ok(false)
             }
         }
+    }
+
+    /// Takes LTO-IR, in a fat binary or bare.
+    pub(super) fn lto(&mut self, source: &Source, bytes: &'a [u8], fatbin: bool) {
+        self.found.lto.push(Part { fatbin, name: source.name.clone(), bytes });
     }
 
     fn arch_not_found(&mut self, source: &Source, usable: &[(Entry<'a>, Offer)]) {

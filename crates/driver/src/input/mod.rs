@@ -29,6 +29,7 @@ use crate::files::Identity;
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::{Cause, Line};
+use crate::lto::Part;
 use crate::options::{Id, Options, Target};
 use crate::shelf::Shelf;
 
@@ -58,6 +59,10 @@ pub(crate) struct Gathered<'a> {
     pub(crate) depends_on_release: bool,
     /// Compilations.
     pub(crate) times: Vec<Time>,
+    /// LTO-IR, in order.
+    pub(crate) lto: Vec<Part<'a>>,
+    /// The output, if it needs no link: PTX, or a program of nothing but LTO-IR.
+    pub(crate) finished: Option<Vec<u8>>,
 }
 
 impl Gathered<'_> {
@@ -174,8 +179,8 @@ pub enum InputError {
     NoLto,
     #[error("merge_elf failed")]
     MergeFailed,
-    #[error("LTO-IR in '{0}' cannot be linked: culd has no compiler for it")]
-    LtoUnsupported(String),
+    #[error("LTO-IR in '{file}' cannot be compiled: {error}")]
+    Lto { file: String, error: String },
     #[error("PTX in '{file}' cannot be compiled: {error}")]
     Compiler { file: String, error: String },
 }

@@ -59,6 +59,8 @@ pub(crate) enum CompileError {
 pub(crate) struct Compiler {
     path: Option<PathBuf>,
     arguments: Vec<String>,
+    /// The text is all of a program, so that no link has to follow.
+    pub(crate) whole_program: bool,
 }
 
 impl Compiler {
@@ -73,7 +75,7 @@ impl Compiler {
             arguments.push("-g".to_owned());
         }
         arguments.extend_from_slice(options.list(Id::Xptxas));
-        Compiler { path: named.or_else(find), arguments }
+        Compiler { path: named.or_else(find), arguments, whole_program: false }
     }
 
     /// Compiles all `jobs`, results in order.
@@ -96,7 +98,7 @@ impl Compiler {
         fs::write(folder.path().join("ptx"), job.text).map_err(CompileError::Temporary)?;
         let mut command = Command::new(path);
         command.args(harmless(&job.options)).args(&self.arguments);
-        command.args(["-c", "ptx", "-o", OUTPUT_NAME]);
+        command.args((!self.whole_program).then_some("-c")).args(["ptx", "-o", OUTPUT_NAME]);
         command.current_dir(folder.path()).stdin(Stdio::null());
         let output = command.output();
         let output =
@@ -186,7 +188,11 @@ mod tests {
         let path = folder.join("ptxas");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Compiler { path: Some(path), arguments: vec!["-arch=sm_90".to_owned()] }
+        Compiler {
+            path: Some(path),
+            arguments: vec!["-arch=sm_90".to_owned()],
+            whole_program: false,
+        }
     }
 
     #[test]
@@ -209,7 +215,7 @@ mod tests {
 
     #[test]
     fn without_a_compiler_the_error_says_where_one_was_looked_for() {
-        let compiler = Compiler { path: None, arguments: Vec::new() };
+        let compiler = Compiler { path: None, arguments: Vec::new(), whole_program: false };
         let done =
             compiler.compile(&[Job { text: b"x", options: String::new() }], &Session::serial());
         let error = done[0].cubin.as_ref().unwrap_err().to_string();

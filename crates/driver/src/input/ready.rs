@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use culd_cubin::arch::Arch;
 use culd_fatbin::container::Entry;
 use culd_fatbin::{Format, sniff};
-use culd_link::{Input, Session, Severity};
+use culd_link::{Dialect, Input, Session, Severity};
 
 use super::ptx::{CompileError, Compiled, Compiler, Job};
 use super::{
@@ -18,6 +18,7 @@ use crate::files::Bytes;
 use crate::interfaces;
 use crate::lines::{Cause, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
+use crate::{job, lto};
 
 /// Device code on its way into the link.
 pub(super) struct Piece<'a> {
@@ -60,7 +61,7 @@ enum Made<'a> {
 /// Turns `events` into inputs of the link and lines.
 pub(super) fn ready<'a>(
     options: &Options,
-    target: &Arch,
+    target: &'static Arch,
     events: Vec<Event<'a>>,
     found: &mut Gathered<'a>,
     lines: &mut Vec<Line>,
@@ -95,7 +96,7 @@ pub(super) fn ready<'a>(
         compiler.compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
-    let mut finish = Finish { options, store, found, lines };
+    let mut finish = Finish { options, target, store, found, lines, session };
     for event in events {
         let piece = match event {
             Event::Line(line) => {
@@ -115,7 +116,7 @@ pub(super) fn ready<'a>(
             Some(Made::LeftOut) | None => {}
         }
     }
-    Ok(())
+    if finish.found.lto.is_empty() { Ok(()) } else { finish.lto() }
 }
 
 impl<'a> Code<'a> {
@@ -232,9 +233,11 @@ fn job<'a>(text: &'a [u8], options: &[u8]) -> Job<'a> {
 
 struct Finish<'a, 'f, 'o> {
     options: &'o Options,
+    target: &'static Arch,
     store: &'a Store,
     found: &'f mut Gathered<'a>,
     lines: &'f mut Vec<Line>,
+    session: &'o Session,
 }
 
 impl<'a> Finish<'a, '_, '_> {
@@ -257,7 +260,8 @@ impl<'a> Finish<'a, '_, '_> {
                 Ok(())
             }
             Format::RelocatableCubin => {
-                if self.options.lto() {
+                // nvlink is silent about libraries it links on its own when there is LTO-IR.
+                if self.options.lto() && (!system || self.found.lto.is_empty()) {
                     self.say(Severity::Info, InputError::PartialLto(name.clone()), Vec::new());
                 }
                 self.found.inputs.push(Ready { name, bytes, system });
@@ -286,6 +290,66 @@ impl<'a> Finish<'a, '_, '_> {
                 Err(self.fatal(InputError::Compiler { file, error }, Vec::new()))
             }
         }
+    }
+
+    /// Has the LTO-IR compiled. Without other code it becomes the whole program, as in nvlink; else it is the first input.
+    fn lto(&mut self) -> Result<(), Stopped> {
+        let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
+        let ptx = match lto::compile(self.options, self.target.name, &self.found.lto) {
+            Ok(ptx) => ptx,
+            Err(failure) => {
+                let (error, notes) = (failure.to_string(), failure.notes());
+                return Err(self.fatal(InputError::Lto { file, error }, notes));
+            }
+        };
+        if self.options.flag(Id::EmitPtx) {
+            self.found.finished = Some(ptx);
+            return Ok(());
+        }
+        let others = &self.found.inputs;
+        let (alone, system) = (others.is_empty(), others.iter().all(|input| input.system));
+        let whole = !self.options.flag(Id::Relocatable) && !self.options.flag(Id::PreserveRelocs);
+        if alone && whole {
+            return self.whole_program(&ptx);
+        }
+        let cubin = self.compile_lto(&ptx, false)?;
+        let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
+        self.found.inputs.insert(0, Ready { name: lto::CUBIN.to_owned(), bytes, system: false });
+        // A system library that nothing needs is no other code.
+        if whole && system && self.needs_no_library() {
+            self.found.inputs.clear();
+            return self.whole_program(&ptx);
+        }
+        Ok(())
+    }
+
+    /// Whether all inputs but the first are system libraries that the program links without.
+    fn needs_no_library(&self) -> bool {
+        let link_options = job::link_options(self.options, self.target, Dialect::oldest());
+        let inputs = self.found.link_inputs();
+        let outcome = culd_link::prepare(self.session, &inputs, &link_options);
+        outcome.image.is_some() && outcome.unused.len() + 1 == inputs.len()
+    }
+
+    fn whole_program(&mut self, ptx: &[u8]) -> Result<(), Stopped> {
+        self.found.finished = Some(self.compile_lto(ptx, true)?);
+        Ok(())
+    }
+
+    fn compile_lto(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
+        let mut compiler = Compiler::new(self.options, self.target.name);
+        compiler.whole_program = whole;
+        let job = Job { text: ptx, options: String::new() };
+        let compiled = compiler.compile(&[job], self.session).pop();
+        let Some(Compiled { cubin, lines, .. }) = compiled else { return Ok(Vec::new()) };
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
+        cubin.map_err(|error| match error {
+            CompileError::Refused => self.fatal(InputError::Fatbinary, Vec::new()),
+            error => {
+                let (file, error) = (lto::CUBIN.to_owned(), error.to_string());
+                self.fatal(InputError::Compiler { file, error }, Vec::new())
+            }
+        })
     }
 
     fn broken(&mut self, piece: &Piece<'_>, error: &culd_fatbin::Error) -> Stopped {

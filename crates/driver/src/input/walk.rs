@@ -95,7 +95,10 @@ impl<'a> Gather<'a, '_> {
             Some("fatbin") => self.named_fatbin(source, bytes),
             Some("ptx") => self.named_ptx(source, bytes),
             Some("ltoir" | "nvvm") if self.options.lto() => {
-                Err(self.fatal(InputError::LtoUnsupported(source.name), Vec::new()))
+                self.no_references();
+                self.module_of_path(&source);
+                self.lto(&source, bytes, false);
+                Ok(())
             }
             Some("ltoir" | "nvvm") => {
                 Err(self.fatal(InputError::Nvvm, vec![format!("'{}'", source.name)]))
@@ -183,6 +186,12 @@ impl<'a> Gather<'a, '_> {
                 self.no_references();
                 self.module_of_path(&source);
                 self.piece(source, Code::Ptx(bytes), true);
+                Ok(())
+            }
+            Format::LtoIr if self.options.lto() => {
+                self.no_references();
+                self.module_of_path(&source);
+                self.lto(&source, bytes, false);
                 Ok(())
             }
             Format::LtoIr => self.content_ignored(Ignored::LtoIr(source.name)),

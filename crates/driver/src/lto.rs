@@ -1,0 +1,116 @@
+//! Link-time optimization: LTO-IR becomes PTX, by the program `culd-lto` and NVIDIA's libnvJitLink.
+//!
+//! In: LTO-IR and the options of the link. Out: PTX, or why not. Guaranteed: nothing of
+//! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
+
+use thiserror::Error;
+
+use crate::options::{Id, Options};
+
+/// The program that has NVIDIA's library compile.
+const PROGRAM: &str = "culd-lto";
+
+/// What messages call the cubin of all LTO-IR, as nvlink does.
+pub(crate) const CUBIN: &str = "lto.cubin";
+
+/// A piece of LTO-IR.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'a> {
+    /// A fat binary, or bare LTO-IR.
+    pub(crate) fatbin: bool,
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Why nothing was made.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
+    NoProgram,
+    #[error("cannot run '{}': {error}", path.display())]
+    CannotRun { path: PathBuf, error: io::Error },
+    #[error("cannot write a temporary file: {0}")]
+    Temporary(#[from] io::Error),
+    /// What the program says, a line each; the first says why.
+    #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
+    Refused(Vec<String>),
+}
+
+impl Failure {
+    /// Lines that explain it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        match self {
+            Failure::Refused(lines) => lines.iter().skip(1).cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// PTX of all `parts` for the target called `arch`.
+pub(crate) fn compile(
+    options: &Options,
+    arch: &str,
+    parts: &[Part<'_>],
+) -> Result<Vec<u8>, Failure> {
+    let program = find().ok_or(Failure::NoProgram)?;
+    let folder = tempfile::Builder::new().prefix("culd-lto-").tempdir()?;
+    let output = folder.path().join("out");
+    let mut command = Command::new(&program);
+    command.arg("ptx").arg(&output);
+    // `-nvvmpath` names a folder of the toolkit.
+    if let Some(toolkit) = options.text(Id::NvvmPath).and_then(|path| Path::new(path).parent()) {
+        command.arg("--toolkit").arg(toolkit);
+    }
+    for word in words(options, arch) {
+        command.arg("--option").arg(word);
+    }
+    for (number, Part { fatbin, name, bytes }) in parts.iter().enumerate() {
+        let file = folder.path().join(number.to_string());
+        fs::write(&file, bytes)?;
+        let kind = if *fatbin { "fatbin" } else { "ltoir" };
+        command.args(["--input", kind, name]).arg(file);
+    }
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.map_err(|error| Failure::CannotRun { path: program, error })?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(Failure::Refused(said.lines().map(str::to_owned).collect()));
+    }
+    let mut made = fs::read(&output)?;
+    // It ends with NUL.
+    made.truncate(made.iter().position(|&byte| byte == 0).unwrap_or(made.len()));
+    Ok(made)
+}
+
+/// The options in the words of libnvJitLink.
+fn words(options: &Options, arch: &str) -> Vec<String> {
+    let mut words = vec![format!("-arch={arch}"), "-lto".to_owned(), "-ptx".to_owned()];
+    if options.flag(Id::Debug) {
+        words.push("-g".to_owned());
+    }
+    for (id, name) in [
+        (Id::Xnvvm, "-Xnvvm"),
+        (Id::KernelsUsed, "-kernels-used"),
+        (Id::VariablesUsed, "-variables-used"),
+    ] {
+        words.extend(options.list(id).iter().map(|value| format!("{name}={value}")));
+    }
+    for (id, name) in [(Id::SplitCompile, "-split-compile"), (Id::MaxRegisters, "-maxrregcount")] {
+        words.extend(options.number(id).map(|value| format!("{name}={value}")));
+    }
+    words
+}
+
+/// The program beside this one, or in PATH.
+fn find() -> Option<PathBuf> {
+    let own = env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
+    let path: OsString = env::var_os("PATH").unwrap_or_default();
+    let folders = own.into_iter().chain(env::split_paths(&path));
+    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+}
