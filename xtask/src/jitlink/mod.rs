@@ -23,6 +23,7 @@ use std::time::Duration;
 const HELP: &str = "\
 usage: cargo xtask jitlink [options] [arch]...
   --library PATH   the library under test (default <target>/release/libnvJitLink.so)
+  --bench          times links of two small objects with both libraries in one process, in turns; compares nothing
   --keep DIR       where inputs and outputs are left (default <target>/jitlink)
 Architectures are numbers (75 80 90 100 120); without any, all of these.";
 
@@ -98,6 +99,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             .program("python3"),
     };
     bench.compile()?;
+    let times = args.flag("--bench");
     let wanted = args.operands()?;
     let all: Vec<String> = ARCHS.iter().map(|&arch| arch.to_owned()).collect();
     let archs = if wanted.is_empty() { all } else { wanted };
@@ -105,17 +107,34 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     for arch in archs {
         let dir = work.join(format!("sm_{arch}"));
         inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
+        if times {
+            println!("sm_{arch}, us of NVIDIA's, us of ours, median of the ratios:\n{}", bench.time(&dir, &arch)?);
+            continue;
+        }
         for (group, what) in bench.compare(&dir, &arch, &difference)? {
             tally.add(&format!("sm_{arch} {group}"), what.as_deref());
         }
     }
-    Ok(tally.end())
+    Ok(if times { ExitCode::SUCCESS } else { tally.end() })
 }
 
 /// The lines of each group.
 type Transcript = BTreeMap<String, String>;
 
+/// Links of each library that are timed.
+const ROUNDS: &str = "400";
+
 impl Bench {
+    /// Times of a program of three small objects.
+    fn time(&self, dir: &Path, arch: &str) -> Result<String> {
+        let mut python = Command::new(&self.python);
+        python.arg(self.folder.join("time_links.py")).arg(&self.original).arg(&self.under_test);
+        python.arg(format!("sm_{arch}")).args([ROUNDS, "a.cubin", "b.cubin", "c.cubin"]);
+        let run = process::run(python.current_dir(dir), LIMIT).context("python3")?;
+        ensure!(run.status.success(), "time_links.py: {}", run.stderr_text());
+        Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+    }
+
     /// Compiles calls.c with our header.
     fn compile(&self) -> Result<()> {
         let mut gcc = Command::new("gcc");
