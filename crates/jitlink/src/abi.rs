@@ -37,9 +37,12 @@ fn with(handle: Handle, work: impl FnOnce(&mut Link) -> Code) -> c_int {
 /// # Safety
 /// `text` is null or ends with NUL.
 unsafe fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: as the caller promises.
-    let text = unsafe { text.as_ref().map(|text| CStr::from_ptr(text)) };
-    text.map(|text| text.to_string_lossy().into_owned())
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null; else as the caller promises.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// Puts `value` where `place` points.
