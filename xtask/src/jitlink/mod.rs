@@ -108,7 +108,10 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         let dir = work.join(format!("sm_{arch}"));
         inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
         if times {
-            println!("sm_{arch}, us of NVIDIA's, us of ours, median of the ratios:\n{}", bench.time(&dir, &arch)?);
+            println!(
+                "sm_{arch}, us of NVIDIA's, us of ours, median of the ratios:\n{}",
+                bench.time(&dir, &arch)?
+            );
             continue;
         }
         for (group, what) in bench.compare(&dir, &arch, &difference)? {
