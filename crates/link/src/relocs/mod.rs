@@ -493,15 +493,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let row = row.map(|row| if self.unified { row } else { plain(row) });
         let in_place = origin.section.sh_type == sht::REL && !origin.source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
-        let query = Query { place, origin, record, row, write };
         let Some(offset) = origin.place(record.offset) else { return Ok(()) };
-        let outcome = match usual::stays(place, origin, row, &record) {
-            Some(stays) => {
-                debug_assert_eq!(self.outcome(&query).kept(), Some(stays));
-                Outcome::Kept(stays)
-            }
-            None => self.outcome(&query),
-        };
+        if let Some(row) = row
+            && let Some(symbol) = usual::stays(place, origin, row, &record)
+            && offset.saturating_add(row.span_bytes().max(1) as u64) <= place.size
+        {
+            let (symbol, kind) = (Some(symbol), row.code.0);
+            debug_assert_eq!(
+                self.outcome(&Query { place, origin, record, row: Some(row), write }).kept(),
+                Some(Stays { symbol, base: 0, kind, holder: None }),
+            );
+            resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
+            return Ok(());
+        }
+        let query = Query { place, origin, record, row, write };
+        let outcome = self.outcome(&query);
         let applied = row.filter(|row| row.is_applicable());
         let span = applied.map_or(1, |row| row.span_bytes() as u64);
         if !matches!(outcome, Outcome::Dropped | Outcome::Fatal(_))

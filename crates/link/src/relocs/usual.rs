@@ -8,7 +8,7 @@ use culd_cubin::{RelocEntry, Symbol, SymbolIndex};
 use culd_reloc::{Observed, RelocDesc};
 
 use super::Resolver;
-use super::outcome::{Meaning, Stays};
+use super::outcome::Meaning;
 use super::place::{Origin, PlaceContext};
 use crate::Session;
 use crate::id::{Id, IdVec, ObjectId, OutSymbolId};
@@ -40,26 +40,23 @@ pub(super) fn find(session: &Session, resolver: &Resolver<'_, '_>, work: usize) 
     session.map(resolver.objects.all.len(), work, of).into_iter().collect()
 }
 
-/// What becomes of `record` in `place` if it names a usual symbol and its type, that of `row`, is one of those that
-/// stay then.
+/// The symbol with which `record` in `place` stays if it names a usual one and its type, that of `row`, is one of those
+/// that stay then.
 pub(super) fn stays(
     place: &PlaceContext,
     origin: &Origin<'_, '_>,
-    row: Option<&RelocDesc>,
+    row: &RelocDesc,
     record: &RelocEntry,
-) -> Option<Stays> {
+) -> Option<OutSymbolId> {
     use Observed::{Clears, FunctionOnly, NoEffect, Rejected};
-    let row = row?;
-    if matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected) {
+    // In tables of addresses it matters which copy of a function a record is of.
+    if place.is_line_table || matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected) {
         return None;
     }
-    let symbol = match origin.usual(record.symbol) {
-        // In tables of addresses it matters which copy of a function a record is of.
-        Usual::Function(_) if place.is_line_table => return None,
-        Usual::Function(symbol) | Usual::Variable(symbol) => symbol,
-        Usual::Other => return None,
-    };
-    Some(Stays { symbol: Some(symbol), base: 0, kind: row.code.0, holder: None })
+    match origin.usual(record.symbol) {
+        Usual::Function(symbol) | Usual::Variable(symbol) => Some(symbol),
+        Usual::Other => None,
+    }
 }
 
 impl<'d> Resolver<'_, 'd> {
