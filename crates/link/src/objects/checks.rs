@@ -109,11 +109,12 @@ impl<'d> Object<'d> {
         Err(Malformed::section(&[front, section.name].concat(), record * place as u64, what))
     }
 
-    /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value.
+    /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value. What is declared
+    /// with a size has no address yet: -1 in an object of a linker's.
     fn check_alignment(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
-        let shared = symbol.is_shared() && (defined || takes_part(symbol));
+        let shared = symbol.is_shared() && (defined || takes_part(symbol) && symbol.size == 0);
         if !common && !shared {
             return Ok(());
         }

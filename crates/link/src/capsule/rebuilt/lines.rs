@@ -167,10 +167,11 @@ fn operation(data: &[u8], unit: &Unit<'_>, at: usize) -> Option<Operation> {
         let (size, start) = uleb(data, at + 1)?;
         let end = start.checked_add(size)?;
         let extended = *data.get(start)?;
-        return (size > 0 && end <= data.len()).then_some(Operation {
+        let operands = size.checked_sub(1)?;
+        return (end <= data.len()).then_some(Operation {
             end,
             extended: Some(extended),
-            operands: size - 1,
+            operands,
         });
     }
     if code >= unit.opcode_base {
