@@ -34,8 +34,6 @@ const MAX_LINKS: usize = 40;
 pub(crate) enum Bytes {
     Read(Vec<u8>),
     Mapped(memmap2::Mmap),
-    /// Several files, see [`crate::shelf`].
-    Shelf(memmap2::MmapMut),
 }
 
 impl Deref for Bytes {
@@ -45,7 +43,6 @@ impl Deref for Bytes {
         match self {
             Bytes::Read(bytes) => bytes,
             Bytes::Mapped(map) => map,
-            Bytes::Shelf(map) => map,
         }
     }
 }
@@ -108,8 +105,7 @@ impl Store {
     }
 
     /// Keeps `bytes`.
-    #[allow(clippy::mut_from_ref, reason = "each call hands out bytes of its own")]
-    pub(crate) fn alloc(&self, bytes: Bytes) -> &mut Bytes {
+    pub(crate) fn alloc(&self, bytes: Bytes) -> &Bytes {
         self.arena.alloc(bytes)
     }
 

@@ -20,7 +20,6 @@ mod progress;
 mod register;
 mod run;
 mod shadow;
-mod shelf;
 mod subcommand;
 mod timing;
 mod verify;

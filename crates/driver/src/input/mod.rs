@@ -31,7 +31,6 @@ use crate::input::ready::Piece;
 use crate::lines::{Cause, Line};
 use crate::lto::Part;
 use crate::options::{Id, Options, Target};
-use crate::shelf::Shelf;
 
 pub(crate) use crate::files::Store;
 pub use crate::input::item::{Content, InputKind, Item};
@@ -223,7 +222,6 @@ struct Gather<'a, 'o> {
     /// The release whose images are chosen.
     rules: &'static Dialect,
     store: &'a Store,
-    shelf: Shelf<'a>,
     events: Vec<Event<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
@@ -253,7 +251,6 @@ pub(crate) fn gather<'a>(
         target,
         rules,
         store,
-        shelf: Shelf::new(store),
         events: Vec::new(),
         failed,
         found: Gathered { references: Some(References::default()), ..Gathered::default() },

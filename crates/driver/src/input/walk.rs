@@ -71,9 +71,10 @@ impl<'a> Gather<'a, '_> {
     }
 
     fn read(&mut self, path: &str) -> Result<(&'a [u8], Identity), Stopped> {
-        self.shelf
-            .read(path)
-            .map_err(|error| self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()]))
+        let (bytes, identity) = self.store.read(path).map_err(|error| {
+            self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
+        })?;
+        Ok((&**self.store.alloc(bytes), identity))
     }
 
     /// A file of a command line.
