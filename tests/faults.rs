@@ -287,12 +287,17 @@ fn a_file_larger_than_memory_is_refused() {
     let world = world();
     let huge = File::create(world.path().join("huge.cubin")).expect("made");
     huge.set_len(1 << 40).expect("a sparse file");
-    for limit in ["", "ulimit -v 4000000; "] {
-        let script = format!("{limit}exec \"$0\" -arch=sm_90 huge.cubin -o out");
-        let output = shell(world.path(), &script);
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    refused_with_any_memory(world.path(), "huge.cubin", 4_000_000);
+}
+
+/// The link of `input` is refused, with as much memory as there is and with only `limit` KiB.
+fn refused_with_any_memory(world: &Path, input: &str, limit: u32) {
+    for limit in [String::new(), format!("ulimit -v {limit}; ")] {
+        let script = format!("{limit}exec \"$0\" -arch=sm_90 {input} -o out");
+        let output = shell(world, &script);
+        assert_eq!(output.status.code(), Some(1), "{input}: {}", said(&output));
         assert!(said(&output).starts_with("culd-under-test fatal   : "), "{}", said(&output));
-        assert_eq!(fs::read(world.path().join("out")).expect("an output"), OLD);
+        assert_eq!(fs::read(world.join("out")).expect("an output"), OLD);
     }
 }
 
@@ -304,13 +309,7 @@ fn images_that_claim_gigabytes_are_refused_without_taking_them() {
     let payload = [0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for (flag, size) in [(LZ4, 1 << 32), (ZSTD, 1 << 32), (ZSTD, 7 << 30), (ZSTD, u64::MAX)] {
         fs::write(world.path().join("bomb.fatbin"), packed(&payload, size, flag)).expect("written");
-        for limit in ["", "ulimit -v 1000000; "] {
-            let script = format!("{limit}exec \"$0\" -arch=sm_90 bomb.fatbin -o out");
-            let output = shell(world.path(), &script);
-            assert_eq!(output.status.code(), Some(1), "{size:#x}: {}", said(&output));
-            assert!(said(&output).contains(" fatal   : "), "{size:#x}: {}", said(&output));
-            assert_eq!(fs::read(world.path().join("out")).expect("an output"), OLD);
-        }
+        refused_with_any_memory(world.path(), "bomb.fatbin", 1_000_000);
     }
 }
 

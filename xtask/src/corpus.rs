@@ -64,13 +64,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (mut wish, archs) = (wish(&mut args)?, archs(&mut args)?);
+    let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
+    wish.plain = way == Way::Steps || with.is_some();
     if let Some(seed) = args.option("--show")? {
         show(&generate(seed, Wish { arch: archs.first().copied(), ..wish }));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
-    let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
-    wish.plain = way == Way::Steps || with.is_some();
     let seeds = seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?;
     if archs.len() > 1 && seeds.end == u64::MAX {
         bail!("several architectures need --seeds A..B");

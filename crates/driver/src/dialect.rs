@@ -3,13 +3,13 @@
 //! In: the option, the path of this program, the inputs. Out: a [`Dialect`]. An explicit release counts first, then that
 //! of the toolkit that a shadow stands for, then that of the newest input.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
+use std::path::Path;
 
 use culd_link::Dialect;
 
 use crate::options::{Id, Options};
-use crate::shadow;
+use crate::{programs, shadow};
 
 /// The release that the options name.
 pub fn named(options: &Options) -> Option<&'static Dialect> {
@@ -21,17 +21,7 @@ pub fn named(options: &Options) -> Option<&'static Dialect> {
 /// The release of the toolkit of which this program is the shadow's linker. For the command alone: the program around a
 /// library tells nothing.
 pub(crate) fn of_shadow() -> Option<&'static Dialect> {
-    shadow::release(&own_path()?)
-}
-
-/// The path that this program was started by: its folder tells, not that of the file behind a link.
-fn own_path() -> Option<PathBuf> {
-    let own = PathBuf::from(env::args_os().next()?);
-    if own.components().count() > 1 {
-        return Some(own);
-    }
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(&own)).find(|program| program.is_file())
+    shadow::release(&programs::own()?)
 }
 
 /// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which wheels have.

@@ -55,12 +55,11 @@ pub(crate) fn identity(path: &str) -> io::Result<Identity> {
     std::fs::metadata(path).map(|meta| identity_of(&meta))
 }
 
-pub(crate) fn identity_of(meta: &Metadata) -> Identity {
+fn identity_of(meta: &Metadata) -> Identity {
     (meta.dev(), meta.ino())
 }
 
-/// Opens the file at `path`.
-pub(crate) fn open(path: &str) -> io::Result<(File, Metadata)> {
+fn open(path: &str) -> io::Result<(File, Metadata)> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
     Ok((file, meta))
@@ -101,6 +100,7 @@ impl Store {
 
     /// For the command: large files are mapped, and the process is ended in order when one becomes shorter.
     pub(crate) fn mapping() -> Self {
+        guard::set_up();
         Store { arena: Arena::new(), mapped: Some(RefCell::default()) }
     }
 
@@ -109,24 +109,20 @@ impl Store {
         self.arena.alloc(bytes)
     }
 
-    /// The bytes of an open file, the one at `path`.
-    pub(crate) fn bytes_of(&self, path: &str, file: File, meta: &Metadata) -> io::Result<Bytes> {
-        let stamps = self.mapped.as_ref().filter(|_| meta.is_file() && meta.len() >= MAP_FROM);
-        let Some(stamps) = stamps else { return copy(file, meta) };
-        // There are only so many maps for a process.
-        let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) else {
-            return copy(file, meta);
-        };
-        guard::watch(&map, path);
-        let (identity, state) = (identity_of(meta), state_of(meta));
-        stamps.borrow_mut().push(Stamp { path: path.to_owned(), identity, state });
-        Ok(Bytes::Mapped(map))
-    }
-
     /// The bytes of the file at `path`, and which file it is.
     pub(crate) fn read(&self, path: &str) -> io::Result<(Bytes, Identity)> {
         let (file, meta) = open(path)?;
-        Ok((self.bytes_of(path, file, &meta)?, identity_of(&meta)))
+        let identity = identity_of(&meta);
+        let stamps = self.mapped.as_ref().filter(|_| meta.is_file() && meta.len() >= MAP_FROM);
+        let Some(stamps) = stamps else { return Ok((copy(file, &meta)?, identity)) };
+        // There are only so many maps for a process.
+        let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) else {
+            return Ok((copy(file, &meta)?, identity));
+        };
+        guard::watch(&map, path);
+        let state = state_of(&meta);
+        stamps.borrow_mut().push(Stamp { path: path.to_owned(), identity, state });
+        Ok((Bytes::Mapped(map), identity))
     }
 
     /// A mapped file that was changed since. One that another took the place of is as it was.
@@ -153,14 +149,9 @@ fn copy(file: File, meta: &Metadata) -> io::Result<Bytes> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     if meta.is_file() && meta.len() > 0 && bytes.len() as u64 != meta.len() {
-        return Err(changed_while_read());
+        return Err(io::Error::other("it changed while it was read"));
     }
     Ok(Bytes::Read(bytes))
-}
-
-/// It is not as long as it was when it was opened.
-pub(crate) fn changed_while_read() -> io::Error {
-    io::Error::other("it changed while it was read")
 }
 
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]

@@ -29,9 +29,8 @@ static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 const ABORTED: &[u8] =
     b"culd fatal   : Internal error: the line above says why this link was given up\n";
 
-/// Watches over `map`, which are the bytes of the file at `path`.
+/// Watches over `map`, which are the bytes of the file at `path`, after [`set_up`].
 pub(crate) fn watch(map: &[u8], path: &str) {
-    set_up();
     let told = format!(
         "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked\n"
     );

@@ -16,6 +16,7 @@ mod job;
 mod lines;
 mod lto;
 mod options;
+mod programs;
 mod progress;
 mod register;
 mod run;

@@ -3,7 +3,6 @@
 //! In: LTO-IR and the options of the link. Out: PTX, or why not. Guaranteed: nothing of
 //! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
@@ -11,6 +10,7 @@ use std::{env, fs, io};
 use thiserror::Error;
 
 use crate::options::{Id, Options};
+use crate::programs;
 
 /// The program that has NVIDIA's library compile.
 const PROGRAM: &str = "culd-lto";
@@ -109,8 +109,7 @@ fn words(options: &Options, arch: &str) -> Vec<String> {
 
 /// The program beside this one, or in PATH.
 fn find() -> Option<PathBuf> {
+    // The file behind a link: a shadow's nvlink has no such neighbour.
     let own = env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
-    let path: OsString = env::var_os("PATH").unwrap_or_default();
-    let folders = own.into_iter().chain(env::split_paths(&path));
-    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+    programs::in_folders(own.into_iter().chain(programs::folders()), PROGRAM)
 }

@@ -99,7 +99,6 @@ pub fn run(options: &Options) -> (String, Outcome) {
     let watch = Watch::start();
     let progress = Progress::start();
     let phase = progress.phase();
-    guard::set_up();
     // All inputs stay until the process ends, which gives them back at once.
     let store: &Store = Box::leak(Box::new(Store::mapping()));
     let run = Run { options, store, target, timing: timing.as_mut(), watch, phase };

@@ -12,6 +12,7 @@ use culd_link::Session;
 use thiserror::Error;
 
 use crate::options::{Id, Options};
+use crate::programs;
 
 /// What nvlink calls the text when it compiles.
 const INPUT_NAME: &str = "application ptx input";
@@ -151,21 +152,16 @@ fn harmless(record: &str) -> Vec<&str> {
 /// ptxas beside this program, in PATH, beside an nvcc in PATH, or in the toolkit that the
 /// environment names.
 fn find() -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let nvccs =
-        env::split_paths(&path).map(|folder| folder.join("nvcc")).filter(|nvcc| nvcc.is_file());
-    let own = env::args_os().next().map(PathBuf::from).filter(|own| own.components().count() > 1);
-    let folders = own
-        .and_then(|own| Some(own.parent()?.to_owned()))
+    let beside = |program: PathBuf| Some(program.parent()?.to_owned());
+    let beside_nvcc = |folder: PathBuf| beside(folder.join("nvcc").canonicalize().ok()?);
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+    let folders = programs::own()
+        .and_then(beside)
         .into_iter()
-        .chain(env::split_paths(&path))
-        .chain(nvccs.filter_map(|nvcc| Some(nvcc.canonicalize().ok()?.parent()?.to_owned())))
-        .chain(
-            ["CUDA_HOME", "CUDA_PATH"]
-                .into_iter()
-                .filter_map(|variable| Some(Path::new(&env::var_os(variable)?).join("bin"))),
-        );
-    folders.map(|folder| folder.join("ptxas")).find(|ptxas| ptxas.is_file())
+        .chain(programs::folders())
+        .chain(programs::folders().filter_map(beside_nvcc))
+        .chain(homes.map(|home| Path::new(&home).join("bin")));
+    programs::in_folders(folders, "ptxas")
 }
 
 #[cfg(test)]

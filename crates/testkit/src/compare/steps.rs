@@ -29,9 +29,14 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     let read = |name: &String| fs::read(dir.join(name)).with_context(|| name.clone());
     let inputs: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_>>()?;
     let objects = Objects::parse(&inputs)?;
-    let one = Program::read(&linked, &objects).context("the program of one step")?;
     let different = |arguments: Vec<String>, what: String| {
         Ok(Verdict::Different(Difference { arguments, what }))
+    };
+    let one = match Program::read(&linked, &objects) {
+        Ok(program) => program,
+        Err(fault) => {
+            return different(arguments.to_vec(), format!("the program of one step: {fault:#}"));
+        }
     };
     let mut classes = Classes::default();
     for grouping in groupings(files.len()).into_iter().take(faithful(&objects)) {

@@ -3,6 +3,7 @@
 use super::content;
 use super::objects::{Objects, Variable};
 use anyhow::{Context, Result, bail, ensure};
+use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{sht, sto, stt};
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
@@ -35,7 +36,9 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     pub(super) fn new(view: &'a View<'a>, objects: &'a Objects<'a>) -> Self {
         let calls = Calls::of(view);
+        let launched = launched(view);
         let entries = view.cubin.symbol_indices().filter(|(_, symbol)| symbol.is_entry());
+        let entries = entries.filter(|(index, _)| launched.contains(&index.0));
         let entries = entries.filter_map(|(index, symbol)| {
             let reached = calls.reached(index.0);
             Some(Entry { symbol: index.0, text: symbol.defined_in()?, reached })
@@ -163,6 +166,16 @@ impl<'a> Memory<'a> {
         let reserved = if self.view.cubin.header.sm() >= 90 { RESERVED } else { 0 };
         own.map_or(0, |section| section.size.saturating_sub(reserved))
     }
+}
+
+/// Symbols of the kernels that a program is for, by what nvlink writes for those alone. Of one that only stays for its
+/// address in a link for one other kernel, what it calls is laid out as if nobody called it
+/// (*selection/address-taken-one*).
+fn launched(view: &View<'_>) -> HashSet<u32> {
+    let lists = view.cubin.sections.iter().filter(|section| section.name == b".nv.info");
+    let records = lists.flat_map(|list| Records::new(list.name, list.data).map_while(Result::ok));
+    let sizes = records.filter(|record| record.code == code::MIN_STACK_SIZE);
+    sizes.filter_map(|record| record.word(0)).collect()
 }
 
 /// Who calls whom, by symbol.
