@@ -43,7 +43,7 @@ fn object(compiled: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let compiled = Cubin::parse(compiled)?;
     let code = compiled.section_by_name(b".text.smooth").ok_or("no code")?.data;
 
-    let mut builder = Builder::new(Arch::by_name("sm_90").ok_or("no sm_90")?)?;
+    let mut builder = Builder::new(Arch::by_name("sm_90").ok_or("no sm_90")?);
     let smooth = builder.function("smooth", Linkage::Global);
     builder.define(smooth, Code::new(code).registers(24));
     // A word returned, a word taken: linkers hold it against what callers expect.

@@ -165,3 +165,81 @@ fn links_run_at_the_same_time_and_do_not_see_each_other() {
         }
     });
 }
+
+/// The names of the phases that a link of the quickstart begins, stopped at the one called `at`, and its last message.
+fn stopped_at(at: Option<&'static str>) -> (Vec<&'static str>, Option<culd::Message>) {
+    let cancel = culd::Cancel::new();
+    let (seen, own) = (std::sync::Arc::new(std::sync::Mutex::new(Vec::new())), cancel.clone());
+    let begun = std::sync::Arc::clone(&seen);
+    let watcher = move |phase: &'static str| {
+        begun.lock().expect("no panic").push(phase);
+        if Some(phase) == at {
+            own.cancel();
+        }
+    };
+    let session = culd_link::Session::serial().watched(watcher).cancelled_by(cancel);
+    let arch = culd::Arch::by_name("sm_90").expect("sm_90");
+    let options = culd_link::LinkOptions::new(arch, culd::cubin::note::ToolRecord::default());
+    let files = ["saxpy.cubin", "smooth.cubin"].map(|name| fs::read(quickstart(name)).expect(name));
+    let inputs: Vec<culd_link::Input<'_>> =
+        files.iter().map(|bytes| culd_link::Input { name: "it", bytes, system: false }).collect();
+    let outcome = culd_link::link(&session, &inputs, &options);
+    assert_eq!(outcome.image.is_some(), at.is_none());
+    let seen = seen.lock().expect("no panic").clone();
+    (seen, outcome.diagnostics.last().map(|line| line.message.clone()))
+}
+
+#[test]
+fn a_link_ends_before_the_phase_in_which_it_is_cancelled() {
+    let (all, message) = stopped_at(None);
+    assert!(all.len() > 5 && message.is_none());
+    for (place, phase) in all.iter().enumerate() {
+        let (begun, message) = stopped_at(Some(phase));
+        assert_eq!(begun, all[..=place], "{phase}");
+        assert_eq!(message, Some(culd::Message::Cancelled), "{phase}");
+    }
+}
+
+/// A ptxas that tells where it runs and takes a minute.
+#[cfg(unix)]
+#[test]
+fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ptxas, told) = (folder.path().join("ptxas"), folder.path().join("told"));
+    let script = format!(
+        "#!/bin/sh\n(pwd; echo $$) > {0}.new\nmv {0}.new {0}\nexec sleep 60\n",
+        told.display()
+    );
+    fs::write(&ptxas, script).expect("a script");
+    fs::set_permissions(&ptxas, fs::Permissions::from_mode(0o755)).expect("a script");
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90").ptxas(&ptxas));
+    let text = b".version 9.0\n.target sm_90\n.address_size 64\n".as_slice();
+    linker.add_bytes("it.ptx", Kind::Ptx, text).add_bytes("other.ptx", Kind::Ptx, text);
+    let cancel = culd::Cancel::new();
+    let begin = Instant::now();
+    let error = std::thread::scope(|scope| {
+        let link = scope.spawn(|| linker.link_unless(&cancel));
+        while !told.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(50), "ptxas has not been started");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        cancel.cancel();
+        link.join().expect("no panic").expect_err("cancelled")
+    });
+    assert!(error.is_cancelled() && error.diagnostics.len() == 1, "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(50), "it waited for ptxas");
+    let told = fs::read_to_string(told).expect("what ptxas told");
+    let (place, process) = told.trim().split_once('\n').expect("two lines");
+    assert!(!Path::new(place).exists(), "{place} is left");
+    let status = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    assert!(!status.contains("sleep"), "process {process} is left");
+    // Nothing of it is in the way of another.
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
+    linker.add_file(quickstart("smooth.cubin"));
+    assert!(linker.link_unless(&culd::Cancel::new()).is_ok());
+    let error = linker.link_unless(&cancel).expect_err("it is cancelled still");
+    assert!(error.is_cancelled() && error.to_string() == "fatal: Link cancelled", "{error}");
+}

@@ -1,13 +1,28 @@
 //! Objects made with `culd::cubin::build`: linked with compiled ones, and what cannot be built.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use culd::cubin::Cubin;
-use culd::cubin::arch::ARCHS;
-use culd::cubin::build::{BuildError, Builder, Code, Kernel, Linkage, Relocation, Space, Variable};
+use culd::cubin::arch::{ARCHS, Flavour};
+use culd::cubin::build::{
+    BuildError, Builder, Code, Kernel, Linkage, Mercury, Relocation, Space, Variable,
+};
+use culd::cubin::capmerc;
 use culd::{Arch, Kind, Linker, Options};
-use culd_testkit::rebuild::rebuild;
+use culd_testkit::case;
+use culd_testkit::rebuild::{assemble, rebuild};
+use culd_tests::{case_options, link as link_case};
 
 const EXIT: [u64; 2] = [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000];
+
+/// A function that ends, with Mercury code where an architecture needs it: one instruction that machine code tells.
+fn code_of(arch: &Arch) -> Code {
+    match arch.flavour {
+        Flavour::Classic => exit(),
+        Flavour::Mercury => exit().mercury(Mercury::new(&capmerc::encode(&[None]), 16).unwrap()),
+    }
+}
 
 fn exit() -> Code {
     Code::new(EXIT.map(u64::to_le_bytes).concat()).registers(4)
@@ -19,7 +34,7 @@ fn quickstart(name: &str) -> Vec<u8> {
 }
 
 fn builder(arch: &str) -> Builder {
-    Builder::new(Arch::by_name(arch).unwrap()).unwrap()
+    Builder::new(Arch::by_name(arch).unwrap())
 }
 
 fn link(arch: &str, objects: &[&[u8]]) -> culd::Linked {
@@ -30,11 +45,11 @@ fn link(arch: &str, objects: &[&[u8]]) -> culd::Linked {
     linker.link().unwrap()
 }
 
-/// Both objects of the quickstart, taken apart and built again: the program is the same but for debug information.
+/// Both objects of the quickstart, taken apart and assembled again: the program is the same.
 #[test]
 fn what_is_built_again_links_to_the_same_program() {
     let (saxpy, smooth) = (quickstart("saxpy"), quickstart("smooth"));
-    let (saxpy_again, smooth_again) = (rebuild(&saxpy).unwrap(), rebuild(&smooth).unwrap());
+    let (saxpy_again, smooth_again) = (assemble(&saxpy).unwrap(), assemble(&smooth).unwrap());
     let compiled = link("sm_90", &[&saxpy, &smooth]);
     for objects in [[&saxpy, &smooth_again], [&saxpy_again, &smooth], [&saxpy_again, &smooth_again]]
     {
@@ -53,10 +68,32 @@ fn what_is_built_again_links_to_the_same_program() {
     }
 }
 
+/// What a link makes of all recorded cases, their objects taken apart and put together again: the same.
+#[test]
+fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
+    let (mut linked, mut archs) = (0, BTreeSet::new());
+    for case in case::all().unwrap() {
+        let inputs = case.inputs().unwrap();
+        let again: Option<Vec<_>> =
+            inputs.iter().map(|(name, bytes)| Some((name.clone(), rebuild(bytes).ok()?))).collect();
+        // Those that CUDA 12 made, and programs as inputs, are no objects to the builder.
+        let Some(again) = again.filter(|again| !again.is_empty()) else { continue };
+        let options = case_options(&case, &case.arguments()).unwrap();
+        let [compiled, built] =
+            [&inputs, &again].map(|files| link_case(&options, files, 1).unwrap());
+        assert!(compiled.image == built.image, "{}", case.name);
+        assert_eq!(compiled.diagnostics, built.diagnostics, "{}", case.name);
+        linked += 1;
+        archs.insert(case.recipe.arch.clone());
+    }
+    let wanted = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_110", "sm_120"];
+    assert!(linked > 150 && wanted.iter().all(|&arch| archs.contains(arch)), "{linked} {archs:?}");
+}
+
 /// All kinds of parts in one object, for every architecture that can be built for.
 #[test]
 fn everything_that_can_be_built_links() {
-    for arch in ARCHS.iter().filter(|arch| arch.sm < 100) {
+    for arch in ARCHS {
         let mut builder = builder(arch.name);
         let kernel = builder.function("kernel", Linkage::Global);
         let helper = builder.function("helper", Linkage::Weak);
@@ -65,19 +102,23 @@ fn everything_that_can_be_built_links() {
             Variable::initialised("table", Space::Global, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
         let pointer = Relocation { offset: 4, kind: 2, symbol: Some(helper), addend: 0 };
         let table = builder.variable(table.align(8).relocation(pointer));
+        // R_MERCURY_G64
+        builder.twin(table, Relocation { kind: 0x10001, ..pointer });
         builder.prototype(helper, "#vi", true);
         builder.variable(Variable::zero("zero", Space::Global, 24).align(16));
         builder.variable(Variable::initialised("constant", Space::Constant, [7; 6]).align(2));
         builder.variable(Variable::zero("shared", Space::Shared, 100).align(32));
-        let code = exit()
-            .frame(16)
-            .barriers(2)
-            .call(own)
-            .indirect_call("#vi")
-            .relocation(Relocation { offset: 0, kind: 57, symbol: Some(table), addend: 4 });
+        builder.variable(Variable::common("common", 40).align(16));
+        builder.variable(Variable::zero("managed", Space::Global, 8).managed());
+        builder.variable(Variable::literal("literal", kernel, [3; 8]).align(8));
+        let code = code_of(arch).frame(16).barriers(2).call(own).indirect_call("#vi");
+        let place = Relocation { offset: 0, kind: 57, symbol: Some(table), addend: 4 };
+        // What Mercury code has in its place depends on how it is compressed.
+        let classic = arch.flavour == Flavour::Classic;
+        let code = if classic { code.relocation(place) } else { code };
         builder.define(kernel, code.kernel(Kernel::new([(1, 1), (64, 32), (8, 8)])));
-        builder.define(helper, exit());
-        builder.define(own, exit());
+        builder.define(helper, code_of(arch));
+        builder.define(own, code_of(arch));
         let object = builder.finish().unwrap();
         let report = link(arch.name, &[&object]).report().unwrap();
         let kernel = &report.kernels[0];
@@ -85,7 +126,7 @@ fn everything_that_can_be_built_links() {
         let places: Vec<(u32, u32)> =
             kernel.parameters.iter().map(|one| (one.offset, one.size)).collect();
         // The second is at an address that is a multiple of 32.
-        let second = if arch.sm < 90 { 32 } else { 16 };
+        let second = if (90..100).contains(&arch.sm) { 16 } else { 32 };
         assert_eq!(places, [(0, 1), (second, 64), (second + 64, 8)], "{}", arch.name);
         assert!(report.symbols.iter().any(|symbol| symbol.name == "zero" && symbol.size == 24));
         let calls = report.functions.iter().find(|one| one.name == "kernel").unwrap();
@@ -95,8 +136,6 @@ fn everything_that_can_be_built_links() {
 
 #[test]
 fn what_does_not_go_together_is_told() {
-    let arch = |name| Arch::by_name(name).unwrap();
-    assert_eq!(Builder::new(arch("sm_100a")).unwrap_err(), BuildError::Mercury("sm_100a"));
     type Make = fn(&mut Builder);
     let cases: &[(Make, &str)] = &[
         (
@@ -214,6 +253,19 @@ fn what_does_not_go_together_is_told() {
         let error = builder.finish().unwrap_err().to_string();
         assert!(error.contains(told), "{error}: {told}");
     }
+    // Mercury code: missing, not wanted, for other code.
+    let mercury = |count| Mercury::new(&capmerc::encode(&vec![None; count]), 16).unwrap();
+    for (arch, code) in [
+        ("sm_100a", exit()),
+        ("sm_90", exit().mercury(mercury(1))),
+        ("sm_120", exit().mercury(mercury(2))),
+    ] {
+        let mut builder = builder(arch);
+        let f = builder.function("f", Linkage::Global);
+        builder.define(f, code);
+        assert_eq!(builder.finish(), Err(BuildError::Mercury("f".to_owned())), "{arch}");
+    }
+    assert!(Mercury::new(&[0; 16], 16).is_err());
     // A symbol of another builder.
     let mut other = builder("sm_80");
     let ids: Vec<_> = (0..9).map(|n| other.function(format!("f{n}"), Linkage::Global)).collect();

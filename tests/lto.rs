@@ -147,7 +147,7 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
     let world = World::new();
     world.compiler();
     // An object without the function that saxpy needs.
-    let mut builder = Builder::new(Arch::by_name("sm_90").unwrap()).unwrap();
+    let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
     builder.variable(Variable::zero("offset", Space::Global, 4));
     fs::write(world.path("poor"), builder.finish().unwrap()).unwrap();
     world.script("ptxas", &format!("cp {} elf.o", world.path("poor").display()));

@@ -34,6 +34,7 @@ usage: cargo xtask corpus [options]
   --edit KIND      edits of compiled files: one at a time, all of this kind
   --with OPTION    a further option of every link, '--with=--preserve-relocs'
   --steps          link in one step and in several, with objects (-r) between
+  --rebuilt        link the objects, and the same taken apart and built again
   --minutes M      stop after M minutes
   --jobs N         programs at a time (default 2)
   --keep DIR       where failures are written (default <target>/corpus)

@@ -1,7 +1,8 @@
 //! `xtask dist`: everything a user installs, in one folder.
 //!
 //! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed: built from this tree just
-//! now; the shared library has the names that NVIDIA's has, as readelf tells them; no path of this machine but the prefix.
+//! now; the linker is a static program; the shared library has the names that NVIDIA's has, as readelf tells them; no path of
+//! this machine but the prefix.
 
 use crate::args::Args;
 use crate::workspace;
@@ -18,10 +19,12 @@ usage: cargo xtask dist [options]
   --to DIR       the folder (default <target>/dist), which is made anew
   --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
 
-const PROGRAMS: &[&str] = &["culd", "culd-dump", "culd-diff", "culd-lto"];
-/// What is built; one build for all.
-const PACKAGES: &[&str] =
-    &["-p", "culd", "-p", "culd-inspect", "-p", "culd-jitlink", "-p", "culd-lto"];
+/// The linker, which `cargo static` builds: a static program starts in half the time, and runs on any Linux of its machine.
+const LINKER: &str = "culd";
+/// Programs beside it. `culd-lto` loads NVIDIA's library and cannot be static.
+const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
+/// What is built for them and the library; one build for all.
+const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-jitlink", "-p", "culd-lto"];
 const LIBRARY: &str = "libnvJitLink.so.13";
 const LINK: &str = "libnvJitLink.so";
 /// Shell, folder, name.
@@ -45,13 +48,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
     let prefix = args.option("--prefix")?.unwrap_or_else(|| "/usr/local".to_owned());
     args.finish()?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace::root()).args(["build", "--release"]).args(PACKAGES);
-    said(&mut cargo)?;
+    let cargo = || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(workspace::root());
+        cargo
+    };
+    said(cargo().args(["build", "--release"]).args(PACKAGES))?;
+    said(cargo().arg("static"))?;
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
     }
-    let dist = Dist { folder: dist, built: workspace::target().join("release") };
+    let dist = Dist { folder: dist, built: workspace::target() };
     dist.programs()?;
     dist.shared_library(&prefix)?;
     dist.pages()?;
@@ -75,9 +82,12 @@ impl Dist {
 
     fn programs(&self) -> Result<()> {
         for program in PROGRAMS {
-            fs::copy(self.built.join(program), self.at("bin")?.join(program))?;
+            fs::copy(self.built.join("release").join(program), self.at("bin")?.join(program))?;
         }
-        let culd = self.folder.join("bin/culd");
+        let culd = self.at("bin")?.join(LINKER);
+        fs::copy(self.built.join("static").join(LINKER), &culd)?;
+        let needs = readers::needed(&culd)?;
+        ensure!(needs.is_empty(), "{} needs {}", culd.display(), needs.join(", "));
         let text = |arguments: &[&str]| said(Command::new(&culd).args(arguments));
         fs::write(self.at("share/man/man1")?.join("culd.1"), text(&["man"])?)?;
         for (shell, folder, name) in COMPLETIONS {
@@ -88,7 +98,7 @@ impl Dist {
 
     fn shared_library(&self, prefix: &str) -> Result<()> {
         let library = self.at("lib")?.join(LIBRARY);
-        fs::copy(self.built.join(LINK), &library)?;
+        fs::copy(self.built.join("release").join(LINK), &library)?;
         std::os::unix::fs::symlink(LIBRARY, self.at("lib")?.join(LINK))?;
         check_names(&library)?;
         let source = workspace::root().join("crates/jitlink");

@@ -27,6 +27,7 @@ usage: cargo xtask oracle [options] [topic | topic/case]...
   --arch SM[,SM]   only links for these architectures; sm_100 and later too for cases that have sm_90
   --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
   --steps          link in one step and in several, with objects (-r) between; the program must be the same
+  --rebuilt        link the objects, and the same taken apart and built again; each linker must make the same of both
   --jobs N         cases at a time (default 2)
   --keep DIR       where failures are written (default <target>/oracle-failures)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";

@@ -105,7 +105,11 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a comparison makes of the files: a program, with `--steps` in several steps.
+/// What a comparison makes of the files: a program, with `--steps` in several steps, with `--rebuilt` of objects built again.
 pub(crate) fn way(args: &mut Args) -> Way {
-    if args.flag("--steps") { Way::Steps } else { Way::Program }
+    match (args.flag("--steps"), args.flag("--rebuilt")) {
+        (true, _) => Way::Steps,
+        (_, true) => Way::Rebuilt,
+        _ => Way::Program,
+    }
 }

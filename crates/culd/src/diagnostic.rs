@@ -3,7 +3,7 @@
 use std::fmt;
 
 use culd_driver::{Cause, Kind, Line};
-use culd_link::Severity;
+use culd_link::{Message, Severity};
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub struct Diagnostic {
 pub struct LinkError {
     /// All messages in order, warnings too.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Diagnostic {
+    fn is_cancelled(&self) -> bool {
+        matches!(&self.cause, Some(Cause::Link(message)) if **message == Message::Cancelled)
+    }
 }
 
 impl From<Line> for Diagnostic {
@@ -64,6 +70,19 @@ impl LinkError {
     /// Errors only.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|line| line.severity >= Severity::Error)
+    }
+
+    /// True when the link was stopped from outside ([`Cancel`](crate::Cancel)).
+    pub fn is_cancelled(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_cancelled)
+    }
+
+    /// The same; of one that was stopped nothing but that: what it found wrong may be because it was stopped.
+    pub(crate) fn or_cancelled(mut self) -> Self {
+        if self.is_cancelled() {
+            self.diagnostics.retain(Diagnostic::is_cancelled);
+        }
+        self
     }
 }
 

@@ -43,10 +43,25 @@
 //! # Giving up on a link
 //!
 //! [`Linker::link`] holds the thread that calls it until the link has ended: milliseconds for most programs.
-//! There is no way to stop it in between. A program that no longer wants the result lets the thread
-//! run to its end and drops what comes; nothing is written, no lock is held, and its memory is given back. Asynchronous
-//! programs call it where blocking is allowed (`spawn_blocking` and the like); a future that waits for it may be dropped at
-//! any time. Only PTX is compiled in other processes, in folders of their own that are removed when the link ends.
+//! [`Linker::link_unless`] ends when another thread says so: before the next input, before the next phase of the link, and at once
+//! where it waits for ptxas, which is killed. What a link has begun is then gone: it writes no files but those of ptxas, in a
+//! folder of its own that is removed, holds no lock of the process, and gives its memory and threads back.
+//!
+//! ```
+//! use culd::{Cancel, Linker, Options};
+//!
+//! let mut linker = Linker::new(Options::for_arch("sm_90")?);
+//! linker.add_file(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/smooth.cubin"));
+//! let cancel = Cancel::new();
+//! assert!(linker.link_unless(&cancel).is_ok());
+//! // Elsewhere, while it runs or before:
+//! cancel.cancel();
+//! assert!(linker.link_unless(&cancel).is_err_and(|error| error.is_cancelled()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Asynchronous programs call either where blocking is allowed (`spawn_blocking` and the like), and cancel when the future that
+//! waits for it is dropped.
 //!
 //! # Parts
 //!
@@ -73,7 +88,7 @@ pub use culd_reloc as reloc;
 pub use culd_cubin::arch::{ARCHS, Arch};
 pub use culd_driver::{Cause, InputError, InputKind as Kind, Part, UsageError};
 pub use culd_link::{
-    DIALECTS, Dialect, Function, Message, Removed, Severity, UnknownRelease, Why, demangle,
+    Cancel, DIALECTS, Dialect, Function, Message, Removed, Severity, UnknownRelease, Why, demangle,
 };
 
 pub use crate::diagnostic::{Diagnostic, LinkError};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use culd_cubin::{Cubin, Malformed};
 use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
-use culd_link::{Account, Session, Severity};
+use culd_link::{Account, Cancel, Session, Severity};
 
 use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
@@ -76,7 +76,20 @@ impl<'d> Linker<'d> {
     /// # Errors
     /// What is wrong with the inputs.
     pub fn link(&self) -> Result<Linked, LinkError> {
-        let session = Session::with_threads(self.options.threads);
+        self.link_in(&Session::with_threads(self.options.threads))
+    }
+
+    /// Links, unless `cancel` says that nobody wants the result: then the link ends before its next phase, and ptxas, if it
+    /// runs, is killed.
+    ///
+    /// # Errors
+    /// What is wrong with the inputs; or [`LinkError::is_cancelled`], and nothing is left of the link.
+    pub fn link_unless(&self, cancel: &Cancel) -> Result<Linked, LinkError> {
+        let session = Session::with_threads(self.options.threads).cancelled_by(cancel.clone());
+        self.link_in(&session)
+    }
+
+    fn link_in(&self, session: &Session) -> Result<Linked, LinkError> {
         let mut options = self.options.options.clone();
         options.inputs = self.items.iter().map(|item| item.name.clone()).collect();
         let linked = culd_driver::link(LinkRequest {
@@ -84,7 +97,7 @@ impl<'d> Linker<'d> {
             target: Target::Real(self.options.target),
             items: &self.items,
             index: self.options.index.clone(),
-            session: &session,
+            session,
             account: true,
         });
         let lines = linked.outcome.lines.into_iter();
@@ -97,7 +110,7 @@ impl<'d> Linker<'d> {
                 report: linked.report.unwrap_or_default(),
                 account: linked.account.unwrap_or_default(),
             }),
-            None => Err(LinkError { diagnostics }),
+            None => Err(LinkError { diagnostics }.or_cancelled()),
         }
     }
 }

@@ -94,6 +94,10 @@ pub fn link(request: Request<'_>) -> Linked {
         let image = outcome.image.filter(|_| !lines.failed());
         linked.account = image.as_ref().filter(|_| account).map(Image::account);
         linked.image = image.map(|image| image.to_vec(session));
+        if linked.image.is_some() && session.is_cancelled() {
+            lines.push(cancelled());
+            linked.image = None;
+        }
         if let (Some(image), true) = (&linked.image, options.flag(Id::Verify))
             && let Err(line) = verify(image)
         {
@@ -187,11 +191,15 @@ impl Job<'_> {
         if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
             link_options.selection = host_references(gathered.references.as_ref());
         }
-        if gathering.is_err() {
+        if gathering.is_err() && !self.session.is_cancelled() {
             self.end_early(said, &gathered.link_inputs(), &link_options, lines);
             return Staged { gathered, link_options, ready: false };
         }
         lines.extend(said);
+        if self.session.is_cancelled() {
+            lines.push(cancelled());
+            return Staged { gathered, link_options, ready: false };
+        }
         if gathered.lto.is_empty() {
             lines.extend(input::no_lto(options));
         }
@@ -221,6 +229,11 @@ impl Job<'_> {
         }
         lines.extend(said);
     }
+}
+
+/// What a link says that was cancelled.
+fn cancelled() -> Line {
+    Line::about(Severity::Fatal, Cause::Link(Box::new(Message::Cancelled)))
 }
 
 /// Why a function of LTO-IR may be undefined.

@@ -89,6 +89,7 @@ impl Message {
             | Message::BadRelocation { .. }
             | Message::RelocationOverflow { .. }
             | Message::Dump { .. }
+            | Message::Cancelled
             | Message::TooLarge { .. } => Vec::new(),
         }
     }
@@ -213,6 +214,9 @@ pub enum Message {
     Dump { line: String },
     #[error("Output too large: {what}")]
     TooLarge { what: String },
+    /// A program that uses the library has stopped the link.
+    #[error("Link cancelled")]
+    Cancelled,
 }
 
 /// What follows the name of one of several files.

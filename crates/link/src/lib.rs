@@ -14,6 +14,7 @@ mod assembly;
 mod attributes;
 mod banks;
 mod callgraph;
+mod cancel;
 mod capsule;
 mod clash;
 mod constants;
@@ -52,6 +53,7 @@ mod unified;
 mod void;
 
 pub use crate::account::{Account, Function, Removed, Why};
+pub use crate::cancel::Cancel;
 pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
 pub use crate::dialect::{DIALECTS, Dialect, UnknownRelease};
 pub use crate::dump::CallGraphNames;
@@ -156,32 +158,32 @@ where
     let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
 
     // Every file is checked before the first is merged: nvlink tells the first bad one only.
-    phases.begin("objects");
+    phases.begin("objects", diags)?;
     let mut objects = Objects::parse(session, inputs, options, diags)?;
     *unused = system::remove_unused(&mut objects, inputs, options);
 
     // Which definition counts. Below this line no name clashes.
-    phases.begin("symbols");
+    phases.begin("symbols", diags)?;
     let mut names = Names::new();
     let symbols = Symbols::resolve(&objects, options, &mut names, diags)?;
 
     // Who is alive. Below this line no function joins or leaves the program.
-    phases.begin("callgraph");
+    phases.begin("callgraph", diags)?;
     let graph = CallGraph::build(&objects, &symbols, options, &mut names);
 
     // All files in one draft. Below this line no input adds a section or a symbol.
-    phases.begin("merge");
+    phases.begin("merge", diags)?;
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
 
     // Data that belongs to no one file. Below this line every variable has its place.
-    phases.begin("data");
+    phases.begin("data", diags)?;
     let data = Data::lay_out(&objects, &symbols, &graph, &mut merged, calls, options)
         .map_err(|problem| diags.fatal(problem))?;
 
-    phases.begin("attributes");
+    phases.begin("attributes", diags)?;
     let attributes = Attributes::build(session, &objects, &symbols, &graph, &merged, diags)?;
 
     // Everything that is wrong with the program as a whole, told at once.
@@ -192,14 +194,14 @@ where
     diags.check()?;
 
     // Values into bits, or records for the driver. Below this line nothing can be wrong but sizes.
-    phases.begin("relocations");
+    phases.begin("relocations", diags)?;
     let rebuilt = Rebuilt::build(session, &program).map_err(|message| diags.fatal(message))?;
     rebuilt.set_sizes(&mut program.merged.draft);
     let relocated = relocs::resolve(session, &program, &rebuilt, diags)?;
 
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.
-    phases.begin("layout");
+    phases.begin("layout", diags)?;
     let (contents, layout) = assembly::assemble(session, &mut program, rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {

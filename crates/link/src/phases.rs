@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use tracing::span::EnteredSpan;
 
-use crate::Session;
+use crate::diag::{Diagnostics, Failed};
+use crate::{Message, Session};
 
 /// One phase of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +29,20 @@ impl<'s> Phases<'s> {
         Phases { session, ended: Vec::new(), running: None }
     }
 
-    /// Ends the phase that runs and begins the next.
-    pub(crate) fn begin(&mut self, name: &'static str) {
+    /// Ends the phase that runs and begins the next, unless nobody wants the link any more.
+    pub(crate) fn begin(
+        &mut self,
+        name: &'static str,
+        diags: &mut Diagnostics,
+    ) -> Result<(), Failed> {
         self.end();
         self.session.begin(name);
+        if self.session.is_cancelled() {
+            return Err(diags.fatal(Message::Cancelled));
+        }
         let span = tracing::debug_span!("phase", name).entered();
         self.running = Some((name, Instant::now(), span));
+        Ok(())
     }
 
     fn end(&mut self) {

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::Cancel;
+
 /// Work below this many bytes is not worth making threads for.
 const PARALLEL_BYTES: usize = 4 << 20;
 /// The same for waking threads that are there.
@@ -34,6 +36,7 @@ fn take_and_give_back(bytes: usize) {
 pub struct Session {
     threads: usize,
     watcher: Option<Watcher>,
+    cancel: Option<Cancel>,
     /// Made by the first work that is worth it: a tiny link does not pay for threads.
     pool: OnceLock<Option<ThreadPool>>,
 }
@@ -54,13 +57,29 @@ impl Session {
     /// library does not touch what belongs to the process. Where the system has no threads to
     /// give, work stays on the caller's.
     pub fn with_threads(threads: usize) -> Self {
-        Session { threads, watcher: None, pool: OnceLock::new() }
+        Session { threads, watcher: None, cancel: None, pool: OnceLock::new() }
     }
 
     /// The same with `watcher`, which is called with the name of each phase that begins.
     #[must_use]
     pub fn watched(self, watcher: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
         Session { watcher: Some(Box::new(watcher)), ..self }
+    }
+
+    /// The same with `cancel`, which stops its links.
+    #[must_use]
+    pub fn cancelled_by(self, cancel: Cancel) -> Self {
+        Session { cancel: Some(cancel), ..self }
+    }
+
+    /// What stops its links, if something can.
+    pub fn cancel(&self) -> Option<&Cancel> {
+        self.cancel.as_ref()
+    }
+
+    /// True once they shall stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
     }
 
     /// A phase begins.

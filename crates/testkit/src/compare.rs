@@ -8,6 +8,7 @@ mod carried;
 mod deliberate;
 pub mod embedded;
 pub mod mercury;
+mod rebuilt;
 pub mod relocatable;
 pub mod steps;
 pub mod trial;

@@ -94,6 +94,20 @@ pub fn soname(library: &Path) -> Result<String> {
     Ok(name.with_context(|| format!("{} has no name", library.display()))?.0.to_owned())
 }
 
+/// The dynamic loader and the libraries that a program needs; none where it is static.
+///
+/// # Errors
+/// As [`exports`].
+pub fn needed(program: &Path) -> Result<Vec<String>> {
+    let text = readelf(&["-dlW"], program)?;
+    let marks = ["program interpreter: ", "Shared library: ["];
+    let name = |line: &str| {
+        let name = marks.iter().find_map(|mark| line.split_once(mark))?.1;
+        Some(name.trim_end_matches(']').to_owned())
+    };
+    Ok(text.lines().filter_map(name).collect())
+}
+
 fn readelf(options: &[&str], file: &Path) -> Result<String> {
     let output = Command::new("readelf").args(options).arg(file).output().context("readelf")?;
     ensure!(output.status.success(), "readelf {}: {}", file.display(), output.status);

@@ -1,13 +1,16 @@
 //! A compiled object taken apart and built again with `culd_cubin::build`.
 //!
-//! In: an object of ptxas for sm_75 to sm_90a. Out: one with the same functions, variables and relocations. Guaranteed: what
-//! the builder has no part for is an error, but for debug information, notes and attributes it writes itself.
+//! In: an object of ptxas. Out: one with the same sections and symbols ([`rebuild`]), or one with the same functions, variables
+//! and relocations ([`assemble`]). Guaranteed: what the builder has no part for is an error, but for notes and attributes
+//! it writes itself.
 
 use anyhow::{Context, Result, bail, ensure};
-use culd_cubin::arch::{ARCHS, Flavour};
+use culd_cubin::arch::ARCHS;
 use culd_cubin::attr::{Record, Records, code, format};
+use culd_cubin::build::object::Object;
 use culd_cubin::build::{
-    AttributeValue, Builder, Code, Kernel, Linkage, Relocation, Space, SymbolId, Variable,
+    AttributeValue, Builder, Code, Kernel, Linkage, Mercury, Reference, Relocation, Space,
+    SymbolId, Variable,
 };
 use culd_cubin::callgraph::{Edge, edges, prototypes};
 use culd_cubin::elf::{sht, stb, sto, stt};
@@ -27,18 +30,28 @@ const WRITTEN: &[u8] = &[
     code::EXTERNS,
 ];
 
-/// Builds `data` again.
+/// Takes all sections and symbols of `data` and puts them together again.
+///
+/// # Errors
+/// It is no object.
+pub fn rebuild(data: &[u8]) -> Result<Vec<u8>> {
+    Ok(Object::parse(data)?.finish()?)
+}
+
+/// Builds the functions and variables of `data` again, as an assembler would.
 ///
 /// # Errors
 /// It is no such object, or has something in it that the builder has no part for.
-pub fn rebuild(data: &[u8]) -> Result<Vec<u8>> {
+pub fn assemble(data: &[u8]) -> Result<Vec<u8>> {
     let cubin = Cubin::parse(data)?;
-    let arch = ARCHS
-        .iter()
-        .find(|arch| arch.sm == cubin.header.sm() && arch.flavour == Flavour::Classic)
-        .context("no architecture without Mercury code")?;
-    let mut parts = Parts { builder: Builder::new(arch)?, ids: HashMap::new(), cubin: &cubin };
+    let sm = cubin.header.sm();
+    let arch = ARCHS.iter().find(|arch| arch.sm == sm).context("an unknown architecture")?;
+    let mut parts = Parts { builder: Builder::new(arch), ids: HashMap::new(), cubin: &cubin };
+    if let Some(compat) = cubin.section_by_name(b".nv.compat") {
+        parts.builder.compat(compat.data.to_vec());
+    }
     parts.symbols()?;
+    parts.literals()?;
     parts.addresses()?;
     parts.prototypes()?;
     parts.code()?;
@@ -64,17 +77,78 @@ impl<'d> Parts<'_, 'd> {
                 stb::GLOBAL => Linkage::Global,
                 _ => Linkage::Weak,
             };
+            let name = || text(symbol.name);
             let id = match symbol.kind() {
-                stt::FUNC => self.builder.function(text(symbol.name)?, linkage),
+                stt::FUNC => {
+                    ensure!(symbol.value == 0, "'{}' is an alias", name()?);
+                    self.builder.function(name()?, linkage)
+                }
                 stt::CUDA_OBJECT if symbol.other & sto::INTERNAL == 0 => {
                     let variable = self.variable(symbol)?.linkage(linkage);
                     self.builder.variable(variable)
                 }
+                stt::CUDA_TEXTURE => self.builder.reference(name()?, Reference::Texture),
+                stt::CUDA_SAMPLER => self.builder.reference(name()?, Reference::Sampler),
+                stt::CUDA_SURFACE => self.builder.reference(name()?, Reference::Surface),
+                stt::SECTION => match self.debug(symbol)? {
+                    Some(id) => id,
+                    None => continue,
+                },
                 _ => continue,
             };
             self.ids.insert(index.0, id);
         }
         Ok(())
+    }
+
+    /// The debug section that a symbol stands for.
+    fn debug(&mut self, symbol: &Symbol<'d>) -> Result<Option<SymbolId>> {
+        let section = symbol.defined_in().and_then(|index| self.cubin.section(index));
+        let Some(section) = section.filter(|section| is_debug(section.name)) else {
+            return Ok(None);
+        };
+        let twin = [b".nv.merc", section.name].concat();
+        let twin = self.cubin.section_by_name(&twin).map(|twin| twin.data.to_vec());
+        Ok(Some(self.builder.debug(text(section.name)?, section.data, twin)))
+    }
+
+    /// Literals and jump tables.
+    fn literals(&mut self) -> Result<()> {
+        for (index, symbol) in self.cubin.symbol_indices() {
+            let home = symbol.defined_in().and_then(|index| self.cubin.section(index));
+            let Some(home) = home.filter(|home| home.name.starts_with(b".nv.constant2.")) else {
+                continue;
+            };
+            if symbol.kind() != stt::CUDA_OBJECT {
+                continue;
+            }
+            let owner = home.info_section().context("literals of no function")?;
+            let owner = self.function_in(owner)?;
+            let range = usize::try_from(symbol.value)?..;
+            let size = usize::try_from(symbol.size)?;
+            let bytes = home.data.get(range.clone()).and_then(|data| data.get(..size));
+            let bytes = bytes.context("a literal outside of its section")?;
+            let name = text(symbol.name)?;
+            let mut literal = Variable::literal(name, owner, bytes).align(home.align());
+            let function = home.name.get(b".nv.constant2.".len()..).unwrap_or_default();
+            let twin = [b".nv.merc.nv.constant.optimizer.", function].concat();
+            if let Some(twin) = self.cubin.section_by_name(&twin) {
+                let bytes = twin.data.get(range).and_then(|data| data.get(..size));
+                literal = literal.mercury(bytes.context("a literal outside of its twin")?);
+            }
+            let id = self.builder.variable(literal);
+            self.ids.insert(index.0, id);
+        }
+        Ok(())
+    }
+
+    /// The first function in a section.
+    fn function_in(&self, section: SectionIndex) -> Result<SymbolId> {
+        let defined = |(_, symbol): &(_, &Symbol<'d>)| {
+            symbol.kind() == stt::FUNC && symbol.defined_in() == Some(section)
+        };
+        let found = self.cubin.symbol_indices().find(defined).context("code of no function")?;
+        self.ids.get(&found.0.0).copied().context("a function without an id")
     }
 
     /// What a relocation names; nothing where its symbol is the null symbol.
@@ -88,6 +162,11 @@ impl<'d> Parts<'_, 'd> {
     }
 
     fn variable(&self, symbol: &Symbol<'d>) -> Result<Variable> {
+        let variable = self.plain_variable(symbol)?;
+        Ok(if symbol.other & sto::MANAGED == 0 { variable } else { variable.managed() })
+    }
+
+    fn plain_variable(&self, symbol: &Symbol<'d>) -> Result<Variable> {
         let name = text(symbol.name)?;
         let space = match symbol.other & sto::SPACE {
             sto::SPACE_GLOBAL => Space::Global,
@@ -95,6 +174,9 @@ impl<'d> Parts<'_, 'd> {
             sto::SPACE_SHARED => Space::Shared,
             other => bail!("'{name}' is in space {other:#x}"),
         };
+        if symbol.section == SymbolSection::Common {
+            return Ok(Variable::common(name, symbol.size).align(symbol.value.max(1)));
+        }
         let SymbolSection::In(index) = symbol.section else {
             ensure!(symbol.section == SymbolSection::Undefined, "'{name}' is in no section");
             return Ok(Variable::external(name, space, symbol.size));
@@ -112,30 +194,50 @@ impl<'d> Parts<'_, 'd> {
         Ok(Variable::initialised(name, space, bytes).align(section.align().max(1)))
     }
 
-    /// Addresses in the initial values of variables, which are all known by now.
+    /// Addresses in the initial values of variables, in literals and in debug information, which are all known by now.
     fn addresses(&mut self) -> Result<()> {
-        for section in self.cubin.sections.iter().filter(|section| section.is_reloc()) {
-            let Some(target) = section.info_section() else { continue };
+        for section in &self.cubin.sections {
+            let mercury = section.sh_type == sht::MERCURY_RELA;
+            let Some(target) = section.info_section().filter(|_| section.is_reloc() || mercury)
+            else {
+                continue;
+            };
+            let is_code = self
+                .cubin
+                .section(target)
+                .is_some_and(|target| target.is_code() || target.sh_type == sht::MERCURY_CODE);
+            if is_code {
+                continue;
+            }
             for record in section.relocations().iter() {
-                let holds = |symbol: &Symbol<'d>| {
-                    let range = symbol.value..symbol.value.saturating_add(symbol.size);
-                    symbol.defined_in() == Some(target) && range.contains(&record.offset)
-                };
-                let variable = |(_, symbol): &(_, &Symbol<'d>)| {
-                    symbol.kind() == stt::CUDA_OBJECT && holds(symbol)
-                };
-                let Some((index, symbol)) = self.cubin.symbol_indices().find(variable) else {
-                    continue;
-                };
-                let named = self.named(record.symbol)?;
-                let variable = *self.ids.get(&index.0).context("a variable without an id")?;
+                let (holder, start) = self.holder(target, record.offset, mercury)?;
+                let symbol = self.named(record.symbol)?;
                 let (kind, addend) = (record.kind, record.addend);
-                let offset = record.offset - symbol.value;
-                let relocation = Relocation { offset, kind, symbol: named, addend };
-                self.builder.relocation(variable, relocation);
+                let relocation = Relocation { offset: record.offset - start, kind, symbol, addend };
+                match mercury {
+                    true => self.builder.twin(holder, relocation),
+                    false => self.builder.relocation(holder, relocation),
+                };
             }
         }
         Ok(())
+    }
+
+    /// What lies at an offset of a section, and where it begins.
+    fn holder(&self, section: SectionIndex, offset: u64, mercury: bool) -> Result<(SymbolId, u64)> {
+        let table = match mercury {
+            true => &self.cubin.mercury_symbols,
+            false => &self.cubin.symbols,
+        };
+        let holds = |symbol: &Symbol<'d>| {
+            let range = symbol.value..symbol.value.saturating_add(symbol.size);
+            symbol.defined_in() == Some(section)
+                && (symbol.kind() == stt::SECTION || range.contains(&offset))
+        };
+        let found = (0u32..).zip(table).filter(|(_, symbol)| holds(symbol));
+        let known =
+            |(index, symbol): (u32, &Symbol<'d>)| Some((*self.ids.get(&index)?, symbol.value));
+        found.filter_map(known).last().context("an address in nothing known")
     }
 
     fn prototypes(&mut self) -> Result<()> {
@@ -168,13 +270,51 @@ impl<'d> Parts<'_, 'd> {
             let defined = |(_, symbol): &(_, &Symbol<'d>)| {
                 symbol.kind() == stt::FUNC && symbol.defined_in() == Some(index)
             };
-            let (symbol_index, symbol) =
-                self.cubin.symbol_indices().find(defined).context("code without a function")?;
+            let mut found = self.cubin.symbol_indices().filter(defined);
+            let (symbol_index, symbol) = found.next().context("code without a function")?;
+            ensure!(found.next().is_none(), "code with two functions");
             let id = *self.ids.get(&symbol_index.0).context("a function without an id")?;
-            let code = self.function(index, section, symbol_index.0, symbol)?;
+            let mut code = self.function(index, section, symbol_index.0, symbol)?;
+            if let Some(mercury) = self.mercury(index, symbol_index.0)? {
+                code = code.mercury(mercury);
+            }
             self.builder.define(id, code);
         }
         Ok(())
+    }
+
+    /// The Mercury form of a function.
+    fn mercury(&self, code: SectionIndex, symbol: u32) -> Result<Option<Mercury>> {
+        let is_twin = |(_, one): &(_, &Section<'d>)| {
+            one.sh_type == sht::MERCURY_CODE
+                && one.data.first_chunk() == Some(&code.0.to_le_bytes())
+        };
+        let Some((index, section)) = self.cubin.section_indices().find(is_twin) else {
+            return Ok(None);
+        };
+        let symbol = self.cubin.mercury_symbols.get(symbol as usize);
+        let mut mercury = Mercury::new(section.data, symbol.context("no symbol")?.size)?;
+        for info in self.cubin.sections.iter().filter(|one| one.info_section() == Some(index)) {
+            match info.sh_type {
+                sht::MERCURY_RELA => {
+                    for record in info.relocations().iter() {
+                        let symbol = self.named(record.symbol)?;
+                        let (offset, kind, addend) = (record.offset, record.kind, record.addend);
+                        mercury = mercury.relocation(Relocation { offset, kind, symbol, addend });
+                    }
+                }
+                sht::MERCURY_INFO => {
+                    for record in Records::new(info.name, info.data) {
+                        let record = record?;
+                        if !WRITTEN.contains(&record.code) {
+                            mercury = mercury.attribute(record.code, value(&record));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(mercury))
     }
 
     fn function(
@@ -258,4 +398,9 @@ fn value(record: &Record<'_>) -> AttributeValue {
         format::HALF => AttributeValue::Half(record.value),
         _ => AttributeValue::Words(record.words().collect()),
     }
+}
+
+/// Debug information, by its name.
+fn is_debug(name: &[u8]) -> bool {
+    name.starts_with(b".debug_") || name.starts_with(b".nv_debug_")
 }

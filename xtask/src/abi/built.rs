@@ -10,10 +10,10 @@ use culd_testkit::compare::trial::{
 use culd_testkit::generate::model::Arch;
 use culd_testkit::generate::{Wish, generate, ptx};
 use culd_testkit::oracle::{COMPILE_LIMIT, process};
-use culd_testkit::rebuild::rebuild;
+use culd_testkit::rebuild::assemble;
 use std::fs;
 
-const ARCHS: [&str; 4] = ["sm_75", "sm_80", "sm_89", "sm_90"];
+const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 
 /// What came of the links.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub(super) fn compare(
             if !compiled || place as u64 % 2 != seed % 2 {
                 continue;
             }
-            if let Ok(again) = rebuild(&fs::read(&object)?) {
+            if let Ok(again) = assemble(&fs::read(&object)?) {
                 fs::write(&object, again)?;
                 built += 1;
             }

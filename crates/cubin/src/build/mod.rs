@@ -1,9 +1,13 @@
 //! A relocatable cubin made of parts: what an assembler or a packer needs.
 //!
 //! In: functions with their code, relocations and attributes, variables, names. Out: the bytes of an object that a linker
-//! takes, for sm_75 to sm_90a. Guaranteed: the same parts give the same bytes; what does not go together is a
-//! [`BuildError`], never a panic; machine code is not looked at. Objects of sm_100 and later have every function in a
-//! second form, Mercury, which only NVIDIA's tools make: they are refused.
+//! takes. Guaranteed: the same parts give the same bytes; what does not go together is a [`BuildError`], never a panic;
+//! machine code is not looked at. Objects of sm_100 and later have every function in a second form, [`Mercury`], which is
+//! given beside its machine code.
+//!
+//! [`Builder`] knows functions and variables and makes what has to be around them. Below it is [`object::Object`], sections
+//! and symbols of any kind that name each other: [`Builder::object`] gives it, for what a builder has no part for, and
+//! [`object::Object::parse`] takes compiled objects apart.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
@@ -11,7 +15,7 @@
 //!
 //! // EXIT, and a branch to itself behind it (sm_75).
 //! let code = [0x0000_0000_0000_794du64, 0x000f_ea00_0380_0000, 0xffff_fff0_0000_7947, 0x000f_c000_0383_ffff];
-//! let mut builder = Builder::new(Arch::by_name("sm_75").unwrap())?;
+//! let mut builder = Builder::new(Arch::by_name("sm_75").unwrap());
 //! let kernel = builder.function("kernel", Linkage::Global);
 //! builder.variable(Variable::zero("counter", Space::Global, 4));
 //! let code = Code::new(code.map(u64::to_le_bytes).concat()).registers(4);
@@ -24,13 +28,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod check;
 mod finish;
-mod sections;
+mod mercury;
+pub mod object;
+mod records;
 
 use thiserror::Error;
 
-use crate::arch::{Arch, Flavour};
+use crate::arch::Arch;
 use crate::note::ToolRecord;
+
+pub use self::mercury::Mercury;
 
 /// A symbol of a [`Builder`]; another builder does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,16 +74,36 @@ pub struct Variable {
     linkage: Linkage,
     space: Space,
     align: u64,
+    managed: bool,
+    /// The function whose literal it is.
+    owner: Option<SymbolId>,
     contents: Contents,
+    /// The initial value in Mercury, where it is another.
+    mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
+    /// Mercury's records for the same places.
+    twins: Vec<Relocation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Contents {
     Bytes(Vec<u8>),
     Zero(u64),
+    /// Of several of a name the linker makes one, of the largest size.
+    Common(u64),
     /// Defined elsewhere.
     None(u64),
+}
+
+/// What a legacy reference is to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference {
+    /// `.texref`.
+    Texture,
+    /// `.samplerref`.
+    Sampler,
+    /// `.surfref`.
+    Surface,
 }
 
 impl Variable {
@@ -88,14 +117,52 @@ impl Variable {
         Variable::new(name.into(), space, Contents::Zero(size))
     }
 
+    /// One of `size` bytes in global memory that other objects may define too: of all, one is made, of the largest size.
+    pub fn common(name: impl Into<String>, size: u64) -> Self {
+        Variable::new(name.into(), Space::Global, Contents::Common(size))
+    }
+
     /// One that another object defines; of size 0 where the size is not known.
     pub fn external(name: impl Into<String>, space: Space, size: u64) -> Self {
         Variable::new(name.into(), space, Contents::None(size))
     }
 
     fn new(name: String, space: Space, contents: Contents) -> Self {
-        let (linkage, relocations) = (Linkage::Global, Vec::new());
-        Variable { name, linkage, space, align: 4, contents, relocations }
+        let (linkage, relocations, twins) = (Linkage::Global, Vec::new(), Vec::new());
+        let (align, managed, owner) = (4, false, None);
+        let mercury = None;
+        Variable {
+            name,
+            linkage,
+            space,
+            align,
+            managed,
+            owner,
+            contents,
+            mercury,
+            relocations,
+            twins,
+        }
+    }
+
+    /// What Mercury has in the place of a literal's bytes: zeros where machine code has addresses.
+    #[must_use]
+    pub fn mercury(self, bytes: impl Into<Vec<u8>>) -> Self {
+        Variable { mercury: Some(bytes.into()), ..self }
+    }
+
+    /// A literal or jump table of a function, in constant bank 2, which only its code uses; compilers call it
+    /// `function.const_opt.number.size`.
+    pub fn literal(name: impl Into<String>, of: SymbolId, bytes: impl Into<Vec<u8>>) -> Self {
+        let contents = Contents::Bytes(bytes.into());
+        let variable = Variable::new(name.into(), Space::Constant, contents);
+        Variable { owner: Some(of), linkage: Linkage::Local, ..variable }
+    }
+
+    /// Its memory is managed: host and device have it at the same address.
+    #[must_use]
+    pub fn managed(self) -> Self {
+        Variable { managed: true, ..self }
     }
 
     /// Who sees it; all objects if it is not said.
@@ -165,6 +232,7 @@ pub struct Code {
     attributes: Vec<Attribute>,
     calls: Vec<SymbolId>,
     indirect_calls: Vec<String>,
+    mercury: Option<Mercury>,
 }
 
 impl Code {
@@ -180,7 +248,14 @@ impl Code {
             attributes: Vec::new(),
             calls: Vec::new(),
             indirect_calls: Vec::new(),
+            mercury: None,
         }
+    }
+
+    /// The same code for other devices of the family: needed from sm_100 on.
+    #[must_use]
+    pub fn mercury(self, mercury: Mercury) -> Self {
+        Code { mercury: Some(mercury), ..self }
     }
 
     /// How many registers it uses.
@@ -255,9 +330,18 @@ impl Kernel {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Objects for this architecture have Mercury code, which only NVIDIA's tools make.
-    #[error("an object for {0} needs Mercury code, which culd cannot make")]
-    Mercury(&'static str),
+    /// Objects from sm_100 on have Mercury code, others have none; it is for as many instructions as there are.
+    #[error("the Mercury code of '{0}' is missing, not wanted, or not for its machine code")]
+    Mercury(String),
+    /// A symbol behind one that is missing in Mercury's table, or one that belongs there and is not.
+    #[error("'{0}' is in Mercury's table, but not a symbol before it")]
+    Twin(String),
+    /// A section names one that is none.
+    #[error("'{0}' names a section that is none")]
+    Section(String),
+    /// A section without bytes has some, or another way round, or too many.
+    #[error("section '{0}' cannot have such contents")]
+    Contents(String),
     /// A name is empty or has a NUL.
     #[error("'{0}' is no name of a symbol")]
     Name(String),
@@ -313,6 +397,17 @@ enum What {
         prototype: Option<(String, bool)>,
     },
     Variable(Box<Variable>),
+    Reference(Reference),
+    Debug(Box<Debug>),
+}
+
+/// A section with debug information.
+#[derive(Debug, Clone)]
+struct Debug {
+    bytes: Vec<u8>,
+    mercury: Option<Vec<u8>>,
+    relocations: Vec<Relocation>,
+    twins: Vec<Relocation>,
 }
 
 /// Takes the parts of an object.
@@ -328,15 +423,9 @@ pub struct Builder {
 
 impl Builder {
     /// An object for `arch` without anything in it.
-    ///
-    /// # Errors
-    /// It cannot be made for this architecture.
-    pub fn new(arch: &'static Arch) -> Result<Self, BuildError> {
-        if arch.flavour == Flavour::Mercury {
-            return Err(BuildError::Mercury(arch.name));
-        }
+    pub fn new(arch: &'static Arch) -> Self {
         let tool = ToolRecord { tool: "culd_cubin".to_owned(), ..ToolRecord::default() };
-        Ok(Builder { arch, symbols: Vec::new(), tool, compat: None, error: None })
+        Builder { arch, symbols: Vec::new(), tool, compat: None, error: None }
     }
 
     /// What made the object, for its note.
@@ -393,11 +482,30 @@ impl Builder {
         self.symbol(name, linkage, What::Variable(Box::new(variable)))
     }
 
-    /// An address in the initial value of a variable; the offset counts from its begin. For addresses of what is declared after
+    /// A legacy texture, sampler or surface reference; all objects see the same by its name.
+    pub fn reference(&mut self, name: impl Into<String>, to: Reference) -> SymbolId {
+        self.symbol(name.into(), Linkage::Global, What::Reference(to))
+    }
+
+    /// A section with debug information: `.debug_frame`. Mercury has bytes of its own (sm_100 and later). What is returned
+    /// stands for the section; its relocations are added as those of variables are.
+    pub fn debug(
+        &mut self,
+        name: impl Into<String>,
+        bytes: impl Into<Vec<u8>>,
+        mercury: Option<Vec<u8>>,
+    ) -> SymbolId {
+        let (relocations, twins) = (Vec::new(), Vec::new());
+        let debug = Debug { bytes: bytes.into(), mercury, relocations, twins };
+        self.symbol(name.into(), Linkage::Local, What::Debug(Box::new(debug)))
+    }
+
+    /// An address in the initial value of a variable, or in debug information; the offset counts from its begin. For addresses of what is declared after
     /// the variable, its own among them.
     pub fn relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
         match self.symbols.get_mut(variable.0).map(|symbol| &mut symbol.what) {
             Some(What::Variable(variable)) => variable.relocations.push(relocation),
+            Some(What::Debug(debug)) => debug.relocations.push(relocation),
             _ => self.fail(BuildError::Symbol("relocation".to_owned())),
         }
         self
@@ -412,11 +520,29 @@ impl Builder {
         self.error.get_or_insert(error);
     }
 
+    /// Mercury's record of the same (sm_100 and later).
+    pub fn twin(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
+        match self.symbols.get_mut(variable.0).map(|symbol| &mut symbol.what) {
+            Some(What::Variable(variable)) => variable.twins.push(relocation),
+            Some(What::Debug(debug)) => debug.twins.push(relocation),
+            _ => self.fail(BuildError::Symbol("twin".to_owned())),
+        }
+        self
+    }
+
     /// The object.
     ///
     /// # Errors
     /// The parts do not go together.
     pub fn finish(self) -> Result<Vec<u8>, BuildError> {
-        finish::finish(self)
+        self.object()?.finish()
+    }
+
+    /// The object's sections and symbols, for what a builder has no part for.
+    ///
+    /// # Errors
+    /// The parts do not go together.
+    pub fn object(self) -> Result<object::Object, BuildError> {
+        finish::object(&self)
     }
 }

@@ -210,7 +210,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The inputs cannot be gathered; why is in the lines.
+/// The inputs cannot be gathered; why is in the lines, or the link was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
@@ -222,6 +222,7 @@ struct Gather<'a, 'o> {
     /// The release whose images are chosen.
     rules: &'static Dialect,
     store: &'a Store,
+    session: &'o Session,
     events: Vec<Event<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
@@ -251,6 +252,7 @@ pub(crate) fn gather<'a>(
         target,
         rules,
         store,
+        session,
         events: Vec::new(),
         failed,
         found: Gathered { references: Some(References::default()), ..Gathered::default() },

@@ -4,11 +4,13 @@
 //! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
 //! the same time.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{env, fs, io};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use std::{env, fs, io, thread};
 
-use culd_link::Session;
+use culd_link::{Cancel, Session};
 use thiserror::Error;
 
 use crate::options::{Id, Options};
@@ -54,7 +56,13 @@ pub(crate) enum CompileError {
     /// ptxas has said why.
     #[error("ptxas failed")]
     Refused,
+    /// Nobody wants the link any more.
+    #[error("cancelled")]
+    Cancelled,
 }
+
+/// How often a link that can be cancelled looks whether its compiler has ended.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A ptxas and what it is always told.
 pub(crate) struct Compiler {
@@ -82,17 +90,22 @@ impl Compiler {
     /// Compiles all `jobs`, results in order.
     pub(crate) fn compile(&self, jobs: &[Job<'_>], session: &Session) -> Vec<Compiled> {
         // Starting a process is worth a thread whatever the size of its input.
-        session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place]))
+        session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
 
-    fn compile_one(&self, job: &Job<'_>) -> Compiled {
+    fn compile_one(&self, job: &Job<'_>, session: &Session) -> Compiled {
         let start = std::time::Instant::now();
         let mut lines = Vec::new();
-        let cubin = self.run(job, &mut lines);
+        let cubin = self.run(job, &mut lines, session);
         Compiled { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
     }
 
-    fn run(&self, job: &Job<'_>, lines: &mut Vec<String>) -> Result<Vec<u8>, CompileError> {
+    fn run(
+        &self,
+        job: &Job<'_>,
+        lines: &mut Vec<String>,
+        session: &Session,
+    ) -> Result<Vec<u8>, CompileError> {
         let path = self.path.as_ref().ok_or(CompileError::NotFound)?;
         let folder = tempfile::Builder::new().prefix("culd-ptx-").tempdir();
         let folder = folder.map_err(CompileError::Temporary)?;
@@ -101,7 +114,10 @@ impl Compiler {
         command.args(harmless(&job.options)).args(&self.arguments);
         command.args((!self.whole_program).then_some("-c")).args(["ptx", "-o", OUTPUT_NAME]);
         command.current_dir(folder.path()).stdin(Stdio::null());
-        let output = command.output();
+        let output = match session.cancel() {
+            Some(cancel) => cancellable(&mut command, cancel, folder.path())?,
+            None => command.output(),
+        };
         let output =
             output.map_err(|error| CompileError::CannotRun { path: path.clone(), error })?;
         for text in [&output.stdout, &output.stderr] {
@@ -112,6 +128,38 @@ impl Compiler {
         }
         fs::read(folder.path().join(OUTPUT_NAME)).map_err(CompileError::Temporary)
     }
+}
+
+/// Runs `command`, which is killed when the link is cancelled. What it says goes to files in `folder`: a pipe would have to
+/// be read all the time.
+fn cancellable(
+    command: &mut Command,
+    cancel: &Cancel,
+    folder: &Path,
+) -> Result<io::Result<Output>, CompileError> {
+    let names = ["stdout", "stderr"].map(|name| folder.join(name));
+    let [stdout, stderr] = names.clone().map(File::create);
+    let (stdout, stderr) =
+        (stdout.map_err(CompileError::Temporary)?, stderr.map_err(CompileError::Temporary)?);
+    let mut child = match command.stdout(stdout).stderr(stderr).spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
+    };
+    let status = loop {
+        if cancel.is_cancelled() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(CompileError::Cancelled);
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => thread::sleep(LOOK),
+            Err(error) => return Ok(Err(error)),
+        }
+    };
+    let [stdout, stderr] = names.map(fs::read);
+    Ok(stdout.and_then(|stdout| Ok(Output { status, stdout, stderr: stderr? })))
 }
 
 /// Lines of ptxas in the words that its counterpart in nvlink has for the same.

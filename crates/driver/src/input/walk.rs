@@ -30,6 +30,9 @@ impl<'a> Gather<'a, '_> {
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
         let libraries = self.search();
         for item in self.items {
+            if self.session.is_cancelled() {
+                return Err(Stopped);
+            }
             self.item(item)?;
         }
         self.libraries(libraries)

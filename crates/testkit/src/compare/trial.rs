@@ -6,6 +6,7 @@
 use super::carried::objects;
 use super::deliberate;
 use super::mercury::Classes;
+use super::rebuilt::compare_rebuilt;
 use super::steps::compare_steps;
 use super::{is_relocatable, outcomes, outputs};
 use crate::case::{plain_lines, told_once};
@@ -58,6 +59,8 @@ pub enum Way {
     Program,
     /// A program in one step and in several, see [`super::steps`].
     Steps,
+    /// A program of the objects as they were compiled, and of the same built again, see [`super::rebuilt`].
+    Rebuilt,
 }
 
 impl Way {
@@ -68,6 +71,9 @@ impl Way {
     pub fn compare(self, tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
         if self == Way::Steps {
             return compare_steps(tools, arguments, dir);
+        }
+        if self == Way::Rebuilt {
+            return compare_rebuilt(tools, arguments, dir);
         }
         let mut arguments = arguments.to_vec();
         if is_relocatable(&arguments) {
@@ -414,7 +420,7 @@ pub(super) fn candidate(tools: &Tools) -> Command {
 }
 
 /// Runs one linker; its output goes to `<folder>/out.cubin`, the same base name for both.
-fn link(
+pub(super) fn link(
     mut command: Command,
     arguments: &[String],
     dir: &Path,

@@ -1,0 +1,735 @@
+//! Any object: sections and symbols that name each other, without indices.
+//!
+//! In: sections and symbols one by one, in the order in which the file shall have them. Out: the bytes of an object for any
+//! architecture. Guaranteed: the same parts give the same bytes; string tables, symbol tables, indices and offsets are made
+//! here, all else is what was given; what names something that is none is a [`BuildError`], never a panic.
+//!
+//! This is what is below a [`Builder`](super::Builder), for what that has no part for, and for those who take objects apart
+//! ([`Object::parse`]) and put them together again.
+//!
+//! ```
+//! use culd_cubin::arch::Arch;
+//! use culd_cubin::build::object::{Contents, Entry, Info, Object, Place, Section};
+//! use culd_cubin::elf::{shf, sht, stb, sto, stt};
+//!
+//! let mut object = Object::new(Arch::by_name("sm_80").unwrap());
+//! let data = Section::new(".nv.global.init", sht::CUDA_GLOBAL_INIT, Contents::Bytes(vec![1, 0, 0, 0]));
+//! let data = object.section(data.flags(shf::ALLOC | shf::WRITE).align(4));
+//! let one = Entry::new("one", stb::GLOBAL, stt::CUDA_OBJECT, Place::In(data));
+//! object.symbol(Entry { other: sto::SPACE_GLOBAL, size: 4, ..one });
+//! let bytes = object.finish()?;
+//!
+//! // Taken apart and put together again, it is the same.
+//! assert_eq!(Object::parse(&bytes)?.finish()?, bytes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::HashMap;
+
+use super::BuildError;
+use crate::arch::{Arch, Flavour};
+use crate::attr::{Record, format};
+use crate::cubin::{MAX_ALIGN, MAX_SIZE};
+use crate::elf::{is_nobits, shf, shn, sht, stb};
+use crate::encode::{
+    FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel, write_rela,
+};
+use crate::unified::Id;
+
+mod apart;
+
+/// A section of an [`Object`]; another object does not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SectionRef(pub(super) usize);
+
+/// A symbol of an [`Object`]; another object does not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolRef(pub(super) usize);
+
+/// A section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// `sh_type`, see [`sht`].
+    pub sh_type: u32,
+    /// `sh_flags`, see [`shf`]; those with [`shf::MERCURY`] name the symbols of Mercury's table.
+    pub flags: u64,
+    /// Its alignment in bytes, a power of two.
+    pub align: u64,
+    /// `sh_link`.
+    pub link: Link,
+    /// `sh_info`.
+    pub info: Info,
+    /// What is in it.
+    pub contents: Contents,
+}
+
+/// What `sh_link` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing.
+    None,
+    /// The symbol table of its half.
+    Symbols,
+    /// A section.
+    Section(SectionRef),
+}
+
+/// What `sh_info` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Info {
+    /// A number.
+    Number(u32),
+    /// The section that this one is about.
+    Section(SectionRef),
+    /// Of code: the function, and in front of sm_90 how many registers it uses.
+    Function {
+        /// The first function in it.
+        symbol: SymbolRef,
+        /// Registers; 0 from sm_90 on.
+        registers: u8,
+    },
+}
+
+/// What is in a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// Bytes that name nothing.
+    Bytes(Vec<u8>),
+    /// This many bytes that are not in the file.
+    Nothing(u64),
+    /// The very bytes of another section: Mercury's data are machine code's.
+    Same(SectionRef),
+    /// Relocations, with or without addends as the type of the section says.
+    Relocations(Vec<Relocation>),
+    /// Attributes.
+    Attributes(Vec<Attribute>),
+    /// Who calls whom.
+    CallGraph(Vec<Edge>),
+    /// Functions and their prototypes.
+    Prototypes(Vec<(SymbolRef, Vec<u8>)>),
+    /// Ids of unified functions or variables.
+    Unified(Vec<Unified>),
+    /// Mercury code.
+    Mercury {
+        /// The section with its machine code.
+        code: SectionRef,
+        /// All behind the index of that section.
+        rest: Vec<u8>,
+    },
+}
+
+/// A place that the linker fills in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relocation {
+    /// Bytes from the begin of the section.
+    pub offset: u64,
+    /// The type.
+    pub kind: u32,
+    /// What it is the address of; some types need nothing.
+    pub symbol: Option<SymbolRef>,
+    /// What is added; 0 in a section without addends.
+    pub addend: i64,
+}
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// See [`crate::attr::code`].
+    pub code: u8,
+    /// Its value.
+    pub value: Value,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// None: format 1, with what stands in the field all the same.
+    None(u16),
+    /// Format 2.
+    Byte(u16),
+    /// Format 3.
+    Half(u16),
+    /// Format 4: words, and bytes that do not make one.
+    Words(Vec<Word>, Vec<u8>),
+}
+
+/// A word of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// A number.
+    Number(u32),
+    /// A symbol.
+    Symbol(SymbolRef),
+}
+
+/// A record of a call graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edge {
+    /// One function calls another.
+    Call(SymbolRef, SymbolRef),
+    /// The address of a function with this prototype is taken.
+    AddressTaken(SymbolRef, Vec<u8>),
+    /// A function calls something of this prototype through a pointer.
+    IndirectCall(SymbolRef, Vec<u8>),
+    /// A function names the address of another.
+    Reference(SymbolRef, SymbolRef),
+}
+
+/// The id of a unified function or variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unified {
+    /// The function or variable.
+    pub symbol: SymbolRef,
+    /// See [`crate::unified::flag`].
+    pub flags: u32,
+    /// Offset in its table.
+    pub offset: u64,
+    /// Its id.
+    pub id: Id,
+}
+
+/// What a symbol table says of a symbol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// See [`stb`].
+    pub binding: u8,
+    /// See [`crate::elf::stt`].
+    pub kind: u8,
+    /// `st_other`, see [`crate::elf::sto`].
+    pub other: u8,
+    /// Where it is.
+    pub place: Place,
+    /// Offset in its section; the alignment of what is common, or in shared memory.
+    pub value: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Where a symbol is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In another object.
+    Undefined,
+    /// In this section.
+    In(SectionRef),
+    /// Nowhere: it is a number.
+    Absolute,
+    /// Where the linker says: a tentative definition.
+    Common,
+}
+
+impl Section {
+    /// A section without flags, link and info.
+    pub fn new(name: impl Into<Vec<u8>>, sh_type: u32, contents: Contents) -> Self {
+        let (flags, align, link, info) = (0, 1, Link::None, Info::Number(0));
+        Section { name: name.into(), sh_type, flags, align, link, info, contents }
+    }
+
+    /// The same with these flags.
+    #[must_use]
+    pub fn flags(self, flags: u64) -> Self {
+        Section { flags, ..self }
+    }
+
+    /// The same with this alignment.
+    #[must_use]
+    pub fn align(self, align: u64) -> Self {
+        Section { align, ..self }
+    }
+
+    /// The same with this `sh_link`.
+    #[must_use]
+    pub fn link(self, link: Link) -> Self {
+        Section { link, ..self }
+    }
+
+    /// The same with this `sh_info`.
+    #[must_use]
+    pub fn info(self, info: Info) -> Self {
+        Section { info, ..self }
+    }
+
+    pub(super) fn is_mercury(&self) -> bool {
+        self.flags & shf::MERCURY != 0
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+}
+
+impl Entry {
+    /// An entry with value and size 0.
+    pub fn new(name: impl Into<Vec<u8>>, binding: u8, kind: u8, place: Place) -> Self {
+        Entry { name: name.into(), binding, kind, other: 0, place, value: 0, size: 0 }
+    }
+}
+
+/// A symbol: what either table says of it.
+#[derive(Debug, Clone)]
+struct Symbol {
+    own: Entry,
+    /// In Mercury's table; it has no entry for what is for machine code only.
+    twin: Option<Entry>,
+}
+
+/// Takes sections and symbols.
+#[derive(Debug, Clone)]
+pub struct Object {
+    arch: &'static Arch,
+    /// Bits 0 to 7 of `e_flags`.
+    pub(super) kind: u8,
+    pub(super) sections: Vec<Section>,
+    symbols: Vec<Symbol>,
+}
+
+/// `e_flags` of objects without Mercury, and with it.
+const KIND: [u8; 2] = [4, 2];
+
+impl Object {
+    /// An object for `arch` without anything in it.
+    pub fn new(arch: &'static Arch) -> Self {
+        let [classic, mercury] = KIND;
+        let kind = if arch.flavour == Flavour::Mercury { mercury } else { classic };
+        Object { arch, kind, sections: Vec::new(), symbols: Vec::new() }
+    }
+
+    /// What it is for.
+    pub fn arch(&self) -> &'static Arch {
+        self.arch
+    }
+
+    /// Adds a section behind the others.
+    pub fn section(&mut self, section: Section) -> SectionRef {
+        self.sections.push(section);
+        SectionRef(self.sections.len() - 1)
+    }
+
+    /// A section, to change it.
+    pub fn section_mut(&mut self, section: SectionRef) -> Option<&mut Section> {
+        self.sections.get_mut(section.0)
+    }
+
+    /// All sections.
+    pub fn sections(&self) -> impl Iterator<Item = (SectionRef, &Section)> {
+        self.sections.iter().enumerate().map(|(at, section)| (SectionRef(at), section))
+    }
+
+    /// Adds a symbol behind the others. Beside Mercury it needs its twin, too, unless no symbol that follows has one.
+    pub fn symbol(&mut self, entry: Entry) -> SymbolRef {
+        self.symbols.push(Symbol { own: entry, twin: None });
+        SymbolRef(self.symbols.len() - 1)
+    }
+
+    /// What Mercury's table says of a symbol.
+    pub fn twin(&mut self, symbol: SymbolRef, entry: Entry) -> &mut Self {
+        if let Some(symbol) = self.symbols.get_mut(symbol.0) {
+            symbol.twin = Some(entry);
+        }
+        self
+    }
+
+    /// All symbols.
+    pub fn symbols(&self) -> impl Iterator<Item = (SymbolRef, &Entry)> {
+        self.symbols.iter().enumerate().map(|(at, symbol)| (SymbolRef(at), &symbol.own))
+    }
+
+    /// A symbol, to change it.
+    pub fn symbol_mut(&mut self, symbol: SymbolRef) -> Option<&mut Entry> {
+        self.symbols.get_mut(symbol.0).map(|symbol| &mut symbol.own)
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// The parts do not go together.
+    pub fn finish(self) -> Result<Vec<u8>, BuildError> {
+        Writer::new(&self).write()
+    }
+}
+
+/// A string table; the empty string is at 0.
+#[derive(Debug)]
+struct Strings<'o> {
+    bytes: Vec<u8>,
+    offsets: HashMap<&'o [u8], u32>,
+}
+
+impl<'o> Strings<'o> {
+    fn new() -> Self {
+        Strings { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) }
+    }
+
+    fn add(&mut self, text: &'o [u8]) -> Result<u32, BuildError> {
+        if let Some(&offset) = self.offsets.get(text) {
+            return Ok(offset);
+        }
+        if text.contains(&0) {
+            return Err(BuildError::Name(String::from_utf8_lossy(text).into_owned()));
+        }
+        let offset = u32::try_from(self.bytes.len()).map_err(|_| BuildError::TooLarge)?;
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
+        self.offsets.insert(text, offset);
+        Ok(offset)
+    }
+}
+
+/// Indices of the tables that are made here, and of the first section that was given.
+const NAMES: usize = 1;
+const STRINGS: usize = 2;
+const SYMBOLS: usize = 3;
+const FIRST: usize = 4;
+
+struct Writer<'o> {
+    object: &'o Object,
+    strings: Strings<'o>,
+    names: Strings<'o>,
+}
+
+/// A section as it goes into the file.
+struct Ready {
+    header: SectionHeader,
+    bytes: Vec<u8>,
+    /// Its bytes are those of this section.
+    same: Option<usize>,
+}
+
+impl<'o> Writer<'o> {
+    fn new(object: &'o Object) -> Self {
+        Writer { object, strings: Strings::new(), names: Strings::new() }
+    }
+
+    fn has_mercury(&self) -> bool {
+        self.object.arch.flavour == Flavour::Mercury
+    }
+
+    /// Behind all others.
+    fn mercury_symbols(&self) -> usize {
+        FIRST + self.object.sections.len()
+    }
+
+    fn index(&self, section: SectionRef, of: &str) -> Result<u32, BuildError> {
+        match self.object.sections.get(section.0) {
+            Some(_) => Ok((FIRST + section.0) as u32),
+            None => Err(BuildError::Section(of.to_owned())),
+        }
+    }
+
+    /// The index of a symbol in the table of a half.
+    fn symbol(&self, symbol: SymbolRef, mercury: bool, of: &str) -> Result<u32, BuildError> {
+        let known = self.object.symbols.get(symbol.0);
+        match known.filter(|symbol| !mercury || symbol.twin.is_some()) {
+            // The null symbol is first.
+            Some(_) => Ok(symbol.0 as u32 + 1),
+            None => Err(BuildError::Symbol(of.to_owned())),
+        }
+    }
+
+    fn write(mut self) -> Result<Vec<u8>, BuildError> {
+        let count = self.mercury_symbols() + usize::from(self.has_mercury());
+        if count >= RESERVED_INDEX {
+            return Err(BuildError::TooLarge);
+        }
+        let mut all: Vec<Ready> = Vec::with_capacity(count);
+        for section in &self.object.sections {
+            let ready = self.section(section)?;
+            all.push(ready);
+        }
+        let symbols = self.table(false)?;
+        let mercury = if self.has_mercury() { Some(self.table(true)?) } else { None };
+        let mut tables = [
+            table(self.names.add(b".shstrtab")?, sht::STRTAB, 1),
+            table(self.names.add(b".strtab")?, sht::STRTAB, 1),
+            Ready {
+                header: SectionHeader { name: self.names.add(b".symtab")?, ..symbols.header },
+                ..symbols
+            },
+        ];
+        if let Some(mercury) = mercury {
+            let name = self.names.add(b".nv.merc.symtab")?;
+            all.push(Ready { header: SectionHeader { name, ..mercury.header }, ..mercury });
+        }
+        for (table, strings) in tables.iter_mut().zip([self.names.bytes, self.strings.bytes]) {
+            table.bytes = strings;
+        }
+        all.splice(0..0, tables);
+        file(self.object, all)
+    }
+
+    /// The symbol table of a half.
+    fn table(&mut self, mercury: bool) -> Result<Ready, BuildError> {
+        let (mut entries, mut locals) = (vec![SymbolEntry::default()], 1);
+        let mut ended = false;
+        for symbol in &self.object.symbols {
+            let entry = match (&symbol.twin, mercury) {
+                (Some(_), true) if ended => {
+                    let name = String::from_utf8_lossy(&symbol.own.name);
+                    return Err(BuildError::Twin(name.into_owned()));
+                }
+                (Some(twin), true) => twin,
+                (None, true) => {
+                    ended = true;
+                    continue;
+                }
+                (_, false) => &symbol.own,
+            };
+            let name = String::from_utf8_lossy(&entry.name);
+            let section = match entry.place {
+                Place::Undefined => shn::UNDEF,
+                Place::In(section) => self.index(section, &name)? as u16,
+                Place::Absolute => shn::ABS,
+                Place::Common => shn::COMMON,
+            };
+            let Entry { binding, kind, other, value, size, .. } = *entry;
+            let info = binding << 4 | kind & 15;
+            let name = self.strings.add(&entry.name)?;
+            entries.push(SymbolEntry { name, info, other, section, value, size });
+            if binding == stb::LOCAL {
+                locals = entries.len() as u32;
+            }
+        }
+        let (sh_type, flags) =
+            if mercury { (sht::MERCURY_SYMTAB, shf::MERCURY) } else { (sht::SYMTAB, 0) };
+        let mut ready = table(0, sh_type, 8);
+        let header = &mut ready.header;
+        (header.flags, header.entsize, header.link) = (flags, 24, STRINGS as u32);
+        header.info = locals;
+        ready.bytes = entries.iter().flat_map(SymbolEntry::bytes).collect();
+        Ok(ready)
+    }
+
+    fn section(&mut self, section: &'o Section) -> Result<Ready, BuildError> {
+        let (name, mercury) = (section.text(), section.is_mercury());
+        if !section.align.is_power_of_two() || section.align > MAX_ALIGN {
+            return Err(BuildError::Align { name, align: section.align });
+        }
+        let link = match section.link {
+            Link::None => 0,
+            Link::Symbols if mercury => self.mercury_symbols() as u32,
+            Link::Symbols => SYMBOLS as u32,
+            Link::Section(other) => self.index(other, &name)?,
+        };
+        let info = match section.info {
+            Info::Number(number) => number,
+            Info::Section(other) => self.index(other, &name)?,
+            Info::Function { symbol, registers } => {
+                self.symbol(symbol, mercury, &name)? | u32::from(registers) << 24
+            }
+        };
+        let mut ready = Ready {
+            header: SectionHeader {
+                name: self.names.add(&section.name)?,
+                sh_type: section.sh_type,
+                flags: section.flags,
+                align: section.align,
+                link,
+                info,
+                entsize: entsize(section.sh_type),
+                ..SectionHeader::default()
+            },
+            bytes: Vec::new(),
+            same: None,
+        };
+        match &section.contents {
+            Contents::Nothing(size) if is_nobits(section.sh_type) && *size <= MAX_SIZE => {
+                ready.header.size = *size;
+            }
+            Contents::Same(other) => ready.same = Some(self.index(*other, &name)? as usize),
+            contents if !is_nobits(section.sh_type) => {
+                ready.bytes = self.bytes(section, contents, &name)?;
+            }
+            _ => return Err(BuildError::Contents(name)),
+        }
+        Ok(ready)
+    }
+
+    fn bytes(
+        &mut self,
+        section: &Section,
+        contents: &'o Contents,
+        name: &str,
+    ) -> Result<Vec<u8>, BuildError> {
+        let mercury = section.is_mercury();
+        let mut out = Vec::new();
+        match contents {
+            Contents::Bytes(bytes) => out.clone_from(bytes),
+            Contents::Relocations(records) => self.relocations(section, records, &mut out)?,
+            Contents::Attributes(attributes) => {
+                for attribute in attributes {
+                    self.attribute(attribute, mercury, name, &mut out)?;
+                }
+            }
+            Contents::CallGraph(edges) => self.call_graph(edges, mercury, name, &mut out)?,
+            Contents::Prototypes(all) => {
+                for (symbol, text) in all {
+                    let pair = [self.symbol(*symbol, mercury, name)?, self.strings.add(text)?];
+                    out.extend(pair.iter().flat_map(|word| word.to_le_bytes()));
+                }
+            }
+            Contents::Unified(entries) => {
+                for &Unified { symbol, flags, offset, id } in entries {
+                    let symbol = self.symbol(symbol, mercury, name)?;
+                    let symbol = crate::cubin::SymbolIndex(symbol);
+                    crate::unified::Entry { symbol, flags, offset, id }.write(&mut out);
+                }
+            }
+            Contents::Mercury { code, rest } => {
+                out.extend(self.index(*code, name)?.to_le_bytes());
+                out.extend_from_slice(rest);
+            }
+            Contents::Nothing(_) | Contents::Same(_) => {
+                return Err(BuildError::Contents(name.to_owned()));
+            }
+        }
+        Ok(out)
+    }
+
+    fn relocations(
+        &self,
+        section: &Section,
+        records: &[Relocation],
+        out: &mut Vec<u8>,
+    ) -> Result<(), BuildError> {
+        let name = section.text();
+        for &Relocation { offset, kind, symbol, addend } in records {
+            let symbol = match symbol {
+                Some(symbol) => self.symbol(symbol, section.is_mercury(), &name)?,
+                None => 0,
+            };
+            match section.sh_type {
+                sht::REL if addend == 0 => write_rel(out, offset, symbol, kind),
+                sht::REL => return Err(BuildError::Relocation { name, offset }),
+                _ => write_rela(out, offset, symbol, kind, addend),
+            }
+        }
+        Ok(())
+    }
+
+    fn attribute(
+        &self,
+        Attribute { code, value }: &Attribute,
+        mercury: bool,
+        name: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BuildError> {
+        let mut payload = Vec::new();
+        let (format, value) = match value {
+            Value::None(value) => (format::NONE, *value),
+            Value::Byte(value) => (format::BYTE, *value),
+            Value::Half(value) => (format::HALF, *value),
+            Value::Words(words, rest) => {
+                for word in words {
+                    let word = match *word {
+                        Word::Number(number) => number,
+                        Word::Symbol(symbol) => self.symbol(symbol, mercury, name)?,
+                    };
+                    payload.extend(word.to_le_bytes());
+                }
+                payload.extend_from_slice(rest);
+                let too_long = |_| BuildError::Attribute { name: name.to_owned(), code: *code };
+                (format::SIZED, u16::try_from(payload.len()).map_err(too_long)?)
+            }
+        };
+        Record { format, code: *code, value, payload: &payload }.write(out);
+        Ok(())
+    }
+
+    fn call_graph(
+        &mut self,
+        edges: &'o [Edge],
+        mercury: bool,
+        name: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BuildError> {
+        for list in crate::callgraph::LISTS {
+            out.extend(0u32.to_le_bytes());
+            out.extend(list.to_le_bytes());
+            for edge in edges {
+                let (own, first, second) = match edge {
+                    Edge::Call(caller, callee) => (-1, caller, Ok(callee)),
+                    Edge::AddressTaken(function, text) => (-2, function, Err(text)),
+                    Edge::IndirectCall(function, text) => (-3, function, Err(text)),
+                    Edge::Reference(function, known) => (-4, function, Ok(known)),
+                };
+                if own != list {
+                    continue;
+                }
+                let first = self.symbol(*first, mercury, name)?;
+                let second = match second {
+                    Ok(symbol) => self.symbol(*symbol, mercury, name)?,
+                    Err(text) => self.strings.add(text)?,
+                };
+                out.extend(first.to_le_bytes());
+                out.extend(second.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn table(name: u32, sh_type: u32, align: u64) -> Ready {
+    let header = SectionHeader { name, sh_type, align, ..SectionHeader::default() };
+    Ready { header, bytes: Vec::new(), same: None }
+}
+
+/// Bytes of a record, where ptxas tells it.
+fn entsize(sh_type: u32) -> u64 {
+    match sh_type {
+        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RESOLVED_RELA => 24,
+        sht::REL => 16,
+        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
+        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => 32,
+        _ => 0,
+    }
+}
+
+/// Puts all sections behind one another.
+fn file(object: &Object, mut sections: Vec<Ready>) -> Result<Vec<u8>, BuildError> {
+    let mut out = vec![0; 64];
+    for section in &mut sections {
+        let header = &mut section.header;
+        if section.same.is_some() {
+            continue;
+        }
+        let place = out.len().next_multiple_of(header.align.max(1) as usize);
+        header.offset = place as u64;
+        if !section.bytes.is_empty() {
+            out.resize(place, 0);
+            out.append(&mut section.bytes);
+            header.size = (out.len() - place) as u64;
+        }
+    }
+    for at in 0..sections.len() {
+        let same = sections.get(at).and_then(|section| section.same);
+        let Some(other) = same.and_then(|index| sections.get(index - NAMES)) else { continue };
+        let (offset, size, ends) = (other.header.offset, other.header.size, other.same.is_none());
+        if let Some(section) = sections.get_mut(at).filter(|_| ends) {
+            (section.header.offset, section.header.size) = (offset, size);
+        }
+    }
+    out.resize(out.len().next_multiple_of(8), 0);
+    let is_info = |section: &Ready| section.header.flags & shf::NOTE_CUINFO != 0;
+    let cuinfo = sections.iter().position(is_info).map_or(0, |at| (at + NAMES) as u32);
+    let header = FileHeader {
+        e_type: 1,
+        flags: u32::from(object.kind) | object.arch.sm << 8 | (cuinfo & 0xff) << 24,
+        program_headers: 0,
+        program_header_count: 0,
+        program_header_size: if object.arch.has_compat { 0 } else { 56 },
+        section_headers: out.len() as u64,
+        section_count: sections.len() + 1,
+        section_names: NAMES as u16,
+    };
+    null_section(sections.len() + 1).write(&mut out);
+    sections.iter().for_each(|section| section.header.write(&mut out));
+    for (place, byte) in out.iter_mut().zip(header.bytes()) {
+        *place = byte;
+    }
+    Ok(out)
+}
