@@ -5,6 +5,8 @@
 //! texts of notes. Guaranteed: no I/O of its own; contents are asked for when there is an undefined
 //! name, not before; order of the inputs.
 
+use std::collections::HashSet;
+
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, SymbolSection};
 use thiserror::Error;
@@ -129,6 +131,6 @@ fn defined_among(bytes: &[u8], names: &[&str]) -> Vec<usize> {
     let defined = cubin.symbols.iter().filter(|symbol| {
         symbol.binding() != stb::LOCAL && symbol.section != SymbolSection::Undefined
     });
-    let defined: Vec<&[u8]> = defined.map(|symbol| symbol.name).collect();
-    (0..names.len()).filter(|&at| defined.contains(&names[at].as_bytes())).collect()
+    let defined: HashSet<&[u8]> = defined.map(|symbol| symbol.name).collect();
+    (0..names.len()).filter(|&at| defined.contains(names[at].as_bytes())).collect()
 }

@@ -17,7 +17,7 @@ use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects};
-use crate::selection::Selection;
+use crate::selection::Matcher;
 use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
 use crate::void::is_forgotten;
 
@@ -84,9 +84,10 @@ impl CallGraph {
         let late = options.relocatable && !options.debug;
         let known_by = if late { &options.selection } else { selection };
         let mut roots = Roots::none(symbols);
+        let matchers = (selection.matcher(), known_by.matcher());
         for (id, object) in objects.iter() {
             let read = Reader { symbols, object, id };
-            roots.meet_kernels(&read, (selection, known_by), &signatures);
+            roots.meet_kernels(&read, &matchers, &signatures);
             read.edges(&mut records, &mut signatures, names);
         }
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
@@ -413,7 +414,7 @@ impl Roots {
     fn meet_kernels(
         &mut self,
         read: &Reader<'_, '_>,
-        (selection, known_by): (&Selection, &Selection),
+        (selection, known_by): &(Matcher<'_>, Matcher<'_>),
         signatures: &IdVec<SymbolId, Signature>,
     ) {
         for (index, symbol) in read.object.cubin.symbol_indices() {

@@ -8,13 +8,15 @@ use culd_cubin::callgraph::Edge;
 use culd_cubin::compat::code::ISA_CLASS;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
 
 use crate::diag::{Diagnostics, Failed, Message, Note};
-use crate::explain;
+use crate::explain::{self, SameObjects};
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects, Role};
-use crate::symbols::{Site, Symbols, defined_role, space};
+use crate::symbols::{Site, SymbolInfo, Symbols, defined_role, space};
 use crate::system_names::is_system_call;
 use crate::{Dialect, LinkOptions};
 
@@ -53,8 +55,19 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct Clashes {
     known: IdVec<SymbolId, Option<Known>>,
-    /// Weak entries of the present file whose parameter bank differs from that of another file.
-    bank_clashes: Vec<(SectionIndex, SymbolId)>,
+    /// Weak entries of the present file whose parameter bank differs from that of another file, by bank.
+    bank_clashes: BTreeMap<SectionIndex, Vec<SymbolId>>,
+    /// For notes about two definitions.
+    same_objects: SameObjects,
+    locals: Locals,
+}
+
+/// Local functions and variables by name, as far as a parameter of a kernel asked for them.
+#[derive(Default)]
+struct Locals {
+    by_name: HashMap<NameId, Vec<SymbolId>>,
+    /// As many symbols of the program were looked at.
+    seen: usize,
 }
 
 /// One file being checked.
@@ -183,14 +196,20 @@ impl<'d> Check<'_, 'd> {
 
     /// A local function or variable of an earlier file with the name of a parameter. nvlink looks parameters up by
     /// name and then finds those, too (case errors-merge/parameter-references).
-    fn earlier_local(&self, id: SymbolId) -> Option<Site> {
-        let name = self.symbols.all[id].name;
-        let mut same = self.symbols.all.iter().filter(|(_, info)| info.name == name);
-        let found = same.find(|(other, info)| {
-            let symbol = self.objects[info.first.object].symbol(info.first.index);
-            *other != id && info.first.object < self.id && symbol.binding() == stb::LOCAL
-        });
-        found.map(|(_, info)| info.first)
+    fn earlier_local(&mut self, id: SymbolId) -> Option<Site> {
+        let all = &self.symbols.all;
+        let first = |info: &SymbolInfo| self.objects[info.first.object].symbol(info.first.index);
+        // No symbol is looked at twice, however many parameters there are.
+        let Locals { by_name, seen } = &mut self.clashes.locals;
+        for (other, info) in
+            all.iter().skip(*seen).filter(|(_, i)| first(i).binding() == stb::LOCAL)
+        {
+            by_name.entry(info.name).or_default().push(other);
+        }
+        *seen = all.len();
+        let mut same = by_name.get(&all[id].name)?.iter().copied();
+        let found = same.find(|&other| other != id && all[other].first.object < self.id);
+        found.map(|other| all[other].first)
     }
 
     fn standing(&self, symbol: &Symbol<'d>) -> Standing {
@@ -302,7 +321,12 @@ impl<'d> Check<'_, 'd> {
         if second && first_defined {
             let (symbol, file, first) = place();
             let mut notes = both();
-            notes.extend(explain::same_bytes(objects, site, known.site));
+            notes.extend(explain::same_bytes(
+                objects,
+                site,
+                known.site,
+                &mut self.clashes.same_objects,
+            ));
             self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
         }
     }
@@ -373,7 +397,7 @@ impl<'d> Check<'_, 'd> {
             && known.entry
             && known.parameter_bank != size
         {
-            self.clashes.bank_clashes.push((section, id));
+            self.clashes.bank_clashes.entry(section).or_default().push(id);
         }
     }
 
@@ -382,15 +406,15 @@ impl<'d> Check<'_, 'd> {
         if self.clashes.bank_clashes.is_empty() {
             return;
         }
-        let mut clashes = std::mem::take(&mut self.clashes.bank_clashes);
-        clashes.sort_by_key(|(bank, _)| *bank);
-        for (bank, id) in clashes {
-            if section.is_none_or(|section| section == bank) {
-                let symbol = self.names.text(self.symbols.all[id].name);
-                self.lines.push((Message::WeakParameterBank { symbol }, Vec::new()));
-            } else {
-                self.clashes.bank_clashes.push((bank, id));
+        let clashes = match section {
+            Some(bank) => self.clashes.bank_clashes.remove(&bank).unwrap_or_default(),
+            None => {
+                std::mem::take(&mut self.clashes.bank_clashes).into_values().flatten().collect()
             }
+        };
+        for id in clashes {
+            let symbol = self.names.text(self.symbols.all[id].name);
+            self.lines.push((Message::WeakParameterBank { symbol }, Vec::new()));
         }
     }
 

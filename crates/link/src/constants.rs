@@ -114,6 +114,7 @@ fn leave_out_unused<'d>(
         }
     }
     let draft = &mut merged.draft;
+    let selection = options.selection.matcher();
     let unused: HashSet<OutSymbolId> = draft
         .symbols
         .iter()
@@ -122,7 +123,7 @@ fn leave_out_unused<'d>(
             symbol.section == Some(bank)
                 && symbol.info & 15 != stt::SECTION
                 && !used.contains(id)
-                && !options.selection.keeps_constant(draft.names.get(symbol.name), local)
+                && !selection.keeps_constant(draft.names.get(symbol.name), local)
         })
         .map(|(id, _)| id)
         .collect();

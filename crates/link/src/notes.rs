@@ -25,10 +25,12 @@ pub(crate) fn tkinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
     out
 }
 
-/// `.note.nv.cuinfo`: the lowest virtual architecture of the inputs, our release.
+/// `.note.nv.cuinfo`: the lowest virtual architecture of the inputs and the target, our release. No compiler writes a higher
+/// one than the target's; edited files have one (`xtask mutate --differential`).
 pub(crate) fn cuinfo(objects: &Objects<'_>, options: &LinkOptions) -> Vec<u8> {
     let virtual_sm = objects.iter().map(|(_, object)| object.cuinfo.virtual_sm).min();
-    let virtual_sm = virtual_sm.unwrap_or(options.target.sm as u16);
+    let target = options.target.sm as u16;
+    let virtual_sm = virtual_sm.map_or(target, |least| least.min(target));
     let info = CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit };
     let mut out = Vec::new();
     info.write(&mut out);

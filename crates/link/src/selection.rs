@@ -6,6 +6,7 @@
 
 use culd_cubin::Symbol;
 use culd_cubin::elf::stb;
+use hashbrown::HashSet;
 
 /// Which kernels of the program are used from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,32 +51,75 @@ impl Selection {
         matches!(self, Selection::Host(_))
     }
 
+    /// Ready to be asked about many names.
+    pub(crate) fn matcher(&self) -> Matcher<'_> {
+        let lists = match self {
+            Selection::Host(host) => {
+                [&host.external, &host.internal, &host.constants, &host.internal_constants]
+                    .map(Vec::as_slice)
+            }
+            _ => [&[][..]; 4],
+        };
+        Matcher { selection: self, host: lists.map(Patterns::new) }
+    }
+}
+
+/// A selection, with what host code names in a table: programs have tens of thousands of kernels, and as many names.
+pub(crate) struct Matcher<'s> {
+    selection: &'s Selection,
+    /// In the order of [`HostReferences`].
+    host: [Patterns<'s>; 4],
+}
+
+impl Matcher<'_> {
+    /// True when host code decides.
+    pub(crate) fn is_host(&self) -> bool {
+        self.selection.is_host()
+    }
+
     /// True when the kernel that `symbol` defines is kept.
     pub(crate) fn keeps(&self, symbol: &Symbol<'_>) -> bool {
-        match self {
+        let [external, internal, ..] = &self.host;
+        match self.selection {
             Selection::All => true,
             Selection::Named { kernels, .. } => {
                 kernels.iter().any(|text| occurs(text.as_bytes(), symbol.name))
             }
-            Selection::Host(HostReferences { external, internal, .. }) => {
-                let patterns = if symbol.binding() == stb::LOCAL { internal } else { external };
-                patterns.iter().any(|pattern| matches(pattern, symbol.name))
-            }
+            Selection::Host(_) if symbol.binding() == stb::LOCAL => internal.describe(symbol.name),
+            Selection::Host(_) => external.describe(symbol.name),
         }
     }
 
     /// True when the constant of that name is used from outside.
     pub(crate) fn keeps_constant(&self, name: &[u8], local: bool) -> bool {
-        match self {
+        let [.., constants, internal] = &self.host;
+        match self.selection {
             Selection::All => true,
             Selection::Named { variables, .. } => {
                 variables.iter().any(|text| occurs(text.as_bytes(), name))
             }
-            Selection::Host(HostReferences { constants, internal_constants, .. }) => {
-                let patterns = if local { internal_constants } else { constants };
-                patterns.iter().any(|pattern| matches(pattern, name))
-            }
+            Selection::Host(_) if local => internal.describe(name),
+            Selection::Host(_) => constants.describe(name),
         }
+    }
+}
+
+/// Patterns for whole names.
+struct Patterns<'s> {
+    /// Those without `*`.
+    names: HashSet<&'s [u8]>,
+    others: Vec<&'s [u8]>,
+}
+
+impl<'s> Patterns<'s> {
+    fn new(patterns: &'s [Vec<u8>]) -> Self {
+        let (others, names): (Vec<&[u8]>, Vec<&[u8]>) =
+            patterns.iter().map(Vec::as_slice).partition(|pattern| pattern.contains(&b'*'));
+        Patterns { names: names.into_iter().collect(), others }
+    }
+
+    fn describe(&self, name: &[u8]) -> bool {
+        self.names.contains(name) || self.others.iter().any(|pattern| matches(pattern, name))
     }
 }
 

@@ -9,7 +9,7 @@ mod references;
 mod similar;
 mod sizes;
 
-pub(crate) use self::places::{definition, same_bytes};
+pub(crate) use self::places::{SameObjects, definition, same_bytes};
 pub(crate) use self::recursion::Paths;
 pub(crate) use self::references::undefined;
 pub(crate) use self::sizes::{constants, shared};

@@ -2,8 +2,10 @@
 
 use culd_cubin::elf::stb;
 use culd_cubin::{Section, Symbol, SymbolSection};
+use hashbrown::HashMap;
 
 use crate::diag::Note;
+use crate::id::ObjectId;
 use crate::objects::{Object, Objects};
 use crate::symbols::Site;
 
@@ -25,13 +27,25 @@ pub(crate) fn definition(objects: &Objects<'_>, site: Site) -> Note {
 }
 
 /// Why there may be two definitions: the same object twice, or the same code or data in two.
-pub(crate) fn same_bytes(objects: &Objects<'_>, site: Site, first: Site) -> Option<Note> {
+pub(crate) fn same_bytes(
+    objects: &Objects<'_>,
+    site: Site,
+    first: Site,
+    known: &mut SameObjects,
+) -> Option<Note> {
     let (a, b) = (&objects[site.object], &objects[first.object]);
-    if same_object(a, b) {
+    let pair = (site.object, first.object);
+    if *known.pairs.entry(pair).or_insert_with(|| same_object(a, b)) {
         return Some(Note::SameObject { file: a.name.to_owned(), first: b.name.to_owned() });
     }
     let same = content(a, a.symbol(site.index))? == content(b, b.symbol(first.index))?;
     same.then_some(Note::SameBytes)
+}
+
+/// Which objects were found to be the same, so that two of them are compared once for all their names.
+#[derive(Default)]
+pub(crate) struct SameObjects {
+    pairs: HashMap<(ObjectId, ObjectId), bool>,
 }
 
 /// True when all sections agree, symbol and string tables among them.

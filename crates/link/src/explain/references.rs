@@ -33,6 +33,7 @@ pub(crate) fn undefined(
     let places: HashMap<SymbolId, usize> = missing.iter().copied().zip(0..).collect();
     let mut found: Vec<References> = missing.iter().map(|_| References::default()).collect();
     for (id, object) in objects.iter() {
+        let mut variables = Variables::new(object);
         for (_, section, target) in object.reloc_sections() {
             // Debug information speaks of what code uses anyway.
             if object.role(target) == Role::Debug {
@@ -45,7 +46,9 @@ pub(crate) fn undefined(
                 };
                 found[at].total += 1;
                 if found[at].notes.len() < SHOWN {
-                    found[at].notes.push(reference(symbols, graph, (id, object), target, &record));
+                    let note =
+                        reference(symbols, graph, (id, object), &mut variables, (target, &record));
+                    found[at].notes.push(note);
                 }
             }
         }
@@ -81,8 +84,8 @@ fn reference(
     symbols: &Symbols,
     graph: &CallGraph,
     (id, object): (ObjectId, &Object<'_>),
-    target: SectionIndex,
-    record: &RelocEntry,
+    variables: &mut Variables<'_, '_>,
+    (target, record): (SectionIndex, &RelocEntry),
 ) -> Note {
     let section = shown(object.section(target).name);
     let (place, offset, dead) = if object.role(target) == Role::Text {
@@ -92,18 +95,44 @@ fn reference(
         let dead = symbol.is_some_and(|symbol| graph.node(symbol).is_none());
         (place, record.offset, dead)
     } else {
-        let (place, start) = variable_at(object, target, record.offset).unwrap_or((section, 0));
+        let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
         (place, record.offset - start, false)
     };
     Note::ReferencedBy { file: object.name.to_owned(), place, offset, dead }
 }
 
-/// The variable that the byte at `offset` of a section belongs to, and where it starts.
-fn variable_at(object: &Object<'_>, section: SectionIndex, offset: u64) -> Option<(String, u64)> {
-    let holds = |symbol: &&culd_cubin::Symbol<'_>| {
-        symbol.section == SymbolSection::In(section)
-            && offset.checked_sub(symbol.value).is_some_and(|from| from < symbol.size)
-    };
-    let symbol = object.cubin.symbols.iter().find(holds)?;
-    Some((shown(symbol.name), symbol.value))
+/// The symbols of an object by their places, once one is asked for.
+struct Variables<'o, 'd> {
+    object: &'o Object<'d>,
+    /// Section, start, end and index, sorted; those that hold no byte are left out.
+    sorted: Option<Vec<(SectionIndex, u64, u64, usize)>>,
+}
+
+impl<'o, 'd> Variables<'o, 'd> {
+    fn new(object: &'o Object<'d>) -> Self {
+        Variables { object, sorted: None }
+    }
+
+    /// The variable that the byte at `offset` of a section belongs to, and where it starts.
+    fn at(&mut self, section: SectionIndex, offset: u64) -> Option<(String, u64)> {
+        let symbols = &self.object.cubin.symbols;
+        let sorted = self.sorted.get_or_insert_with(|| {
+            let place = |(index, symbol): (usize, &culd_cubin::Symbol<'_>)| {
+                let SymbolSection::In(section) = symbol.section else { return None };
+                let end = symbol.value.saturating_add(symbol.size);
+                (symbol.size != 0).then_some((section, symbol.value, end, index))
+            };
+            let mut sorted: Vec<_> = symbols.iter().enumerate().filter_map(place).collect();
+            sorted.sort_unstable();
+            sorted
+        });
+        // The last one that starts no later; of equal ones the first in the table.
+        let behind = sorted.partition_point(|&(of, start, ..)| (of, start) <= (section, offset));
+        let &(of, start, ..) = sorted.get(behind.checked_sub(1)?)?;
+        let first = sorted.partition_point(|&(s, from, ..)| (s, from) < (of, start));
+        let holds = |place: &&(SectionIndex, u64, u64, usize)| of == section && offset < place.2;
+        let equal = sorted[first..behind].iter().filter(holds);
+        let &(.., index) = equal.min_by_key(|place| place.3)?;
+        Some((shown(symbols[index].name), start))
+    }
 }

@@ -20,6 +20,9 @@ const SHOWN: usize = 3;
 /// Pairs of names that are compared letter by letter at most; large programs do without.
 const MOST_COMPARED: usize = 1 << 20;
 
+/// As many definitions of one plain name are looked at for each undefined name.
+const MOST_NAMESAKES: usize = 256;
+
 /// Longer names are not compared letter by letter.
 const LONGEST: usize = 128;
 
@@ -94,11 +97,11 @@ pub(super) fn notes(
         let first = objects[info.first.object].symbol(info.first.index);
         let wanted = Entity::new(names.get(info.name), first.is_function());
         let namesakes = by_plain.get(wanted.plain()).map_or(&[][..], Vec::as_slice);
+        let namesakes = &namesakes[..namesakes.len().min(MOST_NAMESAKES)];
         let mut notes = like(&wanted, namesakes);
         if notes.is_empty() && spell {
             notes = misspelt(&wanted, &candidates);
         }
-        notes.truncate(SHOWN);
         notes
     };
     missing.iter().map(of).collect()
@@ -119,17 +122,18 @@ fn candidates<'d>(objects: &Objects<'d>, symbols: &Symbols) -> Vec<Candidate<'d>
 /// Those of one plain name, the likest first.
 fn like(wanted: &Entity, namesakes: &[&Candidate<'_>]) -> Vec<Note> {
     let (mut local, mut found) = (Vec::new(), Vec::new());
-    for candidate in namesakes {
+    for &candidate in namesakes {
         let entity = &candidate.entity;
         if candidate.local && entity.name == wanted.name {
-            local.push(Note::LocalElsewhere { file: candidate.file.to_owned() });
+            local.push(candidate);
         } else if !candidate.local && entity.function == wanted.function {
-            found.push((wanted.likeness(entity), similar(candidate, wanted.likeness(entity))));
+            found.push((wanted.likeness(entity), candidate));
         }
     }
     found.sort_by_key(|&(likeness, _)| likeness);
-    local.extend(found.into_iter().map(|(_, note)| note));
-    local
+    let local = local.into_iter().map(|c| Note::LocalElsewhere { file: c.file.to_owned() });
+    let found = found.into_iter().map(|(likeness, candidate)| similar(candidate, likeness));
+    local.chain(found).take(SHOWN).collect()
 }
 
 /// Those whose name differs in a few letters, the likest first.
@@ -141,7 +145,8 @@ fn misspelt(wanted: &Entity, candidates: &[Candidate<'_>]) -> Vec<Note> {
     let mut found: Vec<(usize, &Candidate<'_>)> =
         candidates.iter().filter_map(|candidate| Some((near(&candidate)?, candidate))).collect();
     found.sort_by_key(|&(distance, _)| distance);
-    found.into_iter().map(|(_, candidate)| similar(candidate, Likeness::Spelling)).collect()
+    let found = found.into_iter().take(SHOWN);
+    found.map(|(_, candidate)| similar(candidate, Likeness::Spelling)).collect()
 }
 
 fn similar(candidate: &Candidate<'_>, likeness: Likeness) -> Note {
