@@ -184,7 +184,7 @@ fn judge(run: &Run, before: &Contents, after: &Contents) -> (Outcome, String) {
     if let Some(panic) = line("panicked at") {
         return (Outcome::Panicked, panic);
     }
-    if let Some(unsound) = line("--verify: ") {
+    if let Some(unsound) = line("culd fatal   : --verify: ") {
         return (Outcome::Unsound, unsound);
     }
     let status = match run.status {
