@@ -15,11 +15,12 @@ const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
 /// Starts of paths that exist on one machine only.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it, one is called from C, one calls its functions to test them, and one
-/// calls NVIDIA's library.
+/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it, one calls the CUDA driver to test
+/// programs, one is called from C, one calls its functions to test them, and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/files.rs",
     "crates/driver/src/guard.rs",
+    "crates/gpu/src/driver.rs",
     "crates/jitlink/src/abi.rs",
     "crates/jitlink/tests/calls.rs",
     "crates/lto/src/nvidia.rs",

@@ -12,6 +12,7 @@ mod corpus;
 mod dist;
 mod e2e;
 mod fatbin;
+mod gpu;
 mod jitlink;
 mod lto;
 mod measure;
@@ -41,6 +42,7 @@ const TASKS: &[Task] = &[
     ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),
+    ("gpu", gpu::run, "run programs of the corpus on the GPU that is there: see 'gpu --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
     ("shipped", shipped::run, "link the relocatable code of NCCL and NPP with both, compare: see 'shipped --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),

@@ -5,6 +5,8 @@
 //! names itself, and on sm_100 and later what [`mercury`] describes.
 
 mod carried;
+pub mod damaged;
+mod damaged_rules;
 mod deliberate;
 pub mod embedded;
 pub mod mercury;

@@ -8,6 +8,7 @@
 //! Links run in worker processes (this program again): the kernel keeps the peak memory of finished children as one
 //! maximum, so a worker that saw too much ends and another goes on.
 
+mod differential;
 mod link;
 mod table;
 
@@ -30,6 +31,7 @@ usage: cargo xtask mutate [options]
   --seeds A..B     which links (default 0..20000)
   --corpus FOLDER  besides the recorded cases, a program of each folder below this one that has relocatable cubins
   --verify         every link checks its own output ('culd --verify')
+  --differential   every link by nvlink too, and the reasons why they differ
   --jobs N         links at a time (default 2)
   --fuzz-seeds FOLDER
                    link nothing; write files to begin fuzzing with to FOLDER/<target>
@@ -52,6 +54,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let is_worker = args.flag("--worker");
     let plan = Plan::new(&mut args)?;
     args.finish()?;
+    if plan.differential {
+        let tools = workspace::tools(Some(plan.culd.display().to_string()))?;
+        let programs = plan.programs()?;
+        return differential::run(&tools, &programs, plan.seeds, plan.jobs, &plan.keep);
+    }
     if is_worker { plan.work() } else { plan.execute() }
 }
 
@@ -59,6 +66,7 @@ struct Plan {
     seeds: Range<u64>,
     corpus: Option<PathBuf>,
     verify: bool,
+    differential: bool,
     jobs: usize,
     keep: PathBuf,
     culd: PathBuf,
@@ -77,6 +85,7 @@ impl Plan {
             seeds: first.parse()?..end.parse()?,
             corpus: args.option("--corpus")?,
             verify: args.flag("--verify"),
+            differential: args.flag("--differential"),
             jobs: args.option("--jobs")?.unwrap_or(2),
             keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("mutate")),
             culd: culd.canonicalize()?,

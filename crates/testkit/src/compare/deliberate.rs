@@ -121,6 +121,11 @@ pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static st
     unified::keys(expected, actual).into_iter().flatten().collect()
 }
 
+/// The entry whose words a refusal has.
+pub(super) fn refusal(text: &str) -> Option<&'static str> {
+    RULES.iter().find(|rule| text.contains(rule.ours)).map(|rule| rule.key)
+}
+
 /// The key of the difference that `verdict` is about.
 pub(super) fn key(expected: &Run, actual: &Run, verdict: &Verdict) -> Option<&'static str> {
     let theirs = match verdict {

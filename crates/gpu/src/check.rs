@@ -1,0 +1,185 @@
+//! Programs of a plan on the GPU.
+//!
+//! In: a folder with a plan, the driver. Out: lines and an [`End`]. Guaranteed: each image runs in a process of its own, because
+//! after a fault on the GPU a process can do nothing more with it; a program that does not suit the GPU is counted as left
+//! out, not as passed; a run of nothing is a failure.
+
+use crate::driver::{Gpu, Memory, NoGpu, Parameter, Shape};
+use crate::plan::{Argument, Image, Launch, Plan, Program};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All that ran was right, and something ran.
+    Passed,
+    /// Something was wrong.
+    Failed,
+    /// There is no GPU.
+    Skipped,
+}
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The folder with the plan.
+    pub folder: PathBuf,
+    /// The driver's library.
+    pub library: PathBuf,
+}
+
+/// Runs all programs of the plan that suit the GPU, each in a process that `program` starts.
+///
+/// # Errors
+/// When the plan makes no sense or a process cannot be started.
+pub fn run(place: &Place, program: &Path) -> Result<End> {
+    let plan = Plan::read(&place.folder)?;
+    let (name, capability, version) = match Gpu::open(&place.library) {
+        Ok(gpu) => gpu.describe()?,
+        Err(NoGpu(why)) => {
+            println!("skipped: {why}");
+            return Ok(End::Skipped);
+        }
+    };
+    println!("{name}, sm_{}{}, driver {version}", capability.0, capability.1);
+    let (mut good, mut bad, mut left_out) = (0, 0, 0);
+    for (number, of) in plan.program.iter().enumerate() {
+        if !suits(&of.arch, capability) {
+            left_out += 1;
+            continue;
+        }
+        for image in &of.image {
+            let mut command = Command::new(program);
+            command.arg(&place.folder).arg("--libcuda").arg(&place.library);
+            command.arg("--only").arg(number.to_string()).arg(&image.by);
+            let output = command.output().context("this program cannot be started again")?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.trim().lines().next_back().unwrap_or_default();
+            match output.status.code() {
+                Some(0) => good += 1,
+                status => {
+                    bad += 1;
+                    let end =
+                        status.map_or("killed".to_owned(), |status| format!("status {status}"));
+                    println!("failed: {} {} by {} ({end}): {said}", of.name, of.arch, image.by);
+                }
+            }
+        }
+    }
+    println!("{good} images right, {bad} wrong; {left_out} programs are for other GPUs");
+    Ok(if bad == 0 && good > 0 { End::Passed } else { End::Failed })
+}
+
+/// Runs one image of the plan.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn run_one(place: &Place, number: usize, by: &str) -> Result<()> {
+    let plan = Plan::read(&place.folder)?;
+    let program = plan.program.get(number).context("no such program")?;
+    let image = program.image.iter().find(|image| image.by == by).context("no such image")?;
+    let gpu = Gpu::open(&place.library).map_err(|NoGpu(why)| anyhow::anyhow!(why))?;
+    launches(&gpu, place, program, image)
+}
+
+fn launches(gpu: &Gpu, place: &Place, program: &Program, image: &Image) -> Result<()> {
+    let path = place.folder.join(&image.file);
+    let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+    let module = gpu.load(&bytes)?;
+    for launch in &program.launch {
+        let context = || format!("kernel '{}'", launch.kernel);
+        for variable in &launch.set {
+            module.set(&variable.name, &variable.words).with_context(context)?;
+        }
+        let memory = memory(gpu, launch).with_context(context)?;
+        let parameters: Vec<Parameter<'_>> = launch
+            .argument
+            .iter()
+            .zip(&memory)
+            .map(|(argument, memory)| parameter(argument, memory))
+            .collect();
+        let Launch { blocks, threads, shared, .. } = *launch;
+        module
+            .launch(&launch.kernel, Shape { blocks, threads, shared }, &parameters)
+            .with_context(context)?;
+        for (place, (argument, memory)) in launch.argument.iter().zip(&memory).enumerate() {
+            if let (Some(expected), Some(memory)) = (&argument.expect, memory) {
+                let found = memory.read(expected.len()).with_context(context)?;
+                same(&format!("memory of argument {place}"), expected, &found)
+                    .with_context(context)?;
+            }
+        }
+        for variable in &launch.expect {
+            let found = module.get(&variable.name, variable.words.len()).with_context(context)?;
+            same(&format!("'{}'", variable.name), &variable.words, &found).with_context(context)?;
+        }
+    }
+    Ok(())
+}
+
+/// Memory for the arguments that are some.
+fn memory<'g>(gpu: &'g Gpu, launch: &Launch) -> Result<Vec<Option<Memory<'g>>>> {
+    let of =
+        |argument: &Argument| argument.memory_before().map(|words| gpu.memory(&words)).transpose();
+    launch.argument.iter().map(of).collect()
+}
+
+fn parameter<'m>(argument: &Argument, memory: &'m Option<Memory<'m>>) -> Parameter<'m> {
+    match memory {
+        Some(memory) => Parameter::Memory(memory),
+        None => Parameter::Word(argument.word.unwrap_or(0)),
+    }
+}
+
+fn same(what: &str, expected: &[u32], found: &[u32]) -> Result<()> {
+    match expected.iter().zip(found).position(|(expected, found)| expected != found) {
+        Some(at) => bail!("{what}, word {at}: {:#x} instead of {:#x}", found[at], expected[at]),
+        None => Ok(()),
+    }
+}
+
+/// True where code for `arch` runs on a GPU of this capability: plain code on all later ones of the same major number, code of
+/// an `f` target likewise, of an `a` target on this one only.
+fn suits(arch: &str, (major, minor): (u32, u32)) -> bool {
+    let number = arch.trim_start_matches("sm_");
+    let plain = number.trim_end_matches(['a', 'f']);
+    let Ok(sm) = plain.parse::<u32>() else { return false };
+    if number.ends_with('a') {
+        return sm == 10 * major + minor;
+    }
+    sm / 10 == major && sm % 10 <= minor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_suits_the_gpus_that_can_run_it() {
+        for (arch, capability, expected) in [
+            ("sm_90", (9, 0), true),
+            ("sm_90a", (9, 0), true),
+            ("sm_80", (8, 9), true),
+            ("sm_89", (8, 6), false),
+            ("sm_75", (8, 0), false),
+            ("sm_100a", (10, 3), false),
+            ("sm_100f", (10, 3), true),
+            ("sm_103", (10, 3), true),
+            ("sm_120", (12, 1), true),
+            ("sm_120", (10, 0), false),
+            ("sm_", (9, 0), false),
+        ] {
+            assert_eq!(suits(arch, capability), expected, "{arch} {capability:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_differs_is_named() {
+        assert!(same("x", &[1, 2], &[1, 2]).is_ok());
+        let error = same("x", &[1, 2], &[1, 3]).unwrap_err().to_string();
+        assert_eq!(error, "x, word 1: 0x3 instead of 0x2");
+    }
+}

@@ -1,0 +1,139 @@
+//! `xtask gpu`: linked programs of the corpus on the GPU that is there.
+//!
+//! In: the [`models`], the reference tools, a GPU. Out: a folder with images by both linkers and what they have to compute, and
+//! what `culd-gpu` says of them. Guaranteed: without a GPU that is said and the exit code is 0, because nothing was found wrong;
+//! the folder of `--pack` is all that a machine with a GPU needs.
+
+mod models;
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use culd_gpu::driver::{Gpu, LIBRARY, NoGpu};
+use culd_gpu::plan::{Image, Plan, Program};
+use culd_testkit::compare::trial::Tools;
+use culd_testkit::generate::model::Arch;
+use culd_testkit::oracle::cache::Cache;
+use culd_testkit::oracle::process;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+usage: cargo xtask gpu [options]
+  --pack DIR       write the programs and 'culd-gpu' to DIR and run nothing; there: DIR/culd-gpu DIR
+  --arch SM[,SM]   only for these architectures (default: all that code differs for)
+  --libcuda PATH   the CUDA driver (default libcuda.so.1)
+  --runner PATH    the program that runs them (default <target>/release/culd-gpu)
+  --culd PATH      the linker under test (default <target>/release/culd)";
+
+/// What `culd-gpu` ends with where there is no GPU.
+const SKIPPED: i32 = 77;
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let pack: Option<PathBuf> = args.option("--pack")?;
+    let archs: Option<String> = args.option("--arch")?;
+    let library: PathBuf = args.option("--libcuda")?.unwrap_or_else(|| LIBRARY.into());
+    let runner: Option<PathBuf> = args.option("--runner")?;
+    let runner = runner.unwrap_or_else(|| workspace::target().join("release/culd-gpu"));
+    let culd: Option<String> = args.option("--culd")?;
+    args.finish()?;
+    let archs: Vec<String> = match &archs {
+        Some(list) => list.split(',').map(str::to_owned).collect(),
+        None => Arch::known().map(|arch| arch.0.to_owned()).collect(),
+    };
+    // Asked first: without a GPU nothing needs to be built.
+    if pack.is_none()
+        && let Err(NoGpu(why)) = Gpu::open(&library)
+    {
+        println!("skipped: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !runner.is_file() {
+        bail!("no program at {}: cargo build --release -p culd-gpu", runner.display());
+    }
+    let tools = workspace::tools(culd)?;
+    let Some(folder) = pack else {
+        let folder = tempfile::tempdir()?;
+        write(&tools, &archs, folder.path())?;
+        let mut command = Command::new(&runner);
+        command.arg(folder.path()).arg("--libcuda").arg(&library);
+        let status = command.status().with_context(|| runner.display().to_string())?;
+        let good = status.success() || status.code() == Some(SKIPPED);
+        return Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    };
+    fs::create_dir_all(&folder)?;
+    let count = write(&tools, &archs, &folder)?;
+    fs::copy(&runner, folder.join("culd-gpu"))?;
+    println!("{count} programs in {}; run there: ./culd-gpu .", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compiles and links the programs with both linkers; returns how many.
+fn write(tools: &Tools, archs: &[String], folder: &Path) -> Result<usize> {
+    let cache = Cache::new(workspace::target().join("oracle-cache"));
+    let mut plan = Plan::default();
+    for model in models::all() {
+        for arch in archs {
+            let file = |by: &str| format!("{}.{arch}.{by}.cubin", model.case.replace('/', "-"));
+            let images = link(tools, &cache, model.case, arch)
+                .with_context(|| format!("{} {arch}", model.case))?;
+            let mut image = Vec::new();
+            for (by, bytes) in images {
+                fs::write(folder.join(file(by)), bytes)?;
+                image.push(Image { by: by.to_owned(), file: file(by) });
+            }
+            let (name, launch) = (model.case.to_owned(), model.launches.clone());
+            plan.program.push(Program { name, arch: arch.clone(), image, launch });
+        }
+    }
+    plan.write(folder)?;
+    Ok(plan.program.len())
+}
+
+/// The images of a case, its files in order of their names.
+fn link(
+    tools: &Tools,
+    cache: &Cache,
+    case: &str,
+    arch: &str,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let dir = workspace::root().join("testdata/corpus").join(case);
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cu") {
+            sources.push(path);
+        }
+    }
+    sources.sort();
+    let work = tempfile::tempdir()?;
+    let mut inputs = Vec::new();
+    for (place, source) in sources.iter().enumerate() {
+        let cubin = cache.compile(&tools.oracle, source, arch, &[])?;
+        let name = format!("{place}.cubin");
+        fs::copy(cubin, work.path().join(&name))?;
+        inputs.push(name);
+    }
+    let linkers =
+        [("culd", Command::new(&tools.candidate)), ("nvlink", tools.oracle.command("nvlink"))];
+    let mut images = Vec::new();
+    for (by, mut command) in linkers {
+        let out = format!("{by}.out");
+        command
+            .arg(format!("-arch={arch}"))
+            .args(&inputs)
+            .args(["-o", &out])
+            .current_dir(work.path());
+        let run = process::run(&mut command, tools.limit)?;
+        if !run.status.success() {
+            bail!("{by}: {}: {}", run.status, run.stderr_text());
+        }
+        images.push((by, fs::read(work.path().join(out))?));
+    }
+    Ok(images)
+}

@@ -1,0 +1,144 @@
+//! `xtask mutate --differential`: the damaged links by both linkers.
+//!
+//! In: seeds, the linkers. Out: a table of how both ended, by what carried the damage, and the entries of docs/DIFFERENCES.md
+//! that say why they differ. Guaranteed: exit code 1 when a difference has no entry; such links are kept in folders of their own.
+
+use crate::pool;
+use crate::workspace::{self, lock};
+use anyhow::Result;
+use culd_testkit::compare::damaged::{Answer, Class, compare};
+use culd_testkit::compare::trial::Tools;
+use culd_testkit::mutate::program::{self, Mutant, Program};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+/// As many links of one kind are named.
+const NAMED: usize = 6;
+
+/// Counts, and where reasons are missing.
+#[derive(Default)]
+struct Report {
+    kinds: BTreeMap<String, BTreeMap<Class, usize>>,
+    /// By class and entry.
+    reasons: BTreeMap<(Class, &'static str), usize>,
+    unexplained: usize,
+    /// By class and what was said, without names and numbers.
+    others: BTreeMap<(Class, String), Vec<u64>>,
+}
+
+/// Makes the links and prints what came of them.
+pub(super) fn run(
+    tools: &Tools,
+    programs: &[Program],
+    seeds: Range<u64>,
+    jobs: usize,
+    keep: &Path,
+) -> Result<ExitCode> {
+    let report = Mutex::new(Report::default());
+    pool::run(jobs, seeds, |queue| {
+        let dir = tempfile::tempdir()?;
+        while let Some(seed) = queue.take() {
+            let mutant = program::mutant(programs, seed);
+            let answer = compare(tools, &mutant, dir.path())?;
+            if answer.class.needs_reason() && answer.key.is_none() {
+                let kept = keep.join(seed.to_string());
+                store(&mutant, &answer, dir.path(), &kept)?;
+                eprintln!(
+                    "seed {seed} ({:?}, {}): {}: {}",
+                    mutant.kind, mutant.arch, answer.class, answer.what
+                );
+            }
+            lock(&report).add(seed, &mutant, &answer);
+        }
+        Ok(())
+    })?;
+    let report = report.into_inner().unwrap_or_default();
+    print!("{}", report.text());
+    Ok(if report.unexplained == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes a link that has no reason.
+fn store(mutant: &Mutant, answer: &Answer, from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    workspace::copy_tree(from, to)?;
+    for folder in ["nvlink", "culd"] {
+        let out: PathBuf = to.join(folder).join(program::OUTPUT);
+        if out.exists() {
+            fs::rename(out, to.join(format!("{folder}.cubin")))?;
+        }
+    }
+    let quoted = mutant.args.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    let line = quoted.collect::<Vec<_>>().join(" ");
+    Ok(fs::write(to.join("what.txt"), format!("{line}\n{}: {}\n", answer.class, answer.what))?)
+}
+
+impl Report {
+    fn add(&mut self, seed: u64, mutant: &Mutant, answer: &Answer) {
+        let kind = format!("{:?}", mutant.kind);
+        *self.kinds.entry(kind).or_default().entry(answer.class).or_default() += 1;
+        match answer.key {
+            Some(key) => *self.reasons.entry((answer.class, key)).or_default() += 1,
+            None if answer.class.needs_reason() => self.unexplained += 1,
+            None => {}
+        }
+        let told = matches!(answer.class, Class::Equal | Class::SameRefusal);
+        if answer.key.is_none() && !told {
+            let class = (answer.class, pattern(&answer.what));
+            self.others.entry(class).or_default().push(seed);
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from("| damage | links |");
+        for class in Class::ALL {
+            let _ = write!(text, " {class} |");
+        }
+        let _ = write!(text, "\n|---|{}\n", "--:|".repeat(1 + Class::ALL.len()));
+        let mut all: BTreeMap<Class, usize> = BTreeMap::new();
+        for counts in self.kinds.values() {
+            counts.iter().for_each(|(class, count)| *all.entry(*class).or_default() += count);
+        }
+        let all = [(&"all".to_owned(), &all)];
+        for (kind, counts) in self.kinds.iter().chain(all) {
+            let _ = write!(text, "| {kind} | {} |", counts.values().sum::<usize>());
+            for class in Class::ALL {
+                let _ = write!(text, " {} |", counts.get(&class).copied().unwrap_or(0));
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+        for ((class, key), count) in &self.reasons {
+            let _ = writeln!(text, "{count} x {class}: {key}");
+        }
+        let _ = writeln!(text, "{} without a reason\n", self.unexplained);
+        for ((class, what), seeds) in &self.others {
+            let named: Vec<String> = seeds.iter().take(NAMED).map(u64::to_string).collect();
+            let mark = if class.needs_reason() { "!" } else { " " };
+            let _ = writeln!(
+                text,
+                "{mark} {} x {class}: {what}; seeds {}",
+                seeds.len(),
+                named.join(" ")
+            );
+        }
+        text
+    }
+}
+
+/// What was said without what is quoted and without numbers.
+fn pattern(what: &str) -> String {
+    let line = what.lines().next().unwrap_or_default();
+    let unquoted = line.split('\'').step_by(2).collect::<Vec<_>>().join("_");
+    let word = |word: &str| {
+        if word.contains(|c: char| c.is_ascii_digit()) { "N".to_owned() } else { word.to_owned() }
+    };
+    let words: Vec<String> = unquoted.split(' ').map(word).collect();
+    words.join(" ")
+}
