@@ -32,6 +32,12 @@ impl<'a> Gather<'a, '_> {
                 self.fatal(InputError::NoFatbin(source.name.clone()), vec![error.to_string()]);
                 self.fatal(stop.clone(), Vec::new())
             })?;
+            if let Some(entry) = entries.iter().find(|entry| has_no_name(entry)) {
+                let what =
+                    format!("in '{}', an image is for SM number {}", source.name, entry.sm());
+                self.fatal(InputError::NoArch, vec![what]);
+                return Err(self.fatal(stop, Vec::new()));
+            }
             taken |= self.container(source, container, entries)?;
         }
         if !any {
@@ -115,6 +121,11 @@ impl<'a> Gather<'a, '_> {
         let cubin = (entry.kind() == Kind::Elf).then(|| Box::new(read) as Box<_>);
         self.found.elsewhere.push(Elsewhere { file: file.to_owned(), why, cubin });
     }
+}
+
+/// True for an image that is for nothing: 0, or a number of more than three digits (transcript fat-binaries, no-arch).
+fn has_no_name(entry: &Entry<'_>) -> bool {
+    offer(entry).is_some() && !(1..1000).contains(&entry.sm())
 }
 
 /// What an entry offers; `None` for what nvlink passes over.

@@ -146,6 +146,9 @@ pub enum InputError {
     NotElf,
     #[error("cubin not a device elf?")]
     NotDeviceElf,
+    /// nvlink makes the name with room for three digits.
+    #[error("Unknown arch name ''")]
+    NoArch,
     #[error("fatbin wrong format?")]
     NotFatbin,
     #[error("should only see nvvm files when -lto")]

@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     rule("ignored-inputs", Class::EqualOutputs, "", " was ignored: "),
     rule("ignored-inputs", Class::EqualOutputs, "", "is empty and was ignored"),
     rule("ignored-inputs", Class::EqualOutputs, "", "Library 'none' was not found"),
+    rule("fatbin-segment", Class::CuldAccepts, "fatal   : Could not find fatbin in ", ""),
     // What is wrong with the archive is nothing that a member's bytes depend on.
     rule("archive-names", Class::CuldAccepts, "fatal   : unexpected archive format", ""),
     rule("archive-names", Class::CuldAccepts, "fatal   : Memory allocation failure", ""),
