@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use culd_link::Output;
+use culd_link::{Output, Session};
 use tempfile::NamedTempFile;
 use typed_arena::Arena;
 
@@ -21,6 +21,9 @@ use crate::guard;
 /// Files below this many bytes are read: a map takes whole pages and a place among the process's maps. Above it, a map
 /// costs half of what reading into fresh memory does (docs/PERFORMANCE.md, inputs).
 const MAP_FROM: u64 = 16 << 10;
+
+/// What a look at a file is worth in bytes of work ([`Session::map`]).
+const LOOK: usize = 1 << 12;
 
 /// The most bytes that are read from what has no size of its own.
 const MAX_PIPE: u64 = 1 << 30;
@@ -78,6 +81,31 @@ pub(crate) struct Store {
     mapped: Option<RefCell<Vec<Stamp>>>,
 }
 
+/// What was read of a file.
+pub(crate) struct Loaded {
+    bytes: Bytes,
+    identity: Identity,
+    /// What it was, if it was mapped.
+    stamp: Option<Stamp>,
+}
+
+impl Loaded {
+    /// The file at `path`; mapped if `maps` and it is large.
+    fn new(path: &str, maps: bool) -> io::Result<Self> {
+        let (file, meta) = open(path)?;
+        let identity = identity_of(&meta);
+        if maps && meta.is_file() && meta.len() >= MAP_FROM {
+            // There are only so many maps for a process.
+            if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
+                guard::watch(&map, path);
+                let stamp = Stamp { path: path.to_owned(), identity, state: state_of(&meta) };
+                return Ok(Loaded { bytes: Bytes::Mapped(map), identity, stamp: Some(stamp) });
+            }
+        }
+        Ok(Loaded { bytes: copy(file, &meta)?, identity, stamp: None })
+    }
+}
+
 /// What a file was.
 struct Stamp {
     path: String,
@@ -111,29 +139,54 @@ impl Store {
 
     /// The bytes of the file at `path`, and which file it is.
     pub(crate) fn read(&self, path: &str) -> io::Result<(Bytes, Identity)> {
-        let (file, meta) = open(path)?;
-        let identity = identity_of(&meta);
-        let stamps = self.mapped.as_ref().filter(|_| meta.is_file() && meta.len() >= MAP_FROM);
-        let Some(stamps) = stamps else { return Ok((copy(file, &meta)?, identity)) };
-        // There are only so many maps for a process.
-        let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) else {
-            return Ok((copy(file, &meta)?, identity));
+        Ok(self.keep(Loaded::new(path, self.mapped.is_some())?))
+    }
+
+    /// Reads regular files before they are asked for, if that is worth several threads; `None` for those that have to
+    /// wait.
+    pub(crate) fn read_ahead(
+        &self,
+        paths: &[Option<&str>],
+        session: &Session,
+    ) -> Vec<Option<Loaded>> {
+        let work = MAP_FROM as usize * paths.len();
+        if !session.has_threads(work) {
+            return Vec::new();
+        }
+        let maps = self.mapped.is_some();
+        let load = |place: usize| {
+            let path = paths[place]?;
+            // A pipe is not opened before its turn.
+            std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+            let loaded = Loaded::new(path, maps).ok()?;
+            // The first page comes in here, and not in the middle of what is done one by one.
+            std::hint::black_box(loaded.bytes.first());
+            Some(loaded)
         };
-        guard::watch(&map, path);
-        let state = state_of(&meta);
-        stamps.borrow_mut().push(Stamp { path: path.to_owned(), identity, state });
-        Ok((Bytes::Mapped(map), identity))
+        session.map(paths.len(), work, load)
+    }
+
+    /// The bytes of a file that was read, and which file it is.
+    pub(crate) fn keep(&self, loaded: Loaded) -> (Bytes, Identity) {
+        let Loaded { bytes, identity, stamp } = loaded;
+        if let Some(stamps) = &self.mapped {
+            stamps.borrow_mut().extend(stamp);
+        }
+        (bytes, identity)
     }
 
     /// A mapped file that was changed since. One that another took the place of is as it was.
-    pub(crate) fn changed(&self) -> Option<String> {
-        let stamps = self.mapped.as_ref()?.borrow();
-        let changed = |stamp: &&Stamp| {
+    pub(crate) fn changed(&self, session: &Session) -> Option<String> {
+        let stamps = &self.mapped.as_ref()?.borrow()[..];
+        let changed = |place: usize| {
+            let stamp = &stamps[place];
             std::fs::metadata(&stamp.path).is_ok_and(|meta| {
                 identity_of(&meta) == stamp.identity && state_of(&meta) != stamp.state
             })
         };
-        stamps.iter().find(changed).map(|stamp| stamp.path.clone())
+        let changed = session.map(stamps.len(), LOOK * stamps.len(), changed);
+        let first = changed.iter().position(|&changed| changed)?;
+        Some(stamps[first].path.clone())
     }
 }
 
@@ -303,9 +356,10 @@ mod tests {
         let (bytes, _) = store.read(path).unwrap();
         assert!(matches!(bytes, Bytes::Mapped(_)));
         assert!(matches!(Store::copying().read(path).unwrap().0, Bytes::Read(_)));
-        assert_eq!(store.changed(), None);
+        let session = Session::serial();
+        assert_eq!(store.changed(&session), None);
         std::fs::write(path, vec![8u8; MAP_FROM as usize + 1]).unwrap();
-        assert_eq!(store.changed().as_deref(), Some(path));
+        assert_eq!(store.changed(&session).as_deref(), Some(path));
         std::fs::write(path, vec![7u8; MAP_FROM as usize]).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 7));
     }

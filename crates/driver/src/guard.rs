@@ -35,14 +35,17 @@ pub(crate) fn watch(map: &[u8], path: &str) {
         "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked\n"
     );
     let start = map.as_ptr() as usize;
-    let new = Box::into_raw(Box::new(Map {
-        start,
-        end: start + map.len(),
-        told: told.into_bytes(),
-        next: MAPS.load(Ordering::Acquire),
-    }));
-    // Inputs are opened on one thread.
-    MAPS.store(new, Ordering::Release);
+    let end = start + map.len();
+    let new = Box::leak(Box::new(Map { start, end, told: told.into_bytes(), next: null_mut() }));
+    // Files are opened by several threads.
+    let mut head = MAPS.load(Ordering::Acquire);
+    loop {
+        new.next = head;
+        match MAPS.compare_exchange(head, new, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(other) => head = other,
+        }
+    }
 }
 
 /// Removes this file if the process is ended from now on; `None` ends that.

@@ -104,7 +104,9 @@ pub fn run(options: &Options) -> (String, Outcome) {
     let run = Run { options, store, target, timing: timing.as_mut(), watch, phase };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.run(&mut lines))) {
         // What was checked once need not hold for a file that changes.
-        lines.push(unchanged(store).err().unwrap_or_else(|| resume_unwind(panic)));
+        lines.push(
+            unchanged(store, &Session::serial()).err().unwrap_or_else(|| resume_unwind(panic)),
+        );
     }
     drop(progress);
     let table = timing.map_or(Ok(String::new()), Timing::finish);
@@ -253,14 +255,14 @@ impl Run<'_> {
             if verified {
                 verify(&bytes)?;
             }
-            unchanged(self.store)?;
+            unchanged(self.store, session)?;
             replacement.write_at(0, &bytes).map_err(failed)?;
         } else {
             image.write(session, &replacement).map_err(failed)?;
             if verified {
                 verify(&replacement.written().map_err(failed)?)?;
             }
-            unchanged(self.store)?;
+            unchanged(self.store, session)?;
         }
         let committed = replacement.commit().map_err(failed);
         guard::temporary(None);
@@ -279,8 +281,8 @@ impl Run<'_> {
 }
 
 /// An error if a file changed since it was opened.
-fn unchanged(store: &Store) -> Result<(), Line> {
-    let Some(path) = store.changed() else { return Ok(()) };
+fn unchanged(store: &Store, session: &Session) -> Result<(), Line> {
+    let Some(path) = store.changed(session) else { return Ok(()) };
     let note = "it changed while it was linked".to_owned();
     Err(Line::new(Severity::Fatal, FileError::Changed(path)).with_notes(vec![note]))
 }

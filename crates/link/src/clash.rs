@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::explain::{self, SameObjects};
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
-use crate::names::{Names, Repeated};
 use crate::objects::{Object, Objects, Role};
 use crate::symbols::{Site, SymbolInfo, Symbols, defined_role, space};
 use crate::system_names::is_system_call;
@@ -31,7 +30,7 @@ enum Standing {
 
 /// What is remembered about a global name.
 #[derive(Debug, Clone)]
-struct Known {
+struct Known<'d> {
     standing: Standing,
     /// The definition is in `.nv.global.init`.
     initialised: bool,
@@ -48,13 +47,12 @@ struct Known {
     site: Site,
     /// Size of `.nv.constant0.<entry>`, for weak entries.
     parameter_bank: u64,
-    prototype: Option<(NameId, ObjectId)>,
+    prototype: Option<(&'d [u8], ObjectId)>,
 }
 
 /// The state of all names, file by file.
-#[derive(Default)]
-pub(crate) struct Clashes {
-    known: IdVec<SymbolId, Option<Known>>,
+struct Clashes<'d> {
+    known: IdVec<SymbolId, Option<Known<'d>>>,
     /// Weak entries of the present file whose parameter bank differs from that of another file, by bank.
     bank_clashes: BTreeMap<SectionIndex, Vec<SymbolId>>,
     /// For notes about two definitions.
@@ -72,40 +70,46 @@ struct Locals {
 
 /// One file being checked.
 struct Check<'a, 'd> {
-    clashes: &'a mut Clashes,
+    clashes: &'a mut Clashes<'d>,
     dialect: &'a Dialect,
     symbols: &'a Symbols,
     objects: &'a Objects<'d>,
-    names: &'a mut Names<'d>,
     object: &'a Object<'d>,
     id: ObjectId,
     lines: Vec<(Message, Vec<Note>)>,
 }
 
-impl Clashes {
+/// Checks one file after the other; `Err` at the end of the first that clashes.
+pub(crate) fn check(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+) -> Result<(), Failed> {
+    let known = IdVec::filled(None, symbols.all.len());
+    let mut clashes = Clashes {
+        known,
+        bank_clashes: BTreeMap::new(),
+        same_objects: SameObjects::default(),
+        locals: Locals::default(),
+    };
+    objects.iter().try_for_each(|(id, _)| clashes.check(symbols, objects, id, options, diags))
+}
+
+impl<'d> Clashes<'d> {
     /// Checks file `id` against all before it.
-    pub(crate) fn check<'d>(
+    fn check(
         &mut self,
         symbols: &Symbols,
         objects: &Objects<'d>,
         id: ObjectId,
-        names: &mut Names<'d>,
         options: &LinkOptions,
         diags: &mut Diagnostics,
     ) -> Result<(), Failed> {
-        self.known.resize(symbols.all.len(), None);
         let object = &objects[id];
         let lines = Vec::new();
-        let mut check = Check {
-            clashes: self,
-            dialect: options.dialect,
-            symbols,
-            objects,
-            names,
-            object,
-            id,
-            lines,
-        };
+        let mut check =
+            Check { clashes: self, dialect: options.dialect, symbols, objects, object, id, lines };
         check.symbols();
         let mut failed = check.tell(diags);
         if options.target.has_compat && !options.disable_infos && lacks_isa_class(object) {
@@ -188,10 +192,16 @@ impl<'d> Check<'_, 'd> {
         let site = Site { object: self.id, index };
         let notes = [earlier, site].map(|site| explain::definition(self.objects, site)).to_vec();
         let first = file.map_or("<input>".to_owned(), |file| self.objects.file(file));
-        let symbol = self.names.text(self.symbols.all[id].name);
+        let symbol = self.name(id);
         let file = self.object.name.to_owned();
         self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
         true
+    }
+
+    /// The name of a symbol for a message.
+    fn name(&self, id: SymbolId) -> String {
+        let Site { object, index } = self.symbols.all[id].first;
+        String::from_utf8_lossy(self.objects[object].symbol(index).name).into_owned()
     }
 
     /// A local function or variable of an earlier file with the name of a parameter. nvlink looks parameters up by
@@ -232,7 +242,7 @@ impl<'d> Check<'_, 'd> {
         initialised || self.dialect.zeroed_is_definition
     }
 
-    fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known {
+    fn first_sight(&self, index: SymbolIndex, symbol: &Symbol<'d>) -> Known<'d> {
         Known {
             standing: self.standing(symbol),
             initialised: self.initialised(symbol),
@@ -250,11 +260,12 @@ impl<'d> Check<'_, 'd> {
     }
 
     /// Prints a line for everything in which `symbol` contradicts what is known.
-    fn compare(&mut self, id: SymbolId, known: &Known, site: Site, symbol: &Symbol<'d>) {
+    fn compare(&mut self, id: SymbolId, known: &Known<'d>, site: Site, symbol: &Symbol<'d>) {
         // Most names agree: texts are made for lines only.
-        let (names, all, objects, object) =
-            (&*self.names, &self.symbols.all, self.objects, self.object);
-        let name = || names.text(all[id].name);
+        let (objects, object) = (self.objects, self.object);
+        let first_site = self.symbols.all[id].first;
+        let first_symbol = objects[first_site.object].symbol(first_site.index);
+        let name = || String::from_utf8_lossy(first_symbol.name).into_owned();
         let file = || object.name.to_owned();
         let first = || known.file.map_or("<input>".to_owned(), |file| objects.file(file));
         let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
@@ -331,7 +342,7 @@ impl<'d> Check<'_, 'd> {
         }
     }
 
-    fn update(&self, known: &mut Known, site: Site, symbol: &Symbol<'d>) {
+    fn update(&self, known: &mut Known<'d>, site: Site, symbol: &Symbol<'d>) {
         let standing = self.standing(symbol);
         let initialised = self.initialised(symbol);
         let file = Some(self.id);
@@ -390,7 +401,7 @@ impl<'d> Check<'_, 'd> {
         Some((bank, self.object.section(bank).size))
     }
 
-    fn note_bank(&mut self, id: SymbolId, known: &Known, symbol: &Symbol<'d>) {
+    fn note_bank(&mut self, id: SymbolId, known: &Known<'d>, symbol: &Symbol<'d>) {
         let both_weak = known.standing == Standing::Weak && self.standing(symbol) == Standing::Weak;
         if let Some((section, size)) = self.parameter_bank(symbol)
             && both_weak
@@ -413,7 +424,7 @@ impl<'d> Check<'_, 'd> {
             }
         };
         for id in clashes {
-            let symbol = self.names.text(self.symbols.all[id].name);
+            let symbol = self.name(id);
             self.lines.push((Message::WeakParameterBank { symbol }, Vec::new()));
         }
     }
@@ -422,19 +433,16 @@ impl<'d> Check<'_, 'd> {
     fn prototypes(&mut self) {
         let id = self.id;
         let object = self.object;
-        let mut strings = Repeated::default();
         object.edges().for_each(|edge| {
             if let Edge::AddressTaken { function, prototype } = edge {
-                let string = |offset| object.prototype(offset);
-                let prototype = strings.intern(self.names, prototype, string);
+                let prototype = object.prototype(prototype);
                 if let Some(known) = self.known_function(function) {
                     known.prototype = Some((prototype, id));
                 }
             }
         });
         for (function, prototype) in object.prototypes() {
-            let string = |offset| object.prototype(offset);
-            let prototype = strings.intern(self.names, prototype, string);
+            let prototype = object.prototype(prototype);
             let Some(known) = self.known_function(function) else { continue };
             let (before, by) = *known.prototype.get_or_insert((prototype, id));
             let first = known.file;
@@ -445,11 +453,11 @@ impl<'d> Check<'_, 'd> {
                     |text: &[u8]| text.split(|&byte| byte == b'|').next().map(<[u8]>::to_vec);
                 is_system_call(symbol) && head(a) == head(b)
             };
-            if before != prototype && !same(self.names.get(before), self.names.get(prototype)) {
+            if before != prototype && !same(before, prototype) {
                 let file = self.object.name.to_owned();
-                let says = |file: String, prototype| Note::Prototype {
+                let says = |file: String, prototype: &[u8]| Note::Prototype {
                     file,
-                    prototype: self.names.text(prototype),
+                    prototype: String::from_utf8_lossy(prototype).into_owned(),
                 };
                 let notes =
                     vec![says(self.objects.file(by), before), says(file.clone(), prototype)];
@@ -463,7 +471,7 @@ impl<'d> Check<'_, 'd> {
         }
     }
 
-    fn known_function(&mut self, index: SymbolIndex) -> Option<&mut Known> {
+    fn known_function(&mut self, index: SymbolIndex) -> Option<&mut Known<'d>> {
         let id = self.symbols.of(self.id, index)?;
         self.clashes.known[id].as_mut().filter(|known| known.function)
     }

@@ -19,6 +19,7 @@ use crate::draft::Draft;
 use crate::id::{IdVec, NameId, NodeId, OutSymbolId, RelocId, SectionId};
 use crate::layout::Order;
 use crate::merge::Merged;
+use crate::objects::Objects;
 use crate::relocs::{Kept, Relocated};
 use crate::textures::TextureSlots;
 use crate::unified::TableEntry;
@@ -26,8 +27,8 @@ use crate::unified::TableEntry;
 /// Made content by section; sections without are copied from inputs.
 pub(crate) struct Contents {
     sections: IdVec<SectionId, Option<Content>>,
-    /// The bytes of all [`Content::List`]s.
-    lists: Vec<u8>,
+    /// The bytes of all [`Content::List`]s, as they were made.
+    lists: Vec<Vec<u8>>,
 }
 
 impl Contents {
@@ -55,20 +56,22 @@ impl Contents {
     pub(crate) fn write(
         &self,
         section: SectionId,
-        relocated: &Relocated,
+        (objects, relocated): (&Objects<'_>, &Relocated),
         symbol: impl Fn(OutSymbolId) -> u32,
         bytes: &mut [u8],
     ) -> bool {
         match &self.sections[section] {
             None => return false,
             Some(Content::Bytes(content)) => bytes.copy_from_slice(content),
-            Some(Content::List { start, len }) => {
-                bytes.copy_from_slice(&self.lists[*start..*start + *len]);
+            &Some(Content::List { piece, start, len }) => {
+                bytes
+                    .copy_from_slice(&self.lists[piece as usize][start as usize..][..len as usize]);
             }
             Some(Content::Records { reloc, size }) => {
-                let kept = &relocated.sections[*reloc].kept;
-                let rela = *size == (RELA_SIZE * kept.len()) as u64;
-                write_records(kept, rela, symbol, bytes);
+                let count = relocated.sections[*reloc].kept.len();
+                let rela = *size == (RELA_SIZE * count) as u64;
+                let mut write = record_writer(rela, symbol, bytes);
+                relocated.each_kept(objects, *reloc, &mut write);
             }
         }
         true
@@ -79,10 +82,11 @@ impl Contents {
 #[derive(Debug, Clone)]
 enum Content {
     Bytes(Vec<u8>),
-    /// The attributes of a function, which are few bytes each: a range of [`Contents::lists`].
+    /// The attributes of a function, which are few bytes each: a range of one of [`Contents::lists`].
     List {
-        start: usize,
-        len: usize,
+        piece: u32,
+        start: u32,
+        len: u32,
     },
     /// The records that stay of a relocation section: they are many, and get their form when they are written.
     Records {
@@ -96,17 +100,23 @@ impl Content {
     fn size(&self) -> u64 {
         match self {
             Content::Bytes(bytes) => bytes.len() as u64,
-            Content::List { len, .. } => *len as u64,
+            Content::List { len, .. } => u64::from(*len),
             Content::Records { size, .. } => *size,
         }
     }
 }
 
-/// Writes relocation records into their bytes, with addends if `rela`; `symbol` gives the output index of a symbol.
-fn write_records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32, bytes: &mut [u8]) {
-    let size = if rela { RELA_SIZE } else { REL_SIZE };
-    for (record, bytes) in kept.iter().zip(bytes.chunks_exact_mut(size)) {
-        let &Kept { offset, symbol: named, kind, addend } = record;
+/// Writes one relocation record after the other into `bytes`, with addends if `rela`; `symbol` gives the output index of
+/// a symbol.
+fn record_writer<'b>(
+    rela: bool,
+    symbol: impl Fn(OutSymbolId) -> u32 + 'b,
+    bytes: &'b mut [u8],
+) -> impl FnMut(Kept) + 'b {
+    let mut places = bytes.chunks_exact_mut(if rela { RELA_SIZE } else { REL_SIZE });
+    move |record: Kept| {
+        let Some(bytes) = places.next() else { return };
+        let Kept { offset, symbol: named, kind, addend } = record;
         let symbol = named.map_or(0, &symbol);
         if rela {
             bytes.copy_from_slice(&encode::rela(offset, symbol, kind, addend));
@@ -115,6 +125,9 @@ fn write_records(kept: &[Kept], rela: bool, symbol: impl Fn(OutSymbolId) -> u32,
         }
     }
 }
+
+/// Bytes of an attribute about a function.
+const ABOUT_SIZE: usize = 12;
 
 /// Bytes of a record with and without addend.
 const RELA_SIZE: usize = 24;
@@ -167,7 +180,8 @@ impl Maker<'_, '_> {
 
     /// `.nv.info`: records, then the stack size of every entry in symbol order.
     pub(crate) fn file_info(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let records = self.attributes.file.len() + self.graph.entries().len();
+        let mut out = Vec::with_capacity(ABOUT_SIZE * records);
         let index = |symbol| self.symbol(symbol);
         self.attributes.file.iter().for_each(|record| record.write(&mut out, &index));
         if self.merged.draft.relocatable {
@@ -202,19 +216,23 @@ impl Maker<'_, '_> {
         let functions = &self.merged.info_order;
         let pieces: Vec<&[NodeId]> = functions.chunks(PIECE).collect();
         let make = |place: usize| self.function_info(pieces[place]);
-        for (lists, sizes) in session.map(pieces.len(), functions.len() * LIST_WORK, make) {
-            let mut start = contents.lists.len();
-            contents.lists.extend(lists);
+        for (list, sizes) in session.map(pieces.len(), functions.len() * LIST_WORK, make) {
+            let piece = contents.lists.len() as u32;
+            contents.lists.push(list);
+            let mut start = 0;
             for (section, len) in sizes {
-                contents.sections[section] = Some(Content::List { start, len });
+                contents.sections[section] = Some(Content::List { piece, start, len });
                 start += len;
             }
         }
     }
 
     /// The lists of some functions one behind the other, and the bytes of each.
-    fn function_info(&self, functions: &[NodeId]) -> (Vec<u8>, Vec<(SectionId, usize)>) {
-        let mut out = Vec::new();
+    fn function_info(&self, functions: &[NodeId]) -> (Vec<u8>, Vec<(SectionId, u32)>) {
+        // Most lists are about as long as in the input.
+        let source = |&node: &NodeId| self.merged.function_infos[node];
+        let read = functions.iter().filter_map(source).map(|source| source.size);
+        let mut out = Vec::with_capacity(read.sum::<usize>() * 9 / 8);
         let mut sizes = Vec::with_capacity(functions.len());
         let mut maker = ListMaker::default();
         for &node in functions {
@@ -227,7 +245,7 @@ impl Maker<'_, '_> {
             for attribute in list {
                 attribute.write(&mut out, &|symbol| self.symbol(symbol));
             }
-            sizes.push((source.section, out.len() - start));
+            sizes.push((source.section, (out.len() - start) as u32));
         }
         (out, sizes)
     }
@@ -313,7 +331,8 @@ impl Maker<'_, '_> {
         for resolved in &draft.resolved {
             let applied = self.relocated.applied(&resolved.targets);
             let mut bytes = vec![0; RELA_SIZE * applied.len()];
-            write_records(&applied, true, |symbol| self.symbol(symbol), &mut bytes);
+            let write = record_writer(true, |symbol| self.symbol(symbol), &mut bytes);
+            applied.into_iter().for_each(write);
             contents.set(resolved.section, bytes);
         }
         for user in &self.slots.users {

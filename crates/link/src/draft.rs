@@ -565,6 +565,14 @@ impl<'d> Draft<'d> {
         if waits { self.undefined_value } else { 0 }
     }
 
+    /// Makes room for the names of `sections` sections and of their relocations.
+    pub(crate) fn reserve_names(&mut self, sections: usize) {
+        self.names.reserve_derived(sections);
+        let names = self.names.len() + sections;
+        let lists = [&mut self.section_strings, &mut self.local_strings, &mut self.global_strings];
+        lists.into_iter().for_each(|list| list.reserve(names));
+    }
+
     /// A section name goes into both string tables, whether or not the section survives.
     pub(crate) fn intern_section_name(&mut self, name: NameId) {
         self.section_strings.add(name);

@@ -162,8 +162,10 @@ impl Components {
         for component in 0..self.cyclic.len() {
             let members = self.members_of(component);
             let mut value = own(members[0]);
-            for &member in members {
-                value = join(&value, &own(member));
+            for (place, &member) in members.iter().enumerate() {
+                if place != 0 {
+                    value = join(&value, &own(member));
+                }
                 for &callee in graph.of(member) {
                     let callee = self.of[callee as usize] as usize;
                     if callee != component {

@@ -23,6 +23,7 @@ use crate::draft::{Kind, OutSymbol};
 use crate::id::SectionId;
 use crate::layout::{Layout, creation_index};
 use crate::merge::Merged;
+use crate::objects::Objects;
 use crate::program::Program;
 use crate::relocs::Relocated;
 
@@ -212,6 +213,7 @@ fn chunks(mut pieces: &[Piece], size: u64) -> impl Iterator<Item = Chunk<'_>> {
 
 /// Everything the file is written from.
 struct Writer<'a, 'd> {
+    objects: &'a Objects<'d>,
     merged: &'a Merged<'d>,
     layout: &'a Layout,
     contents: &'a Contents,
@@ -237,6 +239,7 @@ impl<'a, 'd> Writer<'a, 'd> {
         let Program { objects, symbols, merged, options, .. } = program;
         let mercury = contents.mercury.as_ref().zip(relocated.mercury.as_ref());
         Writer {
+            objects,
             merged,
             layout,
             contents: &contents.own,
@@ -357,7 +360,7 @@ impl<'a, 'd> Writer<'a, 'd> {
     /// Copies or writes one section, then patches it.
     fn section(&self, id: SectionId, bytes: &mut [u8]) {
         let symbol = |symbol| self.layout.symbol_index(symbol);
-        if !self.contents.write(id, self.relocated, symbol, bytes) {
+        if !self.contents.write(id, (self.objects, self.relocated), symbol, bytes) {
             self.merged.draft.sections[id].copy_parts(bytes);
         }
         self.relocated.patch(id, bytes);

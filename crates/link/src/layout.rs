@@ -45,7 +45,10 @@ impl Strings {
     fn new(draft: &Draft<'_>, lists: &[&NameList]) -> Self {
         let mut strings = Strings { bytes: vec![0], offsets: IdVec::filled(0, draft.names.len()) };
         let names = || lists.iter().flat_map(|list| list.iter());
-        strings.bytes.reserve_exact(names().map(|name| draft.names.get(name).len() + 1).sum());
+        let own: usize = names().map(|name| draft.names.get(name).len() + 1).sum();
+        // The names of the second half follow, which are longer.
+        let room = if draft.flavour == Flavour::Mercury { 3 * own } else { own };
+        strings.bytes.reserve_exact(room);
         for name in names() {
             if strings.offsets[name] == 0 {
                 strings.offsets[name] = strings.bytes.len() as u32;

@@ -66,6 +66,8 @@ pub use crate::session::Session;
 pub use crate::system::needs_system_libraries;
 pub use crate::unified::IndexFile;
 
+use std::time::Instant;
+
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
 use crate::capsule::rebuilt::Rebuilt;
@@ -74,7 +76,7 @@ use crate::diag::{Diagnostics, Failed};
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::phases::Phases;
-use crate::program::Program;
+use crate::program::{Placed, Program};
 use crate::symbols::Symbols;
 use crate::void::VoidRecords;
 
@@ -138,6 +140,9 @@ pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> 
     diags.into_lines()
 }
 
+/// About as many bytes does the draft take for each section of an input.
+const DRAFT_BYTES: usize = 192;
+
 /// What a link tells besides its lines, filled as it goes.
 struct Made<'a, 's> {
     report: &'a mut Option<Report>,
@@ -162,14 +167,23 @@ where
     let mut objects = Objects::parse(session, inputs, options, diags)?;
     *unused = system::remove_unused(&mut objects, inputs, options);
 
-    // Which definition counts. Below this line no name clashes.
+    // Up to the merged draft there is work for one thread only.
+    let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+    let draft = DRAFT_BYTES * sections;
+    session.bring_in(draft);
+
+    // Which definition counts.
     phases.begin("symbols", diags)?;
     let mut names = Names::new();
-    let symbols = Symbols::resolve(&objects, options, &mut names, diags)?;
+    let symbols = Symbols::resolve(&objects, options, &mut names);
 
-    // Who is alive. Below this line no function joins or leaves the program.
+    // Who is alive, and whether all files mean the same by a name. Below this line no name clashes, and no function joins
+    // or leaves the program.
     phases.begin("callgraph", diags)?;
-    let graph = CallGraph::build(&objects, &symbols, options, &mut names);
+    let build = || CallGraph::build(&objects, &symbols, options, &mut names);
+    let check = || clash::check(&objects, &symbols, options, diags);
+    let (graph, checked) = session.join(draft, build, check);
+    checked?;
 
     // All files in one draft. Below this line no input adds a section or a symbol.
     phases.begin("merge", diags)?;
@@ -183,21 +197,42 @@ where
     let data = Data::lay_out(&objects, &symbols, &graph, &mut merged, calls, options)
         .map_err(|problem| diags.fatal(problem))?;
 
+    // Attributes; and beside them values into bits, or records for the driver.
     phases.begin("attributes", diags)?;
-    let attributes = Attributes::build(session, &objects, &symbols, &graph, &merged, diags)?;
+    let placed = Placed {
+        objects: &objects,
+        symbols: &symbols,
+        graph: &graph,
+        void: &void,
+        merged: &merged,
+        data: &data,
+        options,
+    };
+    let work = objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
+    let start = Instant::now();
+    let attributes = || {
+        let built = Attributes::build(session, &objects, &symbols, &graph, &merged, diags);
+        (built, start.elapsed())
+    };
+    let relocate = || -> Result<_, Box<Message>> {
+        let rebuilt = Rebuilt::build(session, placed)?;
+        let relocated = relocs::resolve(session, placed, &rebuilt, work)?;
+        Ok((rebuilt, relocated))
+    };
+    let ((attributes, time), relocated) = session.join(work, attributes, relocate);
+    phases.ran_beside(time, "relocations");
+    let attributes = attributes?;
 
-    // Everything that is wrong with the program as a whole, told at once.
+    // Everything that is wrong with the program as a whole, told at once; then what is with a single record. Below this
+    // line nothing can be wrong but sizes.
+    phases.begin("check", diags)?;
     let mut program =
-        Program { objects, symbols, graph, void, merged, data, attributes, unified, options };
+        Program { objects, symbols, graph, merged, data, attributes, unified, options };
     program.check(diags)?;
     *report = Some(Report::build(&program));
     diags.check()?;
-
-    // Values into bits, or records for the driver. Below this line nothing can be wrong but sizes.
-    phases.begin("relocations", diags)?;
-    let rebuilt = Rebuilt::build(session, &program).map_err(|message| diags.fatal(message))?;
+    let (rebuilt, relocated) = relocated.map_err(|message| diags.fatal(*message))?;
     rebuilt.set_sizes(&mut program.merged.draft);
-    let relocated = relocs::resolve(session, &program, &rebuilt, diags)?;
 
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.

@@ -115,6 +115,12 @@ impl<'d> Names<'d> {
         links.reserve(more);
     }
 
+    /// Makes room for `more` names that are found from their ends.
+    pub(crate) fn reserve_derived(&mut self, more: usize) {
+        self.texts.reserve(more);
+        self.links.reserve(more);
+    }
+
     /// The id of `name`.
     pub(crate) fn intern(&mut self, name: &'d [u8]) -> NameId {
         if let Some((front, rest)) = split(name) {
@@ -321,6 +327,12 @@ pub(crate) struct NameList {
 }
 
 impl NameList {
+    /// Makes room for `names` names.
+    pub(crate) fn reserve(&mut self, names: usize) {
+        self.order.reserve(names);
+        self.places.reserve(names);
+    }
+
     /// Adds `name` unless it is there already.
     pub(crate) fn add(&mut self, name: NameId) {
         let index = name.index();

@@ -52,6 +52,15 @@ impl<'s> Phases<'s> {
         }
     }
 
+    /// Ends the phase that runs after `time`; the rest was `name`, which ran beside it.
+    pub(crate) fn ran_beside(&mut self, time: Duration, name: &'static str) {
+        self.end();
+        let Some(first) = self.ended.last_mut() else { return };
+        let rest = first.time.saturating_sub(time);
+        first.time -= rest;
+        self.ended.push(Phase { name, time: rest });
+    }
+
     /// All phases, the last one ended.
     pub(crate) fn finish(mut self) -> Vec<Phase> {
         self.end();

@@ -18,11 +18,22 @@ pub(crate) struct Program<'o, 'd> {
     pub(crate) objects: Objects<'d>,
     pub(crate) symbols: Symbols,
     pub(crate) graph: CallGraph,
-    pub(crate) void: VoidRecords,
     pub(crate) merged: Merged<'d>,
     pub(crate) data: Data,
     pub(crate) attributes: Attributes<'d>,
     /// What is wrong with unified functions and variables.
     pub(crate) unified: Option<Message>,
     pub(crate) options: &'o LinkOptions,
+}
+
+/// The same before there are attributes: every variable has its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'a, 'd> {
+    pub(crate) objects: &'a Objects<'d>,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) graph: &'a CallGraph,
+    pub(crate) void: &'a VoidRecords,
+    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) data: &'a Data,
+    pub(crate) options: &'a LinkOptions,
 }

@@ -16,6 +16,9 @@ const WAKING_BYTES: usize = 1 << 18;
 /// Bytes of memory that each thread of a pool has at hand from the start.
 const AT_HAND: usize = 16 << 20;
 
+/// Bytes of a page of memory.
+const PAGE: usize = 4 << 10;
+
 /// Called with the name of each phase that begins.
 type Watcher = Box<dyn Fn(&'static str) + Send + Sync>;
 
@@ -102,6 +105,24 @@ impl Session {
             pool.start_handler(|_| take_and_give_back(AT_HAND)).build().ok()
         };
         self.pool.get_or_init(build).as_ref()
+    }
+
+    /// Has an idle thread bring in `bytes` of memory for what the caller's thread does next alone: the system takes about
+    /// as long to hand out a page as that work takes to fill it. Nothing where there are no threads.
+    ///
+    /// The block comes from the caller's heap and goes back there, see [`take_and_give_back`].
+    pub(crate) fn bring_in(&self, bytes: usize) {
+        let Some(pool) = self.pool(bytes) else { return };
+        let mut block = vec![0u8; bytes.min(AT_HAND)];
+        pool.spawn(move || {
+            block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+            drop(std::hint::black_box(block));
+        });
+    }
+
+    /// Whether work on this many bytes is shared out among threads.
+    pub fn has_threads(&self, bytes: usize) -> bool {
+        self.pool(bytes).is_some()
     }
 
     /// What `a` and `b` return; `bytes` says how much work they are together.

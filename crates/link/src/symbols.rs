@@ -1,8 +1,7 @@
 //! Phase 2: which definition of every name counts.
 //!
 //! In: [`Objects`]. Out: [`Symbols`]: one [`SymbolId`] per global name and per local symbol, and
-//! for every symbol of every file what became of it. Guaranteed: names clash nowhere; all errors
-//! of merging have been reported here, so that merging itself cannot fail.
+//! for every symbol of every file what became of it. Whether names clash is told by [`crate::clash`].
 //!
 //! Files count in command order. A definition is *accepted* when its file is merged or it has
 //! lost; an accepted one may be replaced later (strong after weak; a weak function after a weak
@@ -15,8 +14,6 @@ use culd_cubin::{Symbol, SymbolIndex, SymbolSection};
 use hashbrown::HashSet;
 
 use crate::LinkOptions;
-use crate::clash::Clashes;
-use crate::diag::{Diagnostics, Failed};
 use crate::id::{Id, IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
 use crate::objects::{Object, Objects, Role, is_internal, takes_part};
@@ -117,22 +114,19 @@ impl Symbols {
         self.weak_losers.contains(&Site { object, index })
     }
 
-    /// Resolves all names; `Err` at the end of the first file that clashes.
+    /// Resolves all names.
     pub(crate) fn resolve<'d>(
         objects: &Objects<'d>,
         options: &LinkOptions,
         names: &mut Names<'d>,
-        diags: &mut Diagnostics,
-    ) -> Result<Self, Failed> {
+    ) -> Self {
         let mut resolver = Resolver::new(objects, options);
         // Every other symbol has a name that no other has.
         names.reserve(resolver.symbols.ids.capacity() / 2);
-        let mut clashes = Clashes::default();
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);
-            clashes.check(&resolver.symbols, objects, id, names, options, diags)?;
         }
-        Ok(resolver.symbols)
+        resolver.symbols
     }
 }
 

@@ -8,7 +8,7 @@ use culd_fatbin::{Format, sniff};
 use super::archive::{Archive, is_archive};
 use super::ready::{Code, Piece};
 use super::{Content, Event, Gather, Ignored, InputError, InputKind, Item, Stopped};
-use crate::files::Identity;
+use crate::files::{Identity, Loaded};
 use crate::options::base_name;
 
 /// What nvlink ignores shorter files for; not even a fat binary fits.
@@ -29,20 +29,26 @@ impl<'a> Gather<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
         let libraries = self.search();
+        let path = |item: &'a Item<'a>| match item.content {
+            Content::File => Some(&*item.name),
+            Content::Bytes(_) => None,
+        };
+        let paths: Vec<_> = self.items.iter().map(path).collect();
+        let mut loaded = self.store.read_ahead(&paths, self.session).into_iter();
         for item in self.items {
             if self.session.is_cancelled() {
                 return Err(Stopped);
             }
-            self.item(item)?;
+            self.item(item, loaded.next().flatten())?;
         }
         self.libraries(libraries)
     }
 
-    fn item(&mut self, item: &'a Item<'a>) -> Result<(), Stopped> {
+    fn item(&mut self, item: &'a Item<'a>, loaded: Option<Loaded>) -> Result<(), Stopped> {
         match (item.kind, &item.content) {
-            (InputKind::Named, Content::File) => self.file(&item.name),
+            (InputKind::Named, Content::File) => self.file(&item.name, loaded),
             (_, Content::File) => {
-                let (bytes, identity) = self.read(&item.name)?;
+                let (bytes, identity) = self.read(&item.name, loaded)?;
                 self.item_bytes(item, bytes, Some(identity))
             }
             (_, Content::Bytes(bytes)) => self.item_bytes(item, bytes, None),
@@ -73,16 +79,23 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    fn read(&mut self, path: &str) -> Result<(&'a [u8], Identity), Stopped> {
-        let (bytes, identity) = self.store.read(path).map_err(|error| {
+    /// The file at `path`, which may have been read before.
+    fn read(
+        &mut self,
+        path: &str,
+        loaded: Option<Loaded>,
+    ) -> Result<(&'a [u8], Identity), Stopped> {
+        let known = loaded.map(|loaded| Ok(self.store.keep(loaded)));
+        let read = known.unwrap_or_else(|| self.store.read(path));
+        let (bytes, identity) = read.map_err(|error| {
             self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
         })?;
         Ok((&**self.store.alloc(bytes), identity))
     }
 
     /// A file of a command line.
-    fn file(&mut self, path: &str) -> Result<(), Stopped> {
-        let (bytes, identity) = self.read(path)?;
+    fn file(&mut self, path: &str, loaded: Option<Loaded>) -> Result<(), Stopped> {
+        let (bytes, identity) = self.read(path, loaded)?;
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(path.to_owned()));
             return Ok(());

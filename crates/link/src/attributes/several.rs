@@ -14,13 +14,35 @@ use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use culd_cubin::attr::code;
 
-/// The most kinds that are looked at as such: each is one pass over the call graph.
+/// The most kinds that are looked at as such.
 const MOST: usize = 8;
+
+/// Ranks of the functions that a function reaches: their places in the order of reading, `u32::MAX` for none.
+#[derive(Clone, Copy)]
+struct Ranks {
+    /// The first of each of the [`Kinds`].
+    firsts: [u32; MOST],
+    /// The first that has EXTERNS, empty or not: where an entry without EXTERNS gets them.
+    first_externs: u32,
+    /// The one behind the last that passes something on.
+    end: u32,
+}
+
+impl Ranks {
+    const NONE: Ranks = Ranks { firsts: [u32::MAX; MOST], first_externs: u32::MAX, end: 0 };
+
+    fn join(a: &Ranks, b: &Ranks) -> Ranks {
+        Ranks {
+            firsts: std::array::from_fn(|kind| a.firsts[kind].min(b.firsts[kind])),
+            first_externs: a.first_externs.min(b.first_externs),
+            end: a.end.max(b.end),
+        }
+    }
+}
 
 /// Functions by what they pass on, where that is taken over once only.
 struct Kinds {
     of: IdVec<NodeId, Option<usize>>,
-    count: usize,
 }
 
 impl Kinds {
@@ -50,7 +72,7 @@ impl Kinds {
         for (kind, nodes) in members.iter().enumerate() {
             nodes.iter().for_each(|&node| of[node] = Some(kind));
         }
-        Kinds { of, count: members.len() }
+        Kinds { of }
     }
 }
 
@@ -76,20 +98,27 @@ pub(super) fn several<'d>(
     dialect: &Dialect,
     hidden: impl Fn(NodeId) -> bool,
 ) -> Taken {
-    let mut rank = IdVec::filled(usize::MAX, graph.nodes.len());
+    let mut rank = IdVec::filled(u32::MAX, graph.nodes.len());
     let mut passes = IdVec::filled(false, graph.nodes.len());
     for (i, &node) in functions.iter().enumerate() {
-        rank[node] = i;
+        rank[node] = i as u32;
         passes[node] = lists[node].iter().any(|attribute| travels(attribute, dialect));
     }
     let kinds = Kinds::find(functions, lists, dialect);
-    let first = |kind: usize| {
-        let own = |node: NodeId| if kinds.of[node] == Some(kind) { rank[node] } else { usize::MAX };
-        graph.fold(usize::MAX, own, |a, b| *a.min(b))
+    let own = |node: NodeId| {
+        let mut own = Ranks::NONE;
+        if let Some(kind) = kinds.of[node] {
+            own.firsts[kind] = rank[node];
+        }
+        if passes[node] {
+            own.end = rank[node] + 1;
+        }
+        if position(&lists[node], code::EXTERNS).is_some() {
+            own.first_externs = rank[node];
+        }
+        own
     };
-    let firsts: Vec<IdVec<NodeId, usize>> = (0..kinds.count).map(first).collect();
-    let end = graph.fold(0, |node| if passes[node] { rank[node] + 1 } else { 0 }, |a, b| *a.max(b));
-    let first_externs = first_externs(graph, &rank, lists);
+    let reached_ranks = graph.fold(Ranks::NONE, own, Ranks::join);
     let others = graph.nodes.ids().map(|node| passes[node] && kinds.of[node].is_none()).collect();
     let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
     let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
@@ -99,12 +128,14 @@ pub(super) fn several<'d>(
         let mut whole = std::mem::take(&mut lists[entry]);
         let mut list = whole.split_off(hidden);
         let own = own[entry] - hidden;
-        let of_kinds = firsts.iter().map(|first| first[entry]).filter(|&rank| rank != usize::MAX);
-        let mut ranks: Vec<usize> =
-            reached.iter().map(|&node| rank[node]).chain(of_kinds).collect();
+        let Ranks { firsts, first_externs, end } = reached_ranks[entry];
+        let of_kinds = firsts.into_iter().filter(|&rank| rank != u32::MAX);
+        let others = reached.iter().map(|&node| rank[node]);
+        let mut ranks: Vec<usize> = others.chain(of_kinds).map(|rank| rank as usize).collect();
+        let (first_externs, end) = (first_externs as usize, end as usize);
         ranks.sort_unstable();
         for rank in ranks {
-            if first_externs[entry] < rank {
+            if first_externs < rank {
                 keep_place_for_externs(&mut list);
                 taken[entry].resize(list.len() - own, (rank, 0));
             }
@@ -114,28 +145,14 @@ pub(super) fn several<'d>(
             }
         }
         // The last of a kind changes nothing else.
-        if first_externs[entry] < end[entry].saturating_sub(1) {
+        if first_externs < end.saturating_sub(1) {
             keep_place_for_externs(&mut list);
-            taken[entry].resize(list.len() - own, (end[entry] - 1, 0));
+            taken[entry].resize(list.len() - own, (end - 1, 0));
         }
         whole.append(&mut list);
         lists[entry] = whole;
     });
     taken
-}
-
-/// For every function the rank of the first function it reaches that has EXTERNS, empty or not:
-/// where an entry without EXTERNS gets them.
-fn first_externs(
-    graph: &CallGraph,
-    rank: &IdVec<NodeId, usize>,
-    lists: &Lists<'_>,
-) -> IdVec<NodeId, usize> {
-    let own = |node: NodeId| {
-        let has = position(&lists[node], code::EXTERNS).is_some();
-        if has { rank[node] } else { usize::MAX }
-    };
-    graph.fold(usize::MAX, own, |a, b| *a.min(b))
 }
 
 /// An empty list keeps the place for externs that come later.

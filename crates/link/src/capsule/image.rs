@@ -36,7 +36,7 @@ impl Mercury<'_, '_> {
     ) {
         let section = &draft.sections[id];
         let symbol = |symbol| layout.symbol_index(symbol);
-        if self.contents.write(id, self.relocated, symbol, bytes) {
+        if self.contents.write(id, (self.objects, self.relocated), symbol, bytes) {
             // The linker has made it.
         } else if section.kind == Kind::Constant(0) {
             bytes.fill(0);

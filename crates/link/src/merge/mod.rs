@@ -217,6 +217,8 @@ pub(crate) struct InfoSource {
     pub(crate) section: SectionId,
     pub(crate) object: ObjectId,
     pub(crate) input: SectionIndex,
+    /// Bytes of that.
+    pub(crate) size: usize,
     /// Number of the list in order of reading.
     read: u32,
 }
@@ -360,6 +362,7 @@ pub(crate) fn merge<'d>(
     draft.symbols.reserve(symbols.all.len() + total / 2);
     draft.locals.reserve(symbols.all.len() + total / 2);
     draft.relocs.reserve(total / 2);
+    draft.reserve_names(total);
     let twins = if draft.flavour == Flavour::Mercury { total } else { 0 };
     let merged = Merged {
         draft,

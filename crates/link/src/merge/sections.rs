@@ -490,7 +490,8 @@ impl<'d> Merge<'_, 'd> {
         let section = existing.unwrap_or_else(|| self.info_section(name, code));
         let read = self.infos_read;
         self.infos_read += 1;
-        let source = InfoSource { section, object: id, input: index, read };
+        let size = input.data.len();
+        let source = InfoSource { section, object: id, input: index, size, read };
         self.merged.function_infos[node] = Some(source);
     }
 }

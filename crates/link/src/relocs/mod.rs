@@ -7,11 +7,13 @@
 //! variables, what is undefined, and types that only the driver can apply. Records come out last
 //! read first, as nvlink prepends them. What a single record comes to is told in [`outcome`].
 
+mod kept;
 mod outcome;
 mod place;
 mod usual;
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sht;
@@ -25,29 +27,20 @@ use crate::callgraph::CallGraph;
 use crate::capsule::code;
 use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
 use crate::capsule::{Half, Halves};
-use crate::diag::{Diagnostics, Failed, Message};
+use crate::diag::Message;
 use crate::draft::{Draft, Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdMap, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::Merged;
 use crate::objects::Objects;
-use crate::program::Program;
+use crate::program::Placed;
 use crate::shared::SharedLayout;
 use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
 use crate::void::VoidRecords;
 
+pub(crate) use self::kept::{Kept, Records};
 use self::outcome::{Named, Outcome, Patched, Query, Stays};
 use self::place::{Origin, PlaceContext};
-
-/// A record of the output.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
-    pub(crate) offset: u64,
-    /// `None` for symbol 0.
-    pub(crate) symbol: Option<OutSymbolId>,
-    pub(crate) kind: u32,
-    pub(crate) addend: i64,
-}
 
 /// Bits to be written into an output section.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +85,7 @@ impl Patch {
 /// The result for one relocation section.
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Records,
     /// What is applied, by input section, last first.
     applied: Vec<Applied>,
 }
@@ -107,6 +100,14 @@ struct Applied {
     patches: Vec<Patch>,
     /// With `--preserve-relocs`: the records that tell of patches.
     records: Vec<Told>,
+}
+
+/// An input section while its records are resolved.
+struct Part<'r> {
+    resolved: &'r mut Resolved,
+    applied: Applied,
+    /// In Mercury code, whose places have to be found: the records that the patches are of.
+    patched: Vec<RelocEntry>,
 }
 
 /// A record that tells what was applied.
@@ -126,6 +127,8 @@ pub(crate) struct Relocated {
     first_pairs: IdMap<SectionId, u32>,
     /// Places about dead functions.
     clears: HashMap<SectionId, Vec<Patch>>,
+    /// What symbols of records that stay as they are have become.
+    usual: Arc<usual::Table>,
 }
 
 impl Applied {
@@ -153,6 +156,11 @@ impl Relocated {
         let applied = sections().flat_map(|section| &section.applied);
         let patches = applied.map(|part| part.patches.len()).sum();
         (patches, sections().map(|section| section.kept.len()).sum())
+    }
+
+    /// Calls `visit` with the records of a section that stay.
+    pub(crate) fn each_kept(&self, objects: &Objects<'_>, id: RelocId, visit: impl FnMut(Kept)) {
+        self.sections[id].kept.each((objects, &self.usual), visit);
     }
 
     /// What is applied to `sections`, as places in `Resolved::applied`: last read first, REL and RELA mixed as they were
@@ -236,25 +244,24 @@ struct Resolver<'a, 'd> {
     /// Debug sections of machine code that are not copies.
     rebuilt: &'a Rebuilt,
     /// What most symbols are.
-    usual: &'a usual::Table,
+    usual: &'a Arc<usual::Table>,
 }
 
-/// Resolves all relocations, those of either half.
+/// Resolves all relocations, those of either half, which are `work` bytes.
 pub(crate) fn resolve(
     session: &Session,
-    program: &Program<'_, '_>,
+    program: Placed<'_, '_>,
     rebuilt: &Rebuilt,
-    diags: &mut Diagnostics,
-) -> Result<Halves<Relocated>, Failed> {
-    let work = program.objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
-    let usual = usual::Table::new();
+    work: usize,
+) -> Result<Halves<Relocated>, Box<Message>> {
+    let usual = Arc::default();
     let resolver = Resolver::new(program, rebuilt, &usual);
-    let usual = usual::find(session, &resolver, work);
+    let usual = Arc::new(usual::find(session, &resolver, work));
     let half = |half| resolve_half(session, &Resolver { half, usual: &usual, ..resolver }, work);
-    let own = half(Half::Sass).map_err(|problem| diags.fatal(*problem))?;
+    let own = half(Half::Sass)?;
     let mercury = match program.options.target.flavour {
         Flavour::Classic => None,
-        Flavour::Mercury => Some(half(Half::Mercury).map_err(|problem| diags.fatal(*problem))?),
+        Flavour::Mercury => Some(half(Half::Mercury)?),
     };
     Ok(Halves { own, mercury })
 }
@@ -281,7 +288,8 @@ fn resolve_half(
         first_pairs.insert(section, at as u32);
     }
     let clears = clears(resolver);
-    let mut relocated = Relocated { sections, by_target, first_pairs, clears };
+    let usual = Arc::clone(resolver.usual);
+    let mut relocated = Relocated { sections, by_target, first_pairs, clears, usual };
     // No compiler writes REL beside Mercury.
     if resolver.preserve && draft.flavour == Flavour::Classic {
         relocated.tell_addends(draft);
@@ -309,7 +317,7 @@ fn clears(resolver: &Resolver<'_, '_>) -> HashMap<SectionId, Vec<Patch>> {
         }
         let offset = if shown { clear.offset } else { clear.twin_offset };
         let end = offset.saturating_add(row.span_bytes() as u64);
-        if end <= draft.sections[clear.section].size_in(half) {
+        if end <= resolver.size(clear.section) {
             let (value, write) = (Value::default(), Write::Clear);
             clears.entry(clear.section).or_default().push(Patch { offset, row, value, write });
         }
@@ -318,16 +326,16 @@ fn clears(resolver: &Resolver<'_, '_>) -> HashMap<SectionId, Vec<Patch>> {
 }
 
 impl<'a, 'd> Resolver<'a, 'd> {
-    fn new(program: &'a Program<'_, 'd>, rebuilt: &'a Rebuilt, usual: &'a usual::Table) -> Self {
+    fn new(program: Placed<'a, 'd>, rebuilt: &'a Rebuilt, usual: &'a Arc<usual::Table>) -> Self {
         let draft = &program.merged.draft;
         Resolver {
-            objects: &program.objects,
-            symbols: &program.symbols,
-            graph: &program.graph,
-            merged: &program.merged,
+            objects: program.objects,
+            symbols: program.symbols,
+            graph: program.graph,
+            merged: program.merged,
             shared: &program.data.shared,
             slots: &program.data.slots,
-            void: &program.void,
+            void: program.void,
             unified: program.options.keeps_unified(),
             constants_size: draft.constant_variables().map(|bank| draft.sections[bank].size),
             preserve: program.options.preserve_relocs,
@@ -340,19 +348,22 @@ impl<'a, 'd> Resolver<'a, 'd> {
 
     fn section(&self, reloc: &RelocSection) -> Result<Resolved, Box<Message>> {
         let place = self.context(reloc);
-        let origins: Vec<Origin<'_, 'd>> =
-            reloc.sources.iter().filter_map(|source| self.origin(&place, source)).collect();
         let mut resolved = Resolved::default();
-        // Most records stay.
-        resolved.kept.reserve_exact(origins.iter().map(Origin::most).sum());
-        for origin in origins.iter().rev() {
-            self.records(&mut resolved, &place, origin)?;
+        let origins =
+            || reloc.sources.iter().rev().filter_map(|source| self.origin(&place, source));
+        resolved.kept = match origins().next().and_then(|origin| origin.whole()) {
+            Some(source) if reloc.sources.len() == 1 => Records::Of(source),
+            // Most records stay.
+            _ => Records::Listed(Vec::with_capacity(origins().map(|origin| origin.most()).sum())),
+        };
+        for origin in origins() {
+            self.records(&mut resolved, &place, &origin)?;
         }
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
             let headers = reloc.sources.iter();
             let headers = headers.map(|source| Applied::new(source, self.headers(&place, source)));
             resolved.applied.extend(headers);
-            resolved.kept.sort_by_key(|record| record.offset);
+            resolved.kept.sort();
         }
         Ok(resolved)
     }
@@ -364,39 +375,23 @@ impl<'a, 'd> Resolver<'a, 'd> {
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
     ) -> Result<(), Box<Message>> {
-        let Origin { source, object, section, .. } = *origin;
-        let is_capsule = self.half == Half::Mercury && place.is_code;
-        // In Mercury code, whose places have to be found: the records that the patches are of.
-        let mut patched = Vec::new();
-        let mut part = Applied::new(source, Vec::new());
-        let (start, end) = source.within;
-        let numbers = (0..section.relocations().len()).rev();
-        for (number, record) in numbers.zip(section.relocations().iter().rev()) {
-            if record.offset < start || record.offset >= end {
-                continue;
-            }
-            let moved = section.sh_type == sht::REL
-                && self.merged.gets_addend(source.object, object, record);
-            if moved != source.moved {
-                // The other kind's records come between.
-                if !part.patches.is_empty() {
-                    let rest = Applied::new(source, Vec::new());
-                    let part = std::mem::replace(&mut part, rest);
-                    resolved.applied.push(Applied { first: number + 1, ..part });
+        let Origin { source, section, .. } = *origin;
+        let records = section.relocations();
+        let mut part =
+            Part { resolved, applied: Applied::new(source, Vec::new()), patched: Vec::new() };
+        if part.resolved.kept.is_whole() {
+            for number in self.others(place, origin).into_iter().rev() {
+                if let Some(record) = records.get(number as usize) {
+                    self.next(&mut part, place, origin, (number as usize, record))?;
                 }
-                continue;
             }
-            let (id, target) = (source.object, source.target);
-            if origin.any_void && self.void.contains(self.symbols, id, object, target, record) {
-                continue;
-            }
-            let count = part.patches.len();
-            self.record(resolved, &mut part, place, origin, record)?;
-            if is_capsule && part.patches.len() != count {
-                patched.push(record);
-            }
+        } else {
+            let numbers = (0..records.len()).rev();
+            let mut all = numbers.zip(records.iter().rev());
+            all.try_for_each(|record| self.next(&mut part, place, origin, record))?;
         }
-        if is_capsule && !patched.is_empty() {
+        let Part { resolved, applied: mut part, patched } = part;
+        if !patched.is_empty() {
             let patches = std::mem::take(&mut part.patches);
             part.patches = self.stored(place, source, &patched, patches)?;
         }
@@ -405,6 +400,72 @@ impl<'a, 'd> Resolver<'a, 'd> {
         }
         if !part.patches.is_empty() || !part.records.is_empty() {
             resolved.applied.push(part);
+        }
+        Ok(())
+    }
+
+    /// The numbers of those records of [`Records::Of`] that do not stay as they are. Nearly all do.
+    fn others(&self, place: &PlaceContext, origin: &Origin<'_, 'd>) -> Vec<u32> {
+        let size = place.size.saturating_sub(origin.source.base(self.half));
+        let stays = |record: &RelocEntry| {
+            let Some(row) = culd_reloc::lookup(record.kind) else { return false };
+            let Some(symbol) = usual::stays(place, origin, row, record) else { return false };
+            let end = record.offset.saturating_add(row.span_bytes().max(1) as u64);
+            let same = row.unified.is_none() && end <= size;
+            debug_assert!(
+                !same || {
+                    let (record, row, write) = (*record, Some(row), Write::Set);
+                    let (symbol, kind) = (Some(symbol), record.kind);
+                    let outcome = self.outcome(&Query { place, origin, record, row, write });
+                    outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
+                }
+            );
+            same
+        };
+        let mut others = Vec::new();
+        let mut number = 0;
+        origin.section.relocations().iter().for_each(|record| {
+            if !stays(&record) {
+                others.push(number);
+            }
+            number += 1;
+        });
+        others
+    }
+
+    /// Resolves one record, the one before the last.
+    fn next(
+        &self,
+        part: &mut Part<'_>,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        (number, record): (usize, RelocEntry),
+    ) -> Result<(), Box<Message>> {
+        let Origin { source, object, section, .. } = *origin;
+        let (start, end) = source.within;
+        if record.offset < start || record.offset >= end {
+            return Ok(());
+        }
+        let moved =
+            section.sh_type == sht::REL && self.merged.gets_addend(source.object, object, record);
+        if moved != source.moved {
+            // The other kind's records come between.
+            if !part.applied.patches.is_empty() {
+                let rest = Applied::new(source, Vec::new());
+                let applied = std::mem::replace(&mut part.applied, rest);
+                part.resolved.applied.push(Applied { first: number + 1, ..applied });
+            }
+            return Ok(());
+        }
+        let (id, target) = (source.object, source.target);
+        if origin.any_void && self.void.contains(self.symbols, id, object, target, record) {
+            return Ok(());
+        }
+        let count = part.applied.patches.len();
+        let fate = self.record(&mut part.applied, place, origin, record)?;
+        part.resolved.kept.note(number, fate);
+        if self.half == Half::Mercury && place.is_code && part.applied.patches.len() != count {
+            part.patched.push(record);
         }
         Ok(())
     }
@@ -426,6 +487,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let Some(origin) = self.origin(place, source) else { return Ok(patches) };
         let resolved = |record: &RelocEntry| {
             let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+            if row.is_some_and(|row| usual::stays(place, &origin, row, record).is_some()) {
+                return false;
+            }
             let query = Query { place, origin: &origin, record: *record, row, write };
             matches!(self.outcome(&query), Outcome::Patched(_))
         };
@@ -479,21 +543,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
         draft.flavour == Flavour::Classic || place.is_code && shared()
     }
 
+    /// What becomes of a record, `None` if it does not stay; patches and what is told of them go to `part`.
     fn record(
         &self,
-        resolved: &mut Resolved,
         part: &mut Applied,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
         record: RelocEntry,
-    ) -> Result<(), Box<Message>> {
+    ) -> Result<Option<Kept>, Box<Message>> {
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
         let in_place = origin.section.sh_type == sht::REL && !origin.source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
-        let Some(offset) = origin.place(record.offset) else { return Ok(()) };
+        let Some(offset) = origin.place(record.offset) else { return Ok(None) };
         if let Some(row) = row
             && let Some(symbol) = usual::stays(place, origin, row, &record)
             && offset.saturating_add(row.span_bytes().max(1) as u64) <= place.size
@@ -503,8 +567,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 self.outcome(&Query { place, origin, record, row: Some(row), write }).kept(),
                 Some(Stays { symbol, base: 0, kind, holder: None }),
             );
-            resolved.kept.push(Kept { offset, symbol, kind, addend: record.addend });
-            return Ok(());
+            let kept = Kept { offset, symbol, kind, addend: record.addend };
+            return Ok(Some(kept));
         }
         let query = Query { place, origin, record, row, write };
         let outcome = self.outcome(&query);
@@ -515,19 +579,19 @@ impl<'a, 'd> Resolver<'a, 'd> {
         {
             // Literals of a copy that was replaced are gone.
             if place.is_emptied {
-                return Ok(());
+                return Ok(None);
             }
             return Err(query.bad("its place is not in the linked section"));
         }
         match outcome {
-            Outcome::Dropped => {}
+            Outcome::Dropped => Ok(None),
             Outcome::Kept(Stays { symbol, base, kind, holder }) => {
                 part.patches.extend(holder.map(|(row, value)| Patch { offset, row, value, write }));
                 let addend = record.addend.wrapping_add_unsigned(base);
                 let kind = if place.is_frames { ADDRESS } else { kind };
-                resolved.kept.push(Kept { offset, symbol, kind, addend });
+                Ok(Some(Kept { offset, symbol, kind, addend }))
             }
-            Outcome::Fatal(problem) => return Err(problem),
+            Outcome::Fatal(problem) => Err(problem),
             Outcome::Patched(patched) => {
                 if let Some(overflow) = query.overflow(&patched) {
                     return Err(Box::new(overflow));
@@ -535,7 +599,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 let Patched { row, value, write, named, base } = patched;
                 part.patches.push(Patch { offset, row, value, write });
                 let symbol = match named {
-                    Named::Nothing => return Ok(()),
+                    Named::Nothing => return Ok(None),
                     Named::Null => None,
                     Named::Symbol(symbol) => Some(symbol),
                 };
@@ -545,8 +609,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
                     let in_place = (write == Write::Add).then(|| part.patches.len() - 1);
                     part.records.push(Told { record, in_place });
                 }
+                Ok(None)
             }
         }
-        Ok(())
     }
 }

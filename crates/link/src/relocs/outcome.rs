@@ -249,7 +249,7 @@ impl<'d> Resolver<'_, 'd> {
 
     /// Records about a function in tables of addresses, read before its copy was replaced.
     fn is_void(&self, query: &Query<'_, 'd>, program: SymbolId) -> bool {
-        if !query.place.is_line_table {
+        if !query.place.has_void_records {
             return false;
         }
         let replaced_by = match query.write {

@@ -3,9 +3,11 @@
 //! In: the draft. Out: [`PlaceContext`], [`Origin`], and the place of a record's bytes in the output section.
 //! Guaranteed: nothing here looks at a record's type or symbol.
 
+use culd_cubin::elf::sht;
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
 
 use super::Resolver;
+use super::kept;
 use super::usual::Usual;
 use crate::capsule::Half;
 use crate::capsule::rebuilt::{self, Piece};
@@ -21,8 +23,8 @@ pub(super) struct PlaceContext {
     pub(super) target: SectionId,
     /// The function whose code is patched.
     pub(super) function: Option<NodeId>,
-    /// The section is a table of code addresses, whose records about lost copies are void.
-    pub(super) is_line_table: bool,
+    /// The section is a table of code addresses, whose records about lost copies are void, and there are some.
+    pub(super) has_void_records: bool,
     pub(super) is_constant: bool,
     /// The section is code.
     pub(super) is_code: bool,
@@ -41,6 +43,7 @@ pub(super) struct Origin<'a, 'd> {
     pub(super) object: &'a Object<'d>,
     /// What has the records.
     pub(super) section: &'a Section<'d>,
+    index: SectionIndex,
     /// Some definition of the file lost, so that some records may be void.
     pub(super) any_void: bool,
     usual: &'a [Usual],
@@ -65,6 +68,15 @@ impl Origin<'_, '_> {
         if self.source.within == ALL { self.section.relocations().len() } else { 0 }
     }
 
+    /// Its records, if all that become of them is another place and symbol.
+    pub(super) fn whole(&self) -> Option<kept::Source> {
+        let Places::At { base, moves: [] } = self.places else { return None };
+        let whole = self.source.within == ALL && self.section.sh_type == sht::RELA;
+        let whole = whole && !self.any_void;
+        let total = u32::try_from(self.section.relocations().len()).ok().filter(|_| whole)?;
+        Some(kept::Source::new(self.source.object, self.index, base, total))
+    }
+
     /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.
     pub(super) fn place(&self, offset: u64) -> Option<u64> {
         match self.places {
@@ -78,7 +90,7 @@ impl Origin<'_, '_> {
 
     /// What a symbol of the file usually is.
     pub(super) fn usual(&self, symbol: SymbolIndex) -> Usual {
-        self.usual.get(symbol.0 as usize).copied().unwrap_or(Usual::Other)
+        self.usual.get(symbol.0 as usize).copied().flatten()
     }
 }
 
@@ -92,13 +104,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
         PlaceContext {
             function: program.and_then(|program| self.graph.node(program)),
             target: reloc.target,
-            is_line_table: is_line_table(draft.names.get(section.name)),
+            has_void_records: section.kind == Kind::Debug
+                && !(self.merged.void_debug.is_empty() && self.merged.void_rel.is_empty())
+                && is_line_table(draft.names.get(section.name)),
             is_constant: matches!(section.kind, Kind::Constant(_)),
             is_code: section.kind == Kind::Text,
             is_frames: self.half == Half::Sass && self.rebuilt.is_frames(reloc.target),
             is_emptied: section.emptied,
-            size: if in_capsule { u64::MAX } else { section.size_in(self.half) },
+            size: if in_capsule { u64::MAX } else { self.size(reloc.target) },
         }
+    }
+
+    /// Bytes of a section of the output in this half.
+    pub(super) fn size(&self, section: SectionId) -> u64 {
+        let rebuilt = self.rebuilt.size(section).filter(|_| self.half == Half::Sass);
+        rebuilt.unwrap_or_else(|| self.merged.draft.sections[section].size_in(self.half))
     }
 
     /// The records of this half that `source` stands for; none where only the other half has some.
@@ -133,6 +153,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             source,
             object,
             section: object.section(section),
+            index: section,
             any_void: self.void.any_in(source.object),
             usual: &self.usual[source.object],
             places: self.places(place, source),

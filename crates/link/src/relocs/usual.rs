@@ -16,16 +16,9 @@ use crate::merge::Target;
 use crate::objects::{is_internal, takes_part};
 use crate::system_names::is_unified_table;
 
-/// What a symbol of a file is, if that is one of the two things that most are.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Usual {
-    /// A live function with this symbol.
-    Function(OutSymbolId),
-    /// A variable with this symbol, whose address only the driver knows.
-    Variable(OutSymbolId),
-    /// Something else.
-    Other,
-}
+/// The symbol of the output for a symbol of a file that is one of the two things that most are: a live function, or a
+/// variable whose address only the driver knows.
+pub(super) type Usual = Option<OutSymbolId>;
 
 /// All of them by file, then by symbol.
 pub(super) type Table = IdVec<ObjectId, Vec<Usual>>;
@@ -49,34 +42,31 @@ pub(super) fn stays(
     record: &RelocEntry,
 ) -> Option<OutSymbolId> {
     use Observed::{Clears, FunctionOnly, NoEffect, Rejected};
-    // In tables of addresses it matters which copy of a function a record is of.
-    if place.is_line_table || matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected) {
+    // In tables of addresses it matters which copy of a function a record is of, and those of frames get another type.
+    let special = place.has_void_records || place.is_frames;
+    if special || matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected) {
         return None;
     }
-    match origin.usual(record.symbol) {
-        Usual::Function(symbol) | Usual::Variable(symbol) => Some(symbol),
-        Usual::Other => None,
-    }
+    origin.usual(record.symbol)
 }
 
 impl<'d> Resolver<'_, 'd> {
     fn usual(&self, id: ObjectId, index: SymbolIndex, symbol: &Symbol<'d>) -> Usual {
         let special = symbol.is_reference() || is_internal(symbol) || is_unified_table(symbol.name);
         if special || !takes_part(symbol) {
-            return Usual::Other;
+            return None;
         }
-        let Some(program) = self.symbols.of(id, index) else { return Usual::Other };
-        let Target::Symbol(out) = self.merged.targets[program] else { return Usual::Other };
+        let program = self.symbols.of(id, index)?;
+        let Target::Symbol(out) = self.merged.targets[program] else { return None };
         let dead = symbol.is_function() && self.graph.node(program).is_none();
         // Constants forget variables that were replaced.
         let replaced = !symbol.is_function() && self.symbols.all[program].replaced;
         if dead || replaced || self.merged.draft.symbols[out].shared.is_some() {
-            return Usual::Other;
+            return None;
         }
         match self.ordinary(symbol, out) {
-            Meaning::Function(symbol) => Usual::Function(symbol),
-            Meaning::Address { symbol, base: 0 } => Usual::Variable(symbol),
-            _ => Usual::Other,
+            Meaning::Function(symbol) | Meaning::Address { symbol, base: 0 } => Some(symbol),
+            _ => None,
         }
     }
 }

@@ -19,9 +19,9 @@ use crate::callgraph::CallGraph;
 use crate::diag::Message;
 use crate::draft::{Draft, Kind};
 use crate::id::{IdVec, ObjectId, OutSymbolId, SectionId};
-use crate::merge::{Merged, Placed};
+use crate::merge::{self, Merged};
 use crate::objects::{Object, Objects, Role};
-use crate::program::Program;
+use crate::program::Placed;
 use crate::symbols::{Fate, Site, Symbols};
 
 /// `R_CUDA_64`: what machine code has for the addresses of functions.
@@ -94,6 +94,12 @@ impl Rebuilt {
         self.sections.into_iter()
     }
 
+    /// Bytes of what takes the place of copies in `section`.
+    pub(crate) fn size(&self, section: SectionId) -> Option<u64> {
+        let own = self.sections.iter().find(|own| own.0 == section);
+        own.map(|own| own.1.len() as u64)
+    }
+
     /// Gives their sections the sizes of these contents.
     pub(crate) fn set_sizes(&self, draft: &mut Draft<'_>) {
         for (section, bytes) in &self.sections {
@@ -102,7 +108,7 @@ impl Rebuilt {
     }
 
     /// Makes all of them; none in a program without Mercury. Errors: an input section that is no table of its kind.
-    pub(crate) fn build(session: &Session, program: &Program<'_, '_>) -> Result<Self, Message> {
+    pub(crate) fn build(session: &Session, program: Placed<'_, '_>) -> Result<Self, Message> {
         let mut rebuilt = Rebuilt::default();
         if program.options.target.flavour != Flavour::Mercury {
             return Ok(rebuilt);
@@ -167,8 +173,8 @@ struct Output<'d> {
 type Append = for<'a, 'd> fn(&Input<'a, 'd>, &mut Output<'d>) -> Result<(), Malformed>;
 
 impl<'a, 'd> Builder<'a, 'd> {
-    fn new(program: &'a Program<'_, 'd>) -> Self {
-        let Program { objects, symbols, graph, merged, .. } = program;
+    fn new(program: Placed<'a, 'd>) -> Self {
+        let Placed { objects, symbols, graph, merged, .. } = program;
         let draft = &merged.draft;
         let mut ranks = IdVec::filled(u32::MAX, draft.symbols.len());
         for (&symbol, rank) in draft.locals.iter().chain(&draft.globals).zip(0..) {
@@ -179,7 +185,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         for (id, object) in objects.iter() {
             let roles = object.cubin.section_indices().zip(&object.roles);
             for ((index, _), _) in roles.filter(|(_, role)| **role == Role::Debug) {
-                if let Placed::At { section, .. } = merged.placed(id, index) {
+                if let merge::Placed::At { section, .. } = merged.placed(id, index) {
                     debug.push((id, index, section));
                 }
             }
