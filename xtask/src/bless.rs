@@ -119,7 +119,14 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
         }
     }
     let name = source.file_name().unwrap_or_default();
-    let mut command = plan.oracle.compiler(source);
+    let other = case.recipe.file_release.get(stem);
+    let other = other.map(|release| workspace::oracle_of(release.parse()?)).transpose()?;
+    let oracle = other.as_ref().unwrap_or(&plan.oracle);
+    if source.extension().is_some_and(|extension| extension == "ptx") {
+        let text = fs::read_to_string(source)?;
+        fs::write(dir.join(name), &*oracle.release().ptx(&text))?;
+    }
+    let mut command = oracle.compiler(source);
     let (arch, flags) = case.compilation(stem);
     command.current_dir(dir).arg(format!("-arch={arch}")).args(flags).arg(name);
     command.args(["-o", &format!("{stem}.cubin")]);

@@ -16,6 +16,7 @@ mod gpu;
 mod jitlink;
 mod lto;
 mod measure;
+mod mixed;
 mod mutate;
 mod oracle;
 mod pool;
@@ -39,6 +40,7 @@ type Task = (&'static str, fn(Args) -> anyhow::Result<ExitCode>, &'static str);
 const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
+    ("mixed", mixed::run, "link programs with files of two releases by all releases, compare: see 'mixed --help'"),
     ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),

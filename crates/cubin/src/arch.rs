@@ -94,7 +94,7 @@ const fn row(
     }
 }
 
-/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md).
+/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md), of sm_107 13.4's.
 #[rustfmt::skip]
 pub const ARCHS: &[Arch] = &[
     //   name       SM   variant      objects of    flavour
@@ -112,6 +112,9 @@ pub const ARCHS: &[Arch] = &[
     row("sm_103",  103, Plain,       &[100],       Mercury),
     row("sm_103a", 103, Accelerated, &[100],       Mercury),
     row("sm_103f", 103, Family,      &[100],       Mercury),
+    row("sm_107",  107, Plain,       &[100, 103],  Mercury),
+    row("sm_107a", 107, Accelerated, &[100, 103],  Mercury),
+    row("sm_107f", 107, Family,      &[100, 103],  Mercury),
     row("sm_110",  110, Plain,       &[],          Mercury),
     row("sm_110a", 110, Accelerated, &[],          Mercury),
     row("sm_110f", 110, Family,      &[],          Mercury),

@@ -148,8 +148,10 @@ attributes! {
     0x60 MERCURY_ISA_VERSION Plain;
     0x62 ATTRIBUTE_62 Plain;
     0x66 ATTRIBUTE_66 Plain;
+    0x67 ATTRIBUTE_67 Plain;
     0x68 ATTRIBUTE_68 Plain;
     0x6b ATTRIBUTE_6B Plain;
+    0x6d ATTRIBUTE_6D Plain;
 }
 
 /// By code: its place in [`ATTRIBUTES`]; their number where there is none.

@@ -18,6 +18,11 @@ pub fn named(options: &Options) -> Option<&'static Dialect> {
     release.parse().ok()
 }
 
+/// The release that a command line is for: the one it names, or that of the toolkit.
+pub(crate) fn chosen(options: &Options) -> Option<&'static Dialect> {
+    named(options).or_else(of_shadow)
+}
+
 /// The release of the toolkit of which this program is the shadow's linker. For the command alone: the program around a
 /// library tells nothing.
 pub(crate) fn of_shadow() -> Option<&'static Dialect> {

@@ -166,11 +166,13 @@ impl Job<'_> {
     ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>, &'static Dialect) {
         let Job { options, target, dialect: fixed, session, .. } = *self;
         let gather = |rules| input::gather(options, items, target, rules, store, session, failed);
-        let (gathered, said, gathering) = gather(fixed.unwrap_or(Dialect::oldest()));
+        let first = fixed.unwrap_or_else(|| Dialect::for_cubins(target.arch(), []));
+        let (gathered, said, gathering) = gather(first);
         let dialect = fixed.unwrap_or_else(|| {
-            Dialect::for_cubins(gathered.inputs.iter().map(|input| input.bytes))
+            let files = gathered.inputs.iter().map(|input| input.bytes);
+            Dialect::for_cubins(target.arch(), files)
         });
-        if fixed.is_none() && gathered.depends_on_release && dialect != Dialect::oldest() {
+        if fixed.is_none() && gathered.depends_on_release && dialect != first {
             let (gathered, said, gathering) = gather(dialect);
             return (gathered, said, gathering, dialect);
         }

@@ -147,7 +147,7 @@ impl Run<'_> {
         let start = Instant::now();
         self.phase.begin("inputs");
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
-        let dialect = dialect::named(options).or_else(dialect::of_shadow);
+        let dialect = dialect::chosen(options);
         let job = Job { options, target: self.target, index, dialect, session: &session };
         let staged = job.stage(items, store, lines);
         self.time("inputs", start);

@@ -302,7 +302,7 @@ impl Link {
             return Ok(());
         }
         let input = Input { name: &cubin.name, bytes: &cubin.bytes, system: false };
-        let dialect = Dialect::for_cubins([&*cubin.bytes]);
+        let dialect = options.dialect([&*cubin.bytes]);
         let link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         let found = culd_link::check(&Session::serial(), &[input], &link_options);
         let worst = found.into_iter().filter(|line| line.severity >= Severity::Error);
@@ -363,7 +363,7 @@ impl Link {
 
     fn link_cubins(&mut self) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
-        let dialect = Dialect::for_cubins(self.cubins.iter().map(|cubin| &*cubin.bytes));
+        let dialect = options.dialect(self.cubins.iter().map(|cubin| &*cubin.bytes));
         let mut link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         link_options.index.clone_from(&self.index);
         OBJECT_NAME.clone_into(&mut link_options.tool.object);

@@ -5,6 +5,7 @@
 
 use culd_cubin::arch::{ARCHS, Arch, Variant};
 use culd_driver::{Id, Options, Target};
+use culd_link::Dialect;
 
 use crate::result::Code;
 
@@ -23,10 +24,18 @@ pub struct LinkOptions {
     pub verbose: bool,
     /// `-time`.
     pub time: bool,
-    /// The words as they came, for NVIDIA's library.
+    /// The words as they came, for NVIDIA's library: those that it knows.
     pub words: Vec<String>,
     /// The driver's options that the rest comes to.
     pub options: Options,
+}
+
+impl LinkOptions {
+    /// The release whose rules a link of `cubins` follows: the one that was named, or that of the newest.
+    pub fn dialect<'c>(&self, cubins: impl IntoIterator<Item = &'c [u8]>) -> &'static Dialect {
+        let named = culd_driver::named_dialect(&self.options);
+        named.unwrap_or_else(|| Dialect::for_cubins(self.arch, cubins))
+    }
 }
 
 /// Why there is no handle to work with: the code, and what the error log says.
@@ -47,9 +56,13 @@ const FLAGS: &[&str] = &[
     "-verbose",
 ];
 
+/// Which release's rules are followed; an option that NVIDIA's library has not.
+const DIALECT: &str = "-dialect=";
+
 /// Options with a value, and whether there must be one.
 const VALUES: &[(&str, bool)] = &[
     ("-arch=", true),
+    (DIALECT, true),
     ("-fma=", false),
     ("-ftz=", false),
     ("-jump-table-density=", false),
@@ -73,6 +86,7 @@ const TOO_LARGE: i64 = 1000;
 #[derive(Default)]
 struct Given {
     arch: Option<(&'static Arch, bool)>,
+    dialect: Option<&'static Dialect>,
     debug: bool,
     relocatable: bool,
     lto: bool,
@@ -98,6 +112,10 @@ pub fn parse(words: &[String]) -> Result<LinkOptions, Refusal> {
     }
     if is_virtual && !given.ptx {
         return incompatible("virtual arch requires -ptx");
+    }
+    if let Some(release) = given.dialect.filter(|release| !release.knows(arch)) {
+        let text = format!("release {release} does not know '{}'\n", arch.name);
+        return Err((Code::UnrecognizedArch, text));
     }
     Ok(given.finish(arch, is_virtual, words))
 }
@@ -153,6 +171,12 @@ impl Given {
     fn value(&mut self, name: &str, value: &str, word: &str) -> Result<(), Refusal> {
         match name {
             "-arch=" => self.arch = Some(arch(value, word)?),
+            DIALECT => {
+                let unknown =
+                    || (Code::UnrecognizedOption, format!("unrecognized option: {word}\n"));
+                let release = (value != "auto").then(|| value.parse().map_err(|_| unknown()));
+                self.dialect = release.transpose()?;
+            }
             "-kernels-used=" => self.kernels.push(value.to_owned()),
             "-variables-used=" => self.variables.push(value.to_owned()),
             "-maxrregcount=" => self.ptxas.push(word.to_owned()),
@@ -175,11 +199,15 @@ impl Given {
             (Id::VariablesUsed, self.variables),
             (Id::Xptxas, self.ptxas),
         ];
+        if let Some(dialect) = self.dialect {
+            options.set(Id::Dialect, [dialect.to_string()]);
+        }
         for (id, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             options.set(id, list);
         }
         let (lto, ptx, verbose, time) = (self.lto, self.ptx, self.verbose, self.time);
-        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, words: words.to_vec(), options }
+        let words = words.iter().filter(|word| !word.starts_with(DIALECT)).cloned().collect();
+        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, words, options }
     }
 }
 
@@ -253,6 +281,26 @@ mod tests {
         }
         assert_eq!(with("-ptx"), Code::IncompatibleOptions);
         assert_eq!(code(&[]), Code::MissingArch);
+    }
+
+    #[test]
+    fn the_release_followed_can_be_named() {
+        let options = |word: &str| {
+            parse(&["-arch=sm_90".to_owned(), word.to_owned()])
+                .map(|options| (options.dialect([]).to_string(), options.words.len()))
+        };
+        assert_eq!(options("-dialect=13.4"), Ok(("13.4".to_owned(), 1)));
+        assert_eq!(options("-dialect=auto"), Ok(("13.0".to_owned(), 1)));
+        for word in ["-dialect=12.9", "-dialect=13", "-dialect=", "-dialect"] {
+            assert_eq!(
+                options(word).map_err(|refusal| refusal.0),
+                Err(Code::UnrecognizedOption),
+                "{word}"
+            );
+        }
+        let words = |release| ["-arch=sm_107", release];
+        assert_eq!(code(&words("-dialect=13.4")), Code::Success);
+        assert_eq!(code(&words("-dialect=13.3")), Code::UnrecognizedArch);
     }
 
     #[test]

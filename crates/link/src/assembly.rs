@@ -65,7 +65,8 @@ fn contents(
         None => Halves { own: made(shown), mercury: None },
         Some(_) => {
             let own = || {
-                let sass = Sass::new(objects, merged, &attributes.functions, slots);
+                let sass =
+                    Sass::new(objects, merged, &attributes.functions, slots, (graph, options));
                 let jump_slots = sass.jump_slots(graph, &attributes.slots);
                 made(Maker {
                     sass: Some(&sass),

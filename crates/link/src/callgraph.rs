@@ -219,6 +219,32 @@ impl CallGraph {
         values.into_iter().take(self.nodes.len()).collect()
     }
 
+    /// Marks in `marked` every node that calls a marked one or names it in its code, and who calls or names those; indirect
+    /// calls do not count, nor does what a node does that is not one of `users`.
+    pub(crate) fn mark_users(
+        &self,
+        marked: &mut IdVec<NodeId, bool>,
+        users: impl Fn(NodeId) -> bool,
+    ) {
+        let mut open: Vec<NodeId> = marked.ids().filter(|&node| marked[node]).collect();
+        if open.is_empty() {
+            return;
+        }
+        let used = |user: NodeId| self.calls(user).chain(self.references(user));
+        let all = self.nodes.ids().filter(|&node| users(node));
+        let pairs = all.flat_map(|user| used(user).map(move |node| (node, user)));
+        let pairs: Vec<_> =
+            pairs.map(|(node, user)| (node.index() as u32, user.index() as u32)).collect();
+        let users = Adjacency::new(self.nodes.len(), &pairs);
+        while let Some(node) = open.pop() {
+            for user in nodes_of(&users, node) {
+                if !std::mem::replace(&mut marked[user], true) {
+                    open.push(user);
+                }
+            }
+        }
+    }
+
     /// For every node the largest sum of `own` along a call path; `None` where recursion can be
     /// reached.
     pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> IdVec<NodeId, Option<u32>> {

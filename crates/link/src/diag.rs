@@ -77,9 +77,11 @@ impl Message {
             | Message::ArchMismatch { .. }
             | Message::ForOneArch { .. }
             | Message::AcceleratedMismatch
+            | Message::NoCompat
             | Message::NewerToolkit { .. }
             | Message::UnknownToolkit { .. }
             | Message::DebugMixture { .. }
+            | Message::OlderCompiler { .. }
             | Message::LaterCompiler { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
@@ -113,6 +115,8 @@ pub enum Message {
     ArchMismatch { file: String, target: String },
     #[error("cannot link accelerated arch to non-accelerated")]
     AcceleratedMismatch,
+    #[error("cannot read nvcompat")]
+    NoCompat,
     #[error("Input file '{file}' newer than toolkit ({made_by} vs {own})")]
     NewerToolkit { file: String, made_by: u16, own: u16 },
     #[error(
@@ -204,6 +208,11 @@ pub enum Message {
         if *.debug { "linked without" } else { "linked with it" }
     )]
     DebugMixture { file: String, debug: bool, others: usize },
+    #[error(
+        "Input file '{file}'{} compiled by an older release than the one followed (CUDA {dialect}); machine code is kept as compiled",
+        and_others(*.others)
+    )]
+    OlderCompiler { file: String, others: usize, dialect: &'static Dialect },
     #[error(
         "Input file '{file}'{} compiled by a later ptxas than the release followed; machine code is kept as compiled",
         and_others(*.others)

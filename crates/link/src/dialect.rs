@@ -29,6 +29,9 @@ macro_rules! dialects {
 
 const NO: bool = false;
 const YES: bool = true;
+const VERBOSE2: &str = "verbose2";
+const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
+const SINCE_135: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64", "nvvm-latest"];
 
 #[rustfmt::skip]
 dialects! {
@@ -47,6 +50,8 @@ dialects! {
     whole_ampere_family: bool =          [NO,    NO,    YES,   YES,   YES,   YES];
     /// sm_107 and its variants exist.
     knows_sm_107: bool =                 [NO,    NO,    NO,    NO,    YES,   YES];
+    /// Options, and values of options, that came after the oldest release.
+    words: &'static [&'static str] = [&[], &[],  &[VERBOSE2], SINCE_133, SINCE_133, SINCE_135];
     /// A weak symbol that nothing defines is an error.
     weak_must_be_defined: bool =         [NO,    NO,    NO,    NO,    YES,   YES];
 
@@ -84,6 +89,18 @@ dialects! {
     keeps_shared_records: bool =         [NO,    NO,    YES,   YES,   YES,   YES];
 
     // Mercury.
+    /// The oldest release with the same finalizer, which leaves code of its own compiler as it is.
+    finalizer: u16 =                     [130,   131,   132,   133,   134,   134];
+    /// The finalizer knows code by its function, not by the first symbol of it.
+    knows_code_by_function: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
+    /// Symbols of literals get the name of their section and their number.
+    renames_literals: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
+    /// A bank that a replaced copy leaves empty loses its relocations, too.
+    emptied_banks_lose_records: bool =   [NO,    NO,    NO,    NO,    NO,    YES];
+    /// Entries take over the flag ATTRIBUTE_6D from functions that they reach.
+    entries_take_flag: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
+    /// They do so too where an alias of such a function is called or named.
+    flag_through_aliases: bool =         [NO,    NO,    NO,    NO,    NO,    YES];
     /// Mercury has a call graph and prototypes of its own.
     mercury_callgraph: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
     /// The file is written anew: Mercury's names are collected when they are written, its symbol
@@ -123,10 +140,21 @@ impl Dialect {
         target.sm != 107 || self.knows_sm_107
     }
 
-    /// The rules for `files`, cubins: those of the newest of them, as [`Dialect::for_toolkit`] has it.
-    pub fn for_cubins<'d>(files: impl IntoIterator<Item = &'d [u8]>) -> &'static Dialect {
+    /// True for an option, or a value of one, that the release knows, if the oldest does not.
+    pub fn has_word(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    /// The rules for a link of `files`, cubins, to `target`: those of the newest of them, as [`Dialect::for_toolkit`]
+    /// has it, of the releases that know the target.
+    pub fn for_cubins<'d>(
+        target: &Arch,
+        files: impl IntoIterator<Item = &'d [u8]>,
+    ) -> &'static Dialect {
         let newest = files.into_iter().filter_map(note::toolkit).max();
-        newest.map_or(Dialect::oldest(), Dialect::for_toolkit)
+        let chosen = newest.map_or(Dialect::oldest(), Dialect::for_toolkit);
+        let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
+        DIALECTS.iter().find(knows).unwrap_or(Dialect::newest())
     }
 
     /// True for the rules of the newest release.

@@ -7,7 +7,7 @@
 use culd_cubin::attr::code;
 use culd_cubin::elf::{stb, sto, stt};
 
-use crate::capsule::{debugger, later};
+use crate::capsule::{debugger, skew};
 use crate::diag::{DELETED, Diagnostics, Failed, Message, Note};
 use crate::draft::{Kind, OutSection, OutSymbol};
 use crate::dump;
@@ -52,7 +52,7 @@ impl Program<'_, '_> {
         self.stack_limits(diags);
         self.register_limits(diags);
         debugger::tell(&self.objects, self.options, diags);
-        later::tell(&self.objects, &self.merged, self.options, diags);
+        skew::tell(&self.objects, &self.merged, self.options, diags);
         self.aliases(diags)
     }
 

@@ -155,6 +155,8 @@ pub(crate) fn compat(
             set(&mut merged, code::FINALIZER, value);
         }
         if let Some(value) = dialect.compat_finalizer_version {
+            // Behind what later files brought (case dialects/two-members).
+            merged.retain(|old| old.rule.code != code::FINALIZER_VERSION);
             set(&mut merged, code::FINALIZER_VERSION, u64::from(value));
         }
     }

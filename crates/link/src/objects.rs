@@ -163,9 +163,10 @@ impl<'d> Objects<'d> {
         let all: Result<Vec<_>, _> = parsed
             .into_iter()
             .zip(inputs)
-            .map(|(parsed, input)| {
+            .enumerate()
+            .map(|(place, (parsed, input))| {
                 let object = parsed.map_err(|message| diags.fatal(message))?;
-                target::check_target(input.name, &object, options, diags)?;
+                target::check_target((place, input.name), &object, options, diags)?;
                 Ok(object)
             })
             .collect();

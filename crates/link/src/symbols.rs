@@ -185,11 +185,12 @@ impl<'o, 'd> Resolver<'o, 'd> {
         }
     }
 
-    /// Beside Mercury, the section of a literal, which nvlink names anew after that and its number in the file (case
-    /// literals/jump-tables with -r).
+    /// Beside Mercury, the section of a literal, which nvlink names anew after that and its number in the file, but for 13.5
+    /// (case literals/jump-tables with -r).
     fn literal(&self, object: &Object<'d>, symbol: &Symbol<'d>) -> Option<&'d [u8]> {
         let mercury = self.options.target.flavour == Flavour::Mercury;
-        let section = symbol.defined_in().filter(|_| mercury && is_internal(symbol))?;
+        let renames = mercury && self.options.dialect.renames_literals;
+        let section = symbol.defined_in().filter(|_| renames && is_internal(symbol))?;
         let literal = matches!(object.role(section), Role::Constant(_));
         literal.then(|| object.section(section).name)
     }

@@ -45,6 +45,9 @@ pub struct Recipe {
     pub uidx: BTreeMap<String, uidx::Text>,
     /// Release of the reference tools that it is recorded with; without it the usual one.
     pub release: Option<String>,
+    /// Release that compiles single files, 12.9 too.
+    #[serde(default)]
+    pub file_release: BTreeMap<String, String>,
     /// Why the program of several steps is another than that of one.
     pub one_step: Option<String>,
     /// How the link ends; written by `cargo xtask bless`, always the last table of the file.

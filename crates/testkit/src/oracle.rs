@@ -9,7 +9,7 @@ pub mod release;
 pub mod wheels;
 
 use anyhow::{Context, Result, bail};
-pub use release::Release;
+pub use release::{RELEASES, Release};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

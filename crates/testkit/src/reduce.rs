@@ -263,7 +263,7 @@ fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
         1 => unit.debug = Debug::Off,
         2 => unit.target = unit.arch,
         3 => (unit.arch, unit.target) = (link_arch, link_arch),
-        4 => unit.ptx_version = "9.0",
+        4 => unit.ptx_version = unit.target.ptx_version(),
         _ => {
             unit.beliefs.pop();
         }

@@ -325,7 +325,8 @@ impl<'a> Finish<'a, '_, '_> {
 
     /// Whether all inputs but the first are system libraries that the program links without.
     fn needs_no_library(&self) -> bool {
-        let link_options = job::link_options(self.options, self.target, Dialect::oldest());
+        let link_options =
+            job::link_options(self.options, self.target, Dialect::for_cubins(self.target, []));
         let inputs = self.found.link_inputs();
         let outcome = culd_link::prepare(self.session, &inputs, &link_options);
         outcome.image.is_some() && outcome.unused.len() + 1 == inputs.len()

@@ -12,6 +12,7 @@ mod response;
 mod table;
 
 use culd_cubin::arch::Arch;
+use culd_link::Dialect;
 use thiserror::Error;
 
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
@@ -38,6 +39,16 @@ pub struct Options {
     pub target: Option<Target>,
     /// What was given, by [`Id`]: a flag has one empty value, a list any number.
     values: Vec<Option<Vec<String>>>,
+    /// What was given that only some releases know, and what others say of it.
+    newer: Vec<(Newer, UsageError)>,
+}
+
+/// What not every release knows.
+#[derive(Debug, Clone, Copy)]
+enum Newer {
+    /// An option or a value, as [`Dialect::has_word`] takes it.
+    Word(&'static str),
+    Arch(&'static Arch),
 }
 
 /// A command line that cannot be followed. Texts are nvlink's.
@@ -123,7 +134,7 @@ impl Target {
 impl Options {
     fn new() -> Self {
         let values = TABLE.iter().map(|_| None).collect();
-        Options { inputs: Vec::new(), target: None, values }
+        Options { inputs: Vec::new(), target: None, values, newer: Vec::new() }
     }
 
     /// Options for a link to `target` that is made by a program.
@@ -131,6 +142,16 @@ impl Options {
         let mut options = Options { target: Some(target), ..Options::new() };
         options.set(Id::Arch, [target.name()]);
         options
+    }
+
+    /// Refuses what `release` does not know, as nvlink does.
+    pub(crate) fn check_release(&self, release: &Dialect) -> Result<(), UsageError> {
+        let unknown = |newer: &Newer| match newer {
+            Newer::Word(word) => !release.has_word(word),
+            Newer::Arch(arch) => !release.knows(arch),
+        };
+        let first = self.newer.iter().find(|(newer, _)| unknown(newer));
+        first.map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
     /// Sets the values of an option: none for a flag, one, or those of a list.

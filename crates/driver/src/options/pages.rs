@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use culd_cubin::arch::ARCHS;
+use culd_link::Dialect;
 
 use crate::subcommand::COMMANDS;
 
@@ -45,11 +46,12 @@ impl Shell {
 }
 
 /// The text of `--version`. The `V` line is for programs that look for nvlink's.
-pub fn version() -> String {
+pub fn version(release: &Dialect) -> String {
     format!(
         "culd {}: an open linker for NVIDIA cubins\n\
-         Follows the rules of nvlink\nCuda compilation tools, release 13.0, V13.0.88\n",
-        crate::VERSION
+         Follows the rules of nvlink\nCuda compilation tools, release {release}, V{}\n",
+        crate::VERSION,
+        release.build
     )
 }
 
@@ -264,7 +266,7 @@ mod tests {
             let mut parts = word.strip_prefix('V').unwrap_or("").split('.');
             parts.clone().count() == 3 && parts.all(|part| part.parse::<u32>().is_ok())
         };
-        let text = version();
+        let text = version(Dialect::oldest());
         assert!(text.starts_with("culd "));
         assert_eq!(text.split_whitespace().filter(|word| is_number(word)).count(), 1, "{text}");
     }

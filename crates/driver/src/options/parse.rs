@@ -8,8 +8,10 @@ use std::fs;
 use std::iter::Peekable;
 
 use super::check::{check, check_basics, ignores_host_info};
-use super::table::{Id, Row, Takes};
-use super::{Options, Target, UsageError, help, response, version};
+use super::table::{Id, Origin, RISCV64, Row, Takes};
+use super::{Newer, Options, Target, UsageError, help, response, version};
+use crate::dialect;
+use culd_link::Dialect;
 
 /// How many options files may be open at once, one naming the next; nvlink's number.
 const MAX_DEPTH: usize = 15;
@@ -52,11 +54,15 @@ pub fn parse(args: &[String]) -> Parsed {
 }
 
 fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
+    let release = dialect::chosen(&options);
+    if let Some(release) = release {
+        options.check_release(release)?;
+    }
     if options.flag(Id::Help) {
         return Ok(Request::Print(help()));
     }
     if options.flag(Id::Version) {
-        return Ok(Request::Print(version()));
+        return Ok(Request::Print(version(release.unwrap_or(Dialect::oldest()))));
     }
     if options.text(Id::HostScript).is_some() {
         if !options.inputs.is_empty() {
@@ -117,6 +123,9 @@ impl Parser {
             let (row, value) = joined(word)?;
             return self.set(row, value, depth);
         };
+        if row.origin == Origin::Later {
+            self.options.newer.push((Newer::Word(row.long), unknown(typed)));
+        }
         if row.takes == Takes::Nothing {
             return match value {
                 Some(_) => Err(UsageError::NoArgumentExpected(typed.to_owned())),
@@ -160,9 +169,16 @@ impl Parser {
         let bad = || UsageError::BadValue { value: value.to_owned(), option: row.long };
         match row.takes {
             Takes::Target => {
-                self.options.target = Some(Target::by_name(value).ok_or_else(bad)?);
+                let target = Target::by_name(value).ok_or_else(bad)?;
+                if !Dialect::oldest().knows(target.arch()) {
+                    self.options.newer.push((Newer::Arch(target.arch()), bad()));
+                }
+                self.options.target = Some(target);
             }
             Takes::Choice(names) if !names.contains(&value) => return Err(bad()),
+            Takes::Choice(_) if value == RISCV64 => {
+                self.options.newer.push((Newer::Word(RISCV64), bad()));
+            }
             Takes::Bool if value != "true" && value != "false" => {
                 return Err(UsageError::BoolExpected(value.to_owned()));
             }
@@ -181,17 +197,18 @@ impl Parser {
 
 /// An option with its value behind its name: `-lfoo`, `-L/lib`, `-m64`.
 fn joined(word: &str) -> Result<(&'static Row, &str), UsageError> {
-    // nvlink names an unknown option by what follows its first dash.
-    let unknown = || {
-        let typed = word.split_once('=').map_or(word, |(typed, _)| typed);
-        UsageError::Unknown(typed.strip_prefix('-').unwrap_or(typed).to_owned())
-    };
-    let (name, value) = word.split_at_checked(2).ok_or_else(unknown)?;
-    let row = Row::typed(name).ok_or_else(unknown)?;
+    let refused = || unknown(word.split_once('=').map_or(word, |(typed, _)| typed));
+    let (name, value) = word.split_at_checked(2).ok_or_else(refused)?;
+    let row = Row::typed(name).ok_or_else(refused)?;
     if !matches!(row.id, Id::Library | Id::LibraryPath | Id::Machine) {
-        return Err(unknown());
+        return Err(refused());
     }
     Ok((row, value))
+}
+
+/// nvlink names an unknown option by what follows its first dash.
+fn unknown(typed: &str) -> UsageError {
+    UsageError::Unknown(typed.strip_prefix('-').unwrap_or(typed).to_owned())
 }
 
 /// A number as C's strtol reads it; nothing is 0.

@@ -80,7 +80,9 @@ const fn row(
     Row { id, long, short, takes, origin, help }
 }
 
-const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", "RISCV64", "X86", "X86_64", "unknown"];
+/// A value of `--cpu-arch` that only later releases know.
+pub(super) const RISCV64: &str = "RISCV64";
+const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", RISCV64, "X86", "X86_64", "unknown"];
 const RELEASES: &[&str] = &["auto", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5"];
 const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 

@@ -55,7 +55,7 @@ impl Attribute<'_> {
     }
 
     /// The same attribute with another value, in the format it has.
-    fn with_number(&self, value: u32) -> Self {
+    pub(crate) fn with_number(&self, value: u32) -> Self {
         let format = match self {
             Attribute::Record(record) => record.format,
             Attribute::Number { format, .. } => *format,

@@ -8,12 +8,39 @@
 use culd_cubin::SymbolIndex;
 use culd_cubin::attr::{Record, code, format};
 
+use crate::LinkOptions;
 use crate::attributes::{Attribute, section_symbol};
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
 use crate::textures::TextureSlots;
+
+/// The entries that call or name, directly or not, a function whose machine code has the flag ATTRIBUTE_6D: that of `griddepcontrol.launch_dependents`
+/// (case dialects/launches-dependents).
+fn flagged(
+    objects: &Objects<'_>,
+    merged: &Merged<'_>,
+    graph: &CallGraph,
+    through_aliases: bool,
+) -> IdVec<NodeId, bool> {
+    let own = |node: NodeId| {
+        let Some(source) = merged.function_infos[node] else { return false };
+        let object = &objects[source.object];
+        let twin = object.twins.of(source.input);
+        let mut records = twin.into_iter().flat_map(|twin| object.info_records(twin));
+        records.any(|record| record.code == code::ATTRIBUTE_6D && record.value != 0)
+    };
+    let mut reached: IdVec<NodeId, bool> = graph.nodes.ids().map(own).collect();
+    // Aliases have no attributes of their own.
+    let is_user = |node: NodeId| through_aliases || merged.function_infos[node].is_some();
+    graph.mark_users(&mut reached, is_user);
+    let mut flagged = IdVec::filled(false, graph.nodes.len());
+    for &entry in graph.entries() {
+        flagged[entry] = reached[entry];
+    }
+    flagged
+}
 
 /// What the lists of machine code are made of.
 pub(crate) struct Sass<'a, 'd> {
@@ -23,7 +50,14 @@ pub(crate) struct Sass<'a, 'd> {
     mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
     /// Entries whose bank 0 has slots of textures, in order.
     bindless: Vec<NodeId>,
+    /// Entries that reach a function with the flag ATTRIBUTE_6D, where they take it over.
+    flagged: Option<IdVec<NodeId, bool>>,
+    /// True where each list ends with ATTRIBUTE_67.
+    has_67: bool,
 }
+
+/// The number of devices for which the finalizer adds ATTRIBUTE_67 (case dialects/sm-107).
+const WITH_67: u32 = 107;
 
 impl<'a, 'd> Sass<'a, 'd> {
     pub(crate) fn new(
@@ -31,13 +65,20 @@ impl<'a, 'd> Sass<'a, 'd> {
         merged: &'a Merged<'d>,
         mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
         slots: &TextureSlots,
+        (graph, options): (&CallGraph, &LinkOptions),
     ) -> Self {
         // Who has only those of other kernels' parameters is not told of it (case textures/deleted-later-parameter
         // with -g).
         let users = slots.users.iter().filter(|user| slots.filled_for(user).next().is_some());
         let mut bindless: Vec<NodeId> = users.map(|user| user.entry).collect();
         bindless.sort_unstable();
-        Sass { objects, merged, mercury, bindless }
+        let is_program = !options.relocatable;
+        let dialect = options.dialect;
+        let takes_flag = is_program && dialect.entries_take_flag;
+        let flagged =
+            takes_flag.then(|| flagged(objects, merged, graph, dialect.flag_through_aliases));
+        let has_67 = is_program && options.target.sm == WITH_67;
+        Sass { objects, merged, mercury, bindless, flagged, has_67 }
     }
 
     /// Makes the list of a function in `maker`.
@@ -52,6 +93,16 @@ impl<'a, 'd> Sass<'a, 'd> {
             for code in [code::BINDLESS_TEXTURE_BANK, code::BINDLESS_SURFACE_BANK] {
                 maker.list.push(Attribute::Number { format: format::BYTE, code, value: 0 });
             }
+        }
+        if self.flagged.as_ref().is_some_and(|flagged| flagged[node]) {
+            let flag = |attribute: &&mut Attribute<'_>| attribute.code() == code::ATTRIBUTE_6D;
+            if let Some(attribute) = maker.list.iter_mut().find(flag) {
+                *attribute = attribute.with_number(1);
+            }
+        }
+        if self.has_67 {
+            let code = code::ATTRIBUTE_67;
+            maker.list.push(Attribute::Number { format: format::BYTE, code, value: 0 });
         }
         &maker.list
     }

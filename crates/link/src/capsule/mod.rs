@@ -17,12 +17,12 @@ pub(crate) mod code;
 pub(crate) mod debugger;
 pub(crate) mod image;
 pub(crate) mod images;
-pub(crate) mod later;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod rebuilt;
 pub(crate) mod reserved;
 pub(crate) mod sections;
+pub(crate) mod skew;
 pub(crate) mod slots;
 pub(crate) mod twins;
 

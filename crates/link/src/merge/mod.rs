@@ -84,7 +84,7 @@ pub(crate) struct Bank<'d> {
     /// Where in the bank the last literals of a copy that lost are, bytes.
     pub(crate) lost_at: Option<u64>,
     /// Records that patch it, in the order of files: jump tables have some in Mercury. Those of copies that were
-    /// replaced stay (case literals/jump-tables-of-copies).
+    /// replaced stay but for 13.5 (case literals/jump-tables-of-copies).
     pub(crate) sources: Vec<RelocSource>,
     /// Where its literals with records start, and copies that lost.
     pub(crate) starts: Vec<u64>,

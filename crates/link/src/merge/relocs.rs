@@ -58,6 +58,16 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The relocation section called `name` for `target`.
+    /// Forgets the records that patch section `target`.
+    pub(super) fn clear_relocs(&mut self, target: SectionId) {
+        let draft = &mut self.merged.draft;
+        let mut next = self.relocs_of.get(target);
+        while let Some(reloc) = next {
+            draft.relocs[reloc].sources.clear();
+            next = draft.relocs[reloc].previous;
+        }
+    }
+
     pub(super) fn find_relocs(&self, name: NameId, target: SectionId) -> Option<RelocId> {
         let draft = &self.merged.draft;
         let of = |id: &RelocId| draft.relocs[*id].previous;

@@ -250,6 +250,7 @@ impl<'d> Merge<'_, 'd> {
     /// unless something fills it again.
     pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
         let computes_tables = self.computes_tables();
+        let forgets = self.merged.draft.dialect.emptied_banks_lose_records;
         for number in 1..=17 {
             let key = (code, number);
             // By name the first section is found; a second one of that name stays as it is.
@@ -275,8 +276,14 @@ impl<'d> Merge<'_, 'd> {
                 if let Some(bank) = bank.filter(|_| stays) {
                     jump_tables::clear(&mut self.merged.banks[bank].parts);
                 }
+                if forgets {
+                    self.clear_relocs(section);
+                }
             } else if let Some(bank) = bank {
                 let bank = &mut self.merged.banks[bank];
+                if forgets {
+                    bank.sources.clear();
+                }
                 bank.parts.clear();
                 bank.starts.clear();
                 bank.size = 0;

@@ -26,6 +26,8 @@ impl Object<'_> {
         let needed = match (self.cubin.header.sm(), target) {
             (100, 103) => compat::SUITS_103,
             (120, 121) => compat::SUITS_121,
+            // No bit is known to say so, and instructions differ.
+            (100 | 103, 107) => return !self.has_code(),
             _ => return true,
         };
         !self.has_code() || self.fast_targets().is_some_and(|word| word & needed == needed)
@@ -34,7 +36,7 @@ impl Object<'_> {
 
 /// May this object go into the target, and do we know its dialect?
 pub(super) fn check_target(
-    name: &str,
+    (place, name): (usize, &str),
     object: &Object<'_>,
     options: &LinkOptions,
     diags: &mut Diagnostics,
@@ -59,8 +61,14 @@ pub(super) fn check_target(
         {
             diags.warning(Message::ForOneArch { file: file.clone(), sm: options.target.sm });
         }
-        let note = Note::MadeFor { file: file.clone(), sm: object.cubin.header.sm() };
-        let message = Message::ArchMismatch { file, target };
+        let note = Note::MadeFor { file: file.clone(), sm };
+        // Later releases have looked for it by then, but not in the first file (testdata/cli/dialects.toml).
+        let reads =
+            options.target.flavour == Flavour::Mercury && !options.dialect.mixes_accelerated;
+        let message = match object.records.compat {
+            None if reads && place > 0 => Message::NoCompat,
+            _ => Message::ArchMismatch { file, target },
+        };
         return Err(diags.explained_fatal(message, vec![note]));
     }
     if !object.suits(options.target.sm) {

@@ -1,8 +1,9 @@
 //! Which differences of single links are deliberate.
 //!
 //! In: how both linkers ended. Out: the keys of the entries that say so (docs/DIFFERENCES.md). Guaranteed: what is excused is a
-//! link that culd refuses with the words of that entry, and outputs that differ in what [`unified`] knows.
+//! link that culd refuses with the words of that entry, and outputs that differ in what [`unified`] and [`barriers`] know.
 
+mod barriers;
 mod unified;
 
 use super::trial::Verdict;
@@ -64,6 +65,9 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// What nvlink forgets beside objects of CUDA 12.9, of any release.
+pub(super) const BARRIERS: &str = "barriers-of-cuda-12";
+
 /// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they ended.
 pub(super) fn is_unused_alias(how: &str, aliases: impl FnOnce() -> bool) -> bool {
     how == "nvlink fatal   : Internal error: reference to deleted symbol; exit code 0" && aliases()
@@ -118,6 +122,10 @@ fn defined_again(objects: &[Vec<u8>]) -> bool {
 
 /// The keys of the differences of two programs.
 pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static str> {
+    let repaired = barriers::repaired(expected);
+    if repaired.is_some_and(|repaired| super::cubins(&repaired, actual).is_none()) {
+        return vec![BARRIERS];
+    }
     unified::keys(expected, actual).into_iter().flatten().collect()
 }
 
@@ -158,8 +166,13 @@ mod tests {
     fn every_key_is_documented() {
         let page = crate::case::source_root().join("docs/DIFFERENCES.md");
         let page = fs::read_to_string(page).expect("the page is there");
-        let others =
-            ["externs-of-slots", "unified-relocations", "unused-alias", "replaced-with-selection"];
+        let others = [
+            "externs-of-slots",
+            "unified-relocations",
+            BARRIERS,
+            "unused-alias",
+            "replaced-with-selection",
+        ];
         for key in RULES.iter().map(|rule| rule.key).chain(others) {
             assert!(page.contains(&format!("\n### {key}\n")), "{key}");
         }

@@ -304,6 +304,8 @@ impl Pair<'_, '_> {
             starts.extend((!early.is_empty()).then(|| format!("section.size  {name}  ")));
             if early.len() == records.len() {
                 starts.push(format!("section.extra  {name}  "));
+                // CUDA 13.5 writes names of sections that are there.
+                starts.push(format!("string.extra  .shstrtab {name}  "));
                 starts.push("header  sections  ".to_owned());
             }
             for record in early.iter().filter_map(|&number| records.get(number)) {

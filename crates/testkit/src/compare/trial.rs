@@ -253,8 +253,11 @@ pub fn link_arguments(program: &Program) -> Vec<String> {
     arguments
 }
 
-/// Writes and compiles one unit; the message of ptxas when it refuses.
-fn compile(
+/// Writes and compiles one unit in `dir`; the message of ptxas when it refuses.
+///
+/// # Errors
+/// When the compiler cannot be started or the source not be written.
+pub fn compile(
     compiler: &Oracle,
     program: &Program,
     unit: &Unit,
@@ -306,7 +309,9 @@ pub(super) fn compare_links_of(
     let usual = tools.oracle.release() == Release::usual();
     // Cases avoid such differences of the usual release; those of another may show elsewhere.
     Ok(match pair.deliberate(&verdict).first() {
-        Some(key) if !usual => Verdict::NoVerdict(format!("differs on purpose: {key}")),
+        Some(&key) if !usual || key == deliberate::BARRIERS => {
+            Verdict::NoVerdict(format!("differs on purpose: {key}"))
+        }
         _ => verdict,
     })
 }

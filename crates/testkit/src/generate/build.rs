@@ -473,7 +473,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
 /// Mostly the newest, else an older one that knows the target and what the generator writes.
 fn ptx_version(target: Arch, rng: &mut Rng) -> &'static str {
     if rng.chance(85) || target == Arch("sm_88") || target.number() >= 100 {
-        return "9.0";
+        return target.ptx_version();
     }
     if target.number() >= 89 { rng.pick(&["8.6", "8.0"]) } else { rng.pick(&["8.6", "8.0", "7.8"]) }
 }

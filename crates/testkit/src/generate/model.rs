@@ -14,11 +14,12 @@ pub struct Arch(pub &'static str);
 
 impl Arch {
     /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked for it.
-    pub const MERCURY: [Arch; 7] = [
+    pub const MERCURY: [Arch; 8] = [
         Arch("sm_100"),
         Arch("sm_100a"),
         Arch("sm_100f"),
         Arch("sm_103"),
+        Arch("sm_107"),
         Arch("sm_110"),
         Arch("sm_120"),
         Arch("sm_121"),
@@ -50,6 +51,11 @@ impl Arch {
     pub fn number(self) -> u32 {
         let digits: String = self.0.chars().filter(char::is_ascii_digit).collect();
         digits.parse().unwrap_or(0)
+    }
+
+    /// The version of PTX that everything generated for it is known in.
+    pub fn ptx_version(self) -> &'static str {
+        if self.number() == 107 { "9.4" } else { "9.0" }
     }
 
     /// Architectures other than `self` whose cubins may take part in a link for `self`.

@@ -22,7 +22,7 @@ pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
         }
     }
     for unit in &mut program.units {
-        (unit.target, unit.ptx_version) = (unit.arch, "9.0");
+        (unit.target, unit.ptx_version) = (unit.arch, unit.arch.ptx_version());
     }
     program.index = rng.chance(80).then(|| Index {
         version: rng.below(4) as u32,

@@ -252,14 +252,19 @@ impl<'a, 'd> Builder<'a, 'd> {
     }
 }
 
-/// The first symbol of each code section: nvlink's finalizer knows the code by that.
+/// The symbol by which nvlink's finalizer knows each code section: the first of it, later its function (case alias/other-file
+/// by 13.1 and 13.2).
 pub(crate) fn first_names(draft: &Draft<'_>) -> IdVec<SectionId, Option<OutSymbolId>> {
     let mut first = IdVec::filled(None, draft.sections.len());
     for &id in draft.locals.iter().chain(&draft.globals) {
         let symbol = &draft.symbols[id];
         if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
             // Of all jump slots it is that at the start of the table (case unified/called).
-            if draft.sections[section].kind == Kind::JumpSlots && symbol.value != 0 {
+            let code = &draft.sections[section];
+            if code.kind == Kind::JumpSlots && symbol.value != 0 {
+                continue;
+            }
+            if draft.dialect.knows_code_by_function && code.function.is_some_and(|own| own != id) {
                 continue;
             }
             first[section].get_or_insert(id);
