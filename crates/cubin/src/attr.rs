@@ -147,6 +147,7 @@ attributes! {
     0x5f CUDA_REQ Plain;
     0x60 MERCURY_ISA_VERSION Plain;
     0x62 ATTRIBUTE_62 Plain;
+    0x64 ATTRIBUTE_64 Plain;
     0x66 ATTRIBUTE_66 Plain;
     0x67 ATTRIBUTE_67 Plain;
     0x68 ATTRIBUTE_68 Plain;

@@ -76,6 +76,9 @@ dialects! {
     /// Where kernels are selected, constants are looked up by their contents.
     looks_constants_up: bool =           [YES,   YES,   YES,   YES,   YES,   NO];
 
+    /// Functions' and files' ATTRIBUTE_64 become one record of the file.
+    gathers_64: bool =                   [NO,    NO,    NO,    YES,   YES,   YES];
+
     // Symbols and names.
     /// Weak symbols are in the global part of the symbol table whatever was seen first.
     weak_is_global: bool =               [NO,    NO,    NO,    NO,    YES,   YES];

@@ -4,6 +4,7 @@
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
 
 mod barriers;
+mod largest;
 mod propagate;
 mod several;
 mod slots;
@@ -199,7 +200,8 @@ impl<'d> Attributes<'d> {
         barriers::add(objects, symbols, graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
-        let file = numbers.file_records(graph, merged, &entries);
+        let mut file = numbers.file_records(graph, merged, &entries);
+        largest::gather(objects, merged, &mut file, &mut functions);
         let Numbers { frames, registers, .. } = numbers;
         let attributes = Attributes { file, functions, slots, entries, registers, frames };
         match attributes.problem() {
