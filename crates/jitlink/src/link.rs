@@ -12,7 +12,7 @@ use culd_driver::{
     LinkRequest, Outcome, Target,
 };
 use culd_fatbin::{Format, sniff};
-use culd_link::{Diagnostic, Dialect, IndexFile, Input, Message, Session, Severity};
+use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
 
 use crate::home;
 use crate::lto;
