@@ -174,7 +174,7 @@ impl<'d> Merge<'_, 'd> {
     /// A later copy takes over: the relocations of the earlier one are void, and so are records
     /// about the function in tables of addresses if an earlier copy had any.
     fn replace_code(&mut self, section: SectionId, site: Site, node: NodeId) {
-        self.discard_literals(section, node);
+        let forgot = self.discard_literals(section, node);
         let name = self.merged.draft.sections[section].name;
         for front in [Front::Rel, Front::Rela] {
             let name = self.merged.draft.names.derived(front, name);
@@ -182,7 +182,8 @@ impl<'d> Merge<'_, 'd> {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
         }
-        if self.had_relocs.get(section).is_some() {
+        // So are those about one whose literals had some, if these are void (case literals/equal-banks by 13.5).
+        if forgot || self.had_relocs.get(section).is_some() {
             let program = self.graph.nodes[node];
             self.merged.void_debug.insert(program, site.object);
             for name in LINE_TABLES {

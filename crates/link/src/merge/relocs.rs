@@ -58,14 +58,17 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The relocation section called `name` for `target`.
-    /// Forgets the records that patch section `target`.
-    pub(super) fn clear_relocs(&mut self, target: SectionId) {
+    /// Forgets the records that patch section `target`; true when there were any.
+    pub(super) fn clear_relocs(&mut self, target: SectionId) -> bool {
         let draft = &mut self.merged.draft;
+        let mut any = false;
         let mut next = self.relocs_of.get(target);
         while let Some(reloc) = next {
+            any |= !draft.relocs[reloc].sources.is_empty();
             draft.relocs[reloc].sources.clear();
             next = draft.relocs[reloc].previous;
         }
+        any
     }
 
     pub(super) fn find_relocs(&self, name: NameId, target: SectionId) -> Option<RelocId> {

@@ -247,10 +247,11 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// A copy that is replaced takes its literals with it; an entry's section goes, name and all,
-    /// unless something fills it again.
-    pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) {
+    /// unless something fills it again. True when relocations went with them, which do so since 13.5 only.
+    pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) -> bool {
         let computes_tables = self.computes_tables();
         let forgets = self.merged.draft.dialect.emptied_banks_lose_records;
+        let mut forgot = false;
         for number in 1..=17 {
             let key = (code, number);
             // By name the first section is found; a second one of that name stays as it is.
@@ -276,12 +277,11 @@ impl<'d> Merge<'_, 'd> {
                 if let Some(bank) = bank.filter(|_| stays) {
                     jump_tables::clear(&mut self.merged.banks[bank].parts);
                 }
-                if forgets {
-                    self.clear_relocs(section);
-                }
+                forgot |= forgets && self.clear_relocs(section);
             } else if let Some(bank) = bank {
                 let bank = &mut self.merged.banks[bank];
                 if forgets {
+                    forgot |= !bank.sources.is_empty();
                     bank.sources.clear();
                 }
                 bank.parts.clear();
@@ -291,6 +291,7 @@ impl<'d> Merge<'_, 'd> {
                 bank.lost_at = None;
             }
         }
+        forgot
     }
 
     /// A bank of an entry. Weak copies share one parameter bank, a strong one is appended.
