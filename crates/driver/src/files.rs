@@ -160,7 +160,7 @@ impl Store {
             std::fs::metadata(path).ok().filter(Metadata::is_file)?;
             let loaded = Loaded::new(path, maps).ok()?;
             // The first page comes in here, and not in the middle of what is done one by one.
-            std::hint::black_box(loaded.bytes.first());
+            std::hint::black_box(loaded.bytes.first().copied());
             Some(loaded)
         };
         session.map(paths.len(), work, load)
