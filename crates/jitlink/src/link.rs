@@ -33,6 +33,8 @@ pub struct Link {
     cubins: Vec<Cubin>,
     /// Inputs for the compiler of LTO-IR.
     lto: Vec<lto::Input>,
+    /// What NVIDIA's library made of them all.
+    lto_ir: Option<Vec<u8>>,
     index: Option<IndexFile>,
     errors: String,
     infos: String,
@@ -53,13 +55,20 @@ enum State {
 impl Link {
     /// A link with the options `words`; [`Link::created`] tells whether they are some.
     pub fn new(words: &[String]) -> Self {
-        let (options, errors) = match options::parse(words) {
+        let (mut index, mut told) = (None, String::new());
+        let parsed = options::parse(words).and_then(|options| {
+            if let Some(path) = &options.index {
+                (index, told) = index_file(path)?;
+            }
+            Ok(options)
+        });
+        let (options, errors) = match parsed {
             Ok(mut options) => {
                 if let Some(ptxas) = home::ptxas() {
                     let ptxas = ptxas.to_string_lossy().into_owned();
                     options.options.set(culd_driver::Id::PtxasPath, [ptxas]);
                 }
-                (Ok(options), String::new())
+                (Ok(options), told)
             }
             Err((code, text)) => (Err(code), text),
         };
@@ -67,7 +76,8 @@ impl Link {
             options,
             cubins: Vec::new(),
             lto: Vec::new(),
-            index: None,
+            lto_ir: None,
+            index,
             errors,
             infos: String::new(),
             begin: Instant::now(),
@@ -116,12 +126,16 @@ impl Link {
         }
     }
 
-    /// Linked LTO-IR.
+    /// Linked LTO-IR, if NVIDIA's library is of a release that makes some.
     ///
     /// # Errors
-    /// There never is some: what is linked is machine code.
+    /// There is none.
     pub fn lto_ir(&self) -> Result<&[u8], Code> {
-        Err(Code::InvalidInput)
+        match (&self.lto_ir, &self.options) {
+            (Some(bytes), _) => Ok(bytes),
+            (None, Ok(options)) if options.lto => Err(Code::Internal),
+            _ => Err(Code::InvalidInput),
+        }
     }
 
     /// Adds the file at `path`.
@@ -350,7 +364,9 @@ impl Link {
     fn link(&mut self) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         if options.lto {
-            let compiled = lto::compile(options, &self.lto, &self.cubins)?;
+            let lto::Compiled { ptx: compiled, lto_ir } =
+                lto::compile(options, &self.lto, &self.cubins)?;
+            self.lto_ir = lto_ir;
             if options.ptx {
                 self.state = State::Compiled(compiled);
                 return Ok(());
@@ -406,6 +422,26 @@ impl Link {
                 Err((code, errors + &text))
             }
         }
+    }
+}
+
+/// The index file at `path`, and what the log says of one that is none.
+fn index_file(path: &str) -> Result<(Option<IndexFile>, String), Refusal> {
+    let refused = |text: String| Err((Code::InvalidInput, text));
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    match std::fs::read(path) {
+        Ok(bytes) if is_file && !bytes.is_empty() => Ok(match IndexFile::parse(bytes) {
+            Ok(index) => (Some(index), String::new()),
+            Err(_) => {
+                let kind = Kind::Index.name();
+                let text = format!(
+                    "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{path}\n"
+                );
+                (None, text)
+            }
+        }),
+        _ if is_file => refused(format!("ERROR: Could not read file '{path}'\n")),
+        _ => refused(format!("ERROR: File '{path}' does not exist\n")),
     }
 }
 

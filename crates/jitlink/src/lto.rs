@@ -9,7 +9,7 @@ use culd_driver::Cubin;
 use culd_fatbin::container::{Kind as EntryKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{Kind, LtoError, Want};
+use culd_lto::{Kind, LtoError, Made, Want};
 
 use crate::home;
 use crate::options::{LinkOptions, Refusal};
@@ -19,7 +19,7 @@ use crate::result::Code;
 pub(crate) const NAME: &str = "lto.ptx";
 
 /// Options that are ours to follow, or come on their own.
-const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-verbose"];
+const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-uidx=", "-verbose"];
 
 /// An input for the compiler of LTO-IR.
 #[derive(Debug)]
@@ -71,12 +71,20 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
     entries.into_iter().any(|entry| entry.kind() == EntryKind::LtoIr && entry.sm() <= sm)
 }
 
+/// What becomes of LTO-IR.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) ptx: Vec<u8>,
+    /// The same as one piece of LTO-IR, from libnvJitLink 13.3 on.
+    pub(crate) lto_ir: Option<Vec<u8>>,
+}
+
 /// PTX of all inputs.
 pub(crate) fn compile(
     options: &LinkOptions,
     inputs: &[Input],
     others: &[Cubin],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Compiled, Refusal> {
     if options.ptx && !others.is_empty() {
         let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
         return Err((Code::IncorrectInputType, text.to_owned()));
@@ -85,7 +93,8 @@ pub(crate) fn compile(
         let text = "ERROR in nvvmCompileProgram: NVVM_ERROR_NO_MODULE_IN_PROGRAM\n";
         return Err((Code::NvvmCompile, text.to_owned()));
     }
-    run(options, inputs, &[], Want::Ptx).map(|(ptx, _)| ptx)
+    let (made, _) = run(options, inputs, &[], Want::Ptx)?;
+    Ok(Compiled { ptx: made.bytes, lto_ir: made.lto_ir })
 }
 
 /// The image that NVIDIA's library makes of everything, and what is told of that.
@@ -95,11 +104,11 @@ pub(crate) fn link(
     cubins: &[Cubin],
 ) -> Result<(Vec<u8>, String), Refusal> {
     let others: Vec<&Cubin> = cubins.iter().filter(|cubin| cubin.name != NAME).collect();
-    let (image, path) = run(options, inputs, &others, Want::Cubin)?;
+    let (made, path) = run(options, inputs, &others, Want::Cubin)?;
     let text = format!(
         "info    : linked by '{path}': code that is not LTO-IR needs functions of LTO-IR\n"
     );
-    Ok((image, text))
+    Ok((made.bytes, text))
 }
 
 fn run(
@@ -107,7 +116,7 @@ fn run(
     inputs: &[Input],
     cubins: &[&Cubin],
     want: Want,
-) -> Result<(Vec<u8>, String), Refusal> {
+) -> Result<(Made, String), Refusal> {
     let path = culd_lto::find(home::library(), None).ok_or_else(|| refusal(&LtoError::NotFound))?;
     let ours = |word: &&String| !OURS.iter().any(|option| word.starts_with(option));
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
@@ -130,7 +139,7 @@ fn run(
     let all: Vec<culd_lto::Input<'_>> = lto.chain(cubins).collect();
     let made = culd_lto::compile(&path, &words, &all, want);
     let path: Cow<'_, str> = path.to_string_lossy();
-    made.map(|bytes| (bytes, path.into_owned())).map_err(|error| refusal(&error))
+    made.map(|made| (made, path.into_owned())).map_err(|error| refusal(&error))
 }
 
 fn refusal(error: &LtoError) -> Refusal {

@@ -24,6 +24,8 @@ pub struct LinkOptions {
     pub verbose: bool,
     /// `-time`.
     pub time: bool,
+    /// The index file of unified functions and variables.
+    pub index: Option<String>,
     /// The words as they came, for NVIDIA's library: those that it knows.
     pub words: Vec<String>,
     /// The driver's options that the rest comes to.
@@ -48,7 +50,7 @@ const FLAGS: &[&str] = &[
     "-lineinfo",
     "-lto",
     "-no-cache",
-    "-Ofc=",
+    "-nvvm-latest",
     "-optimize-unused-variables",
     "-ptx",
     "-r",
@@ -70,12 +72,18 @@ const VALUES: &[(&str, bool)] = &[
     ("-maxrregcount=", true),
     ("-prec-div=", false),
     ("-prec-sqrt=", false),
-    ("-split-compile-extended=", false),
+    ("-Ofc=", true),
+    ("--Ofast-compile=", true),
+    ("-split-compile-extended=", true),
     ("-split-compile=", false),
+    ("-uidx=", false),
     ("-variables-used=", true),
     ("-Xnvvm=", true),
     ("-Xptxas=", true),
 ];
+
+/// What the value of `-Ofc=` begins with.
+const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 
 /// Architectures of the past.
 const UNSUPPORTED: &[u32] =
@@ -93,6 +101,7 @@ struct Given {
     ptx: bool,
     verbose: bool,
     time: bool,
+    index: Option<String>,
     kernels: Vec<String>,
     variables: Vec<String>,
     ptxas: Vec<String>,
@@ -181,6 +190,18 @@ impl Given {
             "-variables-used=" => self.variables.push(value.to_owned()),
             "-maxrregcount=" => self.ptxas.push(word.to_owned()),
             "-Xptxas=" => self.ptxas.push(value.to_owned()),
+            "-uidx=" => self.index = Some(value.to_owned()),
+            "-Ofc=" | "--Ofast-compile=" if !LEVELS.iter().any(|one| value.starts_with(one)) => {
+                let text = format!(
+                    "unsupported value of --Ofast-compile (-Ofc): {value}. Only 0, min, mid, and max are supported.\n"
+                );
+                return Err((Code::UnrecognizedOption, text));
+            }
+            "-split-compile=" | "-split-compile-extended=" if is_negative(value) => {
+                let name = name.trim_end_matches('=');
+                let text = format!("argument for {name} must be non-negative.\n");
+                return Err((Code::UnrecognizedOption, text));
+            }
             _ => {}
         }
         Ok(())
@@ -207,8 +228,16 @@ impl Given {
         }
         let (lto, ptx, verbose, time) = (self.lto, self.ptx, self.verbose, self.time);
         let words = words.iter().filter(|word| !word.starts_with(DIALECT)).cloned().collect();
-        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, words, options }
+        let index = self.index;
+        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, index, words, options }
     }
+}
+
+/// True for a number below 0, as C reads the begin of a text.
+fn is_negative(value: &str) -> bool {
+    let digits = value.trim_start().strip_prefix('-').unwrap_or_default();
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].bytes().any(|digit| digit != b'0')
 }
 
 fn missing(word: &str) -> Refusal {
@@ -272,11 +301,40 @@ mod tests {
     #[test]
     fn words_are_taken_as_observed() {
         let with = |word: &str| code(&["-arch=sm_90", word]);
-        for word in ["-r", "-restrict", "-times", "-dlto", "-lineinfo=1", "-O0", "-ftz=", "-Ofc=x"]
-        {
+        for word in [
+            "-r",
+            "-restrict",
+            "-times",
+            "-dlto",
+            "-lineinfo=1",
+            "-O0",
+            "-ftz=",
+            "-Ofc=minx",
+            "-split-compile=-0",
+            "-split-compile=-x",
+            "--Ofast-compile=0",
+            "-uidx=x",
+        ] {
             assert_eq!(with(word), Code::Success, "{word}");
         }
-        for word in ["-v", "", "-O1", "-O33", "-O", "-Xptxas=", "-ftz", "-g=1", "-w", "-ofc", "x"] {
+        for word in [
+            "-v",
+            "",
+            "-O1",
+            "-O33",
+            "-O",
+            "-Xptxas=",
+            "-ftz",
+            "-g=1",
+            "-w",
+            "-ofc",
+            "x",
+            "-Ofc=x",
+            "-Ofc=",
+            "-split-compile= -1x",
+            "-split-compile-extended=-20",
+            "-split-compile-extended=",
+        ] {
             assert_eq!(with(word), Code::UnrecognizedOption, "{word}");
         }
         assert_eq!(with("-ptx"), Code::IncompatibleOptions);

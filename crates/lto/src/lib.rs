@@ -47,6 +47,15 @@ pub enum Want {
     Cubin,
 }
 
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// What was wanted.
+    pub bytes: Vec<u8>,
+    /// All LTO-IR as one piece, where the library gives it (13.3 and later).
+    pub lto_ir: Option<Vec<u8>>,
+}
+
 /// Why there is no result.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -108,7 +117,7 @@ pub fn compile(
     options: &[String],
     inputs: &[Input<'_>],
     want: Want,
-) -> Result<Vec<u8>, LtoError> {
+) -> Result<Made, LtoError> {
     nvidia::compile(path, options, inputs, want)
 }
 

@@ -55,7 +55,7 @@ fn run(words: Vec<String>) -> Result<String, String> {
         }
         _ => error.to_string(),
     })?;
-    std::fs::write(&output, made).map_err(|error| format!("'{output}': {error}"))?;
+    std::fs::write(&output, made.bytes).map_err(|error| format!("'{output}': {error}"))?;
     Ok(path.to_string_lossy().into_owned())
 }
 

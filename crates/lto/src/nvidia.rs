@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
-use crate::{Input, LtoError, Want};
+use crate::{Input, LtoError, Made, Want};
 
 type Handle = *mut c_void;
 type Create = unsafe extern "C" fn(*mut Handle, u32, *const *const c_char) -> c_int;
@@ -28,6 +28,8 @@ struct Functions {
     ptx: (Size, Copy),
     cubin: (Size, Copy),
     errors: (Size, Copy),
+    /// Of 13.3 and later.
+    lto_ir: Option<(Size, Copy)>,
 }
 
 /// A handle, destroyed at its end.
@@ -48,7 +50,7 @@ pub(crate) fn compile(
     options: &[String],
     inputs: &[Input<'_>],
     want: Want,
-) -> Result<Vec<u8>, LtoError> {
+) -> Result<Made, LtoError> {
     let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
     // SAFETY: the user's own library is trusted as its ptxas is; it stays loaded while it is used.
     let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
@@ -78,7 +80,9 @@ pub(crate) fn compile(
         Want::Ptx => functions.ptx,
         Want::Cubin => functions.cubin,
     };
-    link.get(parts).map_err(|code| link.refused(code, path))
+    let bytes = link.get(parts).map_err(|code| link.refused(code, path))?;
+    let lto_ir = functions.lto_ir.and_then(|parts| link.get(parts).ok());
+    Ok(Made { bytes, lto_ir })
 }
 
 impl Functions {
@@ -102,6 +106,10 @@ impl Functions {
                     *library.get(b"nvJitLinkGetErrorLogSize\0")?,
                     *library.get(b"nvJitLinkGetErrorLog\0")?,
                 ),
+                lto_ir: library
+                    .get(b"nvJitLinkGetLinkedLTOIRSize\0")
+                    .and_then(|size| Ok((*size, *library.get(b"nvJitLinkGetLinkedLTOIR\0")?)))
+                    .ok(),
             })
         }
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 const HELP: &str = "\
 usage: cargo xtask jitlink [options] [arch]...
   --library PATH   the library under test (default <target>/release/libnvJitLink.so)
-  --bench          times links of two small objects with both libraries in one process, in turns; compares nothing
+  --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
   --keep DIR       where inputs and outputs are left (default <target>/jitlink)
 Architectures are numbers (75 80 90 100 120); without any, all of these.";
 
@@ -36,6 +36,16 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[derive(Debug, Deserialize)]
 struct Differences {
     difference: Vec<Difference>,
+    option: Vec<OptionOfLater>,
+}
+
+/// An option that later releases take, and ours too.
+#[derive(Debug, Deserialize)]
+struct OptionOfLater {
+    /// Its name; what follows does not count.
+    name: String,
+    /// The entry of docs/JITLINK.md that says so.
+    key: String,
 }
 
 /// A group of calls that comes out differently on purpose.
@@ -61,6 +71,8 @@ struct Bench {
     under_test: PathBuf,
     /// The compiled calls.c.
     program: PathBuf,
+    /// The compiled time_links.c.
+    timer: PathBuf,
     folder: PathBuf,
     toolkit: PathBuf,
     /// One with cuda.bindings.
@@ -83,16 +95,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     fs::create_dir_all(&work)?;
     let folder = workspace::root().join("testdata/jitlink");
     let text = fs::read_to_string(folder.join("differences.toml"))?;
-    let Differences { difference } = toml::from_str(&text).context("differences.toml")?;
+    let listed: Differences = toml::from_str(&text).context("differences.toml")?;
     let page = fs::read_to_string(workspace::root().join("docs/JITLINK.md"))?;
-    for difference in &difference {
-        let Difference { group, key, .. } = difference;
-        ensure!(page.contains(&format!("**{key}**")), "{group}: docs/JITLINK.md has no {key}");
+    let groups = listed.difference.iter().map(|one| (&one.group, &one.key));
+    for (what, key) in groups.chain(listed.option.iter().map(|one| (&one.name, &one.key))) {
+        ensure!(page.contains(&format!("**{key}**")), "{what}: docs/JITLINK.md has no {key}");
     }
     let bench = Bench {
         original: oracle.toolkit_library("libnvJitLink.so.13"),
         under_test: fs::canonicalize(library)?,
         program: work.join("calls"),
+        timer: work.join("time_links"),
         folder,
         toolkit: oracle.toolkit().to_owned(),
         python: Environment::install(&workspace::target().join("bindings"), BINDINGS)?
@@ -114,7 +127,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             );
             continue;
         }
-        for (group, what) in bench.compare(&dir, &arch, &difference)? {
+        tally.add(&format!("sm_{arch} options"), bench.options(&arch, &listed.option)?.as_deref());
+        for (group, what) in bench.compare(&dir, &arch, &listed.difference)? {
             tally.add(&format!("sm_{arch} {group}"), what.as_deref());
         }
     }
@@ -125,28 +139,55 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 type Transcript = BTreeMap<String, String>;
 
 /// Links of each library that are timed.
-const ROUNDS: &str = "400";
+const ROUNDS: &str = "1000";
 
 impl Bench {
     /// Times of a program of three small objects.
     fn time(&self, dir: &Path, arch: &str) -> Result<String> {
-        let mut python = Command::new(&self.python);
-        python.arg(self.folder.join("time_links.py")).arg(&self.original).arg(&self.under_test);
-        python.arg(format!("sm_{arch}")).args([ROUNDS, "a.cubin", "b.cubin", "c.cubin"]);
-        let run = process::run(python.current_dir(dir), LIMIT).context("python3")?;
-        ensure!(run.status.success(), "time_links.py: {}", run.stderr_text());
+        let mut timer = Command::new(&self.timer);
+        timer.arg(&self.original).arg(&self.under_test);
+        timer.arg(format!("sm_{arch}")).args([ROUNDS, "a.cubin", "b.cubin", "c.cubin"]);
+        let run = process::run(timer.current_dir(dir), LIMIT).context("time_links")?;
+        ensure!(run.status.success(), "time_links: {}", run.stderr_text());
         Ok(String::from_utf8_lossy(&run.stdout).into_owned())
     }
 
-    /// Compiles calls.c with our header.
+    /// Compiles the programs with our header.
     fn compile(&self) -> Result<()> {
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&self.program);
-        gcc.arg(self.folder.join("calls.c"));
-        gcc.arg("-I").arg(workspace::root().join("crates/jitlink/include")).arg("-ldl");
-        let run = process::run(&mut gcc, LIMIT).context("gcc")?;
-        ensure!(run.status.success(), "calls.c: {}", run.stderr_text());
+        for (source, program) in [("calls.c", &self.program), ("time_links.c", &self.timer)] {
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(program);
+            gcc.arg(self.folder.join(source));
+            gcc.arg("-I").arg(workspace::root().join("crates/jitlink/include")).arg("-ldl");
+            let run = process::run(&mut gcc, LIMIT).context("gcc")?;
+            ensure!(run.status.success(), "{source}: {}", run.stderr_text());
+        }
         Ok(())
+    }
+
+    /// What is not the same when each of many words is an option.
+    fn options(&self, arch: &str, later: &[OptionOfLater]) -> Result<Option<String>> {
+        let said = |library: &Path| -> Result<String> {
+            let mut python = Command::new("python3");
+            python.arg(self.folder.join("options.py")).arg(library).arg(arch);
+            let run = process::run(&mut python, LIMIT)?;
+            ensure!(run.status.success(), "options.py: {}", run.stderr_text());
+            Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+        };
+        let (theirs, ours) = (said(&self.original)?, said(&self.under_test)?);
+        let is_later = |line: &&str| later.iter().any(|one| line.starts_with(&one.name));
+        let taken = |line: &&str| line.ends_with(": 0 ''");
+        if let Some(line) = ours.lines().filter(is_later).find(|line| !taken(line)) {
+            return Ok(Some(format!("'{line}', which later releases take")));
+        }
+        if let Some(line) = theirs.lines().filter(is_later).find(taken) {
+            return Ok(Some(format!("'{line}', but differences.toml lists it")));
+        }
+        let rest = |text: &str| -> String {
+            let lines = text.lines().filter(|line| !is_later(line));
+            lines.flat_map(|line| [line, "\n"]).collect()
+        };
+        Ok(first_difference(&rest(&theirs), &rest(&ours)))
     }
 
     /// What each group of calls comes to: nothing, or what is not as it should be.
