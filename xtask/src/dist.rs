@@ -23,8 +23,10 @@ usage: cargo xtask dist [options]
 const LINKER: &str = "culd";
 /// Programs beside it. `culd-lto` loads NVIDIA's library and cannot be static.
 const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
-/// What is built for them and the library; one build for all.
-const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-jitlink", "-p", "culd-lto"];
+/// What is built for them; one build for all.
+const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-lto"];
+/// The library is built with the profile of the linker: it is for short links, too.
+const LIBRARY_BUILD: &[&str] = &["build", "--profile", "static", "-p", "culd-jitlink"];
 const LIBRARY: &str = "libnvJitLink.so.13";
 const LINK: &str = "libnvJitLink.so";
 /// Shell, folder, name.
@@ -55,6 +57,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     said(cargo().args(["build", "--release"]).args(PACKAGES))?;
     said(cargo().arg("static"))?;
+    said(cargo().args(LIBRARY_BUILD))?;
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
     }
@@ -98,7 +101,7 @@ impl Dist {
 
     fn shared_library(&self, prefix: &str) -> Result<()> {
         let library = self.at("lib")?.join(LIBRARY);
-        fs::copy(self.built.join("release").join(LINK), &library)?;
+        fs::copy(self.built.join("static").join(LINK), &library)?;
         std::os::unix::fs::symlink(LIBRARY, self.at("lib")?.join(LINK))?;
         check_names(&library)?;
         let source = workspace::root().join("crates/jitlink");
