@@ -28,6 +28,8 @@ usage: cargo xtask oracle [options] [topic | topic/case]...
   --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
   --steps          link in one step and in several, with objects (-r) between; the program must be the same
   --rebuilt        link the objects, and the same taken apart and built again; each linker must make the same of both
+  --report         compare what the library reports of programs with nvlink -v, cuobjdump and readelf; examples/report
+                   of the linker under test has to be built
   --jobs N         cases at a time (default 2)
   --keep DIR       where failures are written (default <target>/oracle-failures)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";

@@ -105,11 +105,9 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a comparison makes of the files: a program, with `--steps` in several steps, with `--rebuilt` of objects built again.
+/// What a comparison makes of the files: a program, with `--steps` in several steps, with `--rebuilt` of objects built again;
+/// with `--report` what the library says of it counts.
 pub(crate) fn way(args: &mut Args) -> Way {
-    match (args.flag("--steps"), args.flag("--rebuilt")) {
-        (true, _) => Way::Steps,
-        (_, true) => Way::Rebuilt,
-        _ => Way::Program,
-    }
+    let ways = [("--steps", Way::Steps), ("--rebuilt", Way::Rebuilt), ("--report", Way::Report)];
+    ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(Way::Program, |(_, way)| way)
 }

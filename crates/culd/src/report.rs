@@ -16,7 +16,7 @@ use culd_link::{Account, Function, Removed};
 pub struct Report {
     /// Global variables.
     pub global: u64,
-    /// Constant variables, where there are some; not told on sm_100 and later.
+    /// Constant variables, where there are some.
     pub constant: Option<u64>,
     /// Kernels, the one whose code was created last first, as `-v` tells them.
     pub kernels: Vec<Kernel>,
@@ -42,12 +42,18 @@ pub struct Kernel {
     pub barriers: u32,
     /// Stack per thread; the kernel's own when recursion makes the rest unknown.
     pub stack: u32,
-    /// Shared memory per block.
+    /// Shared memory per block, with the part that the system keeps (sm_90 and later).
     pub shared: u64,
-    /// Constant bank 0: what the driver passes, and parameters. Not told on sm_100 and later.
+    /// Constant bank 0: what the driver passes, and parameters.
     pub constant0: Option<u64>,
     /// Constant bank 2, literals, where there are some.
     pub constant2: Option<u64>,
+    /// Legacy textures that it can use.
+    pub textures: usize,
+    /// Legacy surfaces that it can use.
+    pub surfaces: usize,
+    /// Legacy samplers that it can use.
+    pub samplers: usize,
     /// All parameters together.
     pub parameter_size: u32,
     /// Where they begin in constant bank 0.
@@ -109,16 +115,22 @@ impl Report {
         account: &Account,
     ) -> Result<Self, Malformed> {
         let mut layouts = layouts(cubin)?;
+        let sizes = Sizes::of(cubin);
         let kernels = report.entries.iter().map(|entry| {
             let layout = layouts.remove(&entry.name).unwrap_or_default();
+            let size = |bank: &str| sizes.one(&format!("{bank}.{}", entry.name));
             Kernel {
                 name: entry.name.clone(),
                 registers: entry.registers,
                 barriers: entry.barriers,
                 stack: entry.stack,
-                shared: entry.shared,
-                constant0: entry.constant0,
-                constant2: entry.constant2,
+                // `-v` tells less on sm_100 and later.
+                shared: size(".nv.shared").unwrap_or(entry.shared),
+                constant0: entry.constant0.or_else(|| size(".nv.constant0")),
+                constant2: entry.constant2.or_else(|| size(".nv.constant2")),
+                textures: entry.textures,
+                surfaces: entry.surfaces,
+                samplers: entry.samplers,
                 parameter_size: layout.size,
                 parameter_offset: layout.offset,
                 parameters: layout.parameters,
@@ -126,13 +138,33 @@ impl Report {
         });
         Ok(Report {
             global: report.global,
-            constant: report.constant3,
+            constant: report.constant3.or_else(|| sizes.one(".nv.constant3")),
             kernels: kernels.collect(),
             sections: sections(cubin),
             symbols: symbols(cubin),
             functions: account.functions.clone(),
             removed: account.removed.clone(),
         })
+    }
+}
+
+/// Sizes of sections by name; nothing where several have it.
+struct Sizes<'d>(HashMap<&'d [u8], Option<u64>>);
+
+impl<'d> Sizes<'d> {
+    fn of(cubin: &Cubin<'d>) -> Self {
+        let mut sizes = HashMap::with_capacity(cubin.sections.len());
+        for section in &cubin.sections {
+            let known = sizes.insert(section.name, Some(section.size));
+            if known.is_some() {
+                sizes.insert(section.name, None);
+            }
+        }
+        Sizes(sizes)
+    }
+
+    fn one(&self, name: &str) -> Option<u64> {
+        self.0.get(name.as_bytes()).copied().flatten()
     }
 }
 

@@ -12,6 +12,7 @@ pub mod embedded;
 pub mod mercury;
 mod rebuilt;
 pub mod relocatable;
+mod report;
 pub mod steps;
 pub mod trial;
 

@@ -94,6 +94,29 @@ pub fn soname(library: &Path) -> Result<String> {
     Ok(name.with_context(|| format!("{} has no name", library.display()))?.0.to_owned())
 }
 
+/// The sections of a file with their sizes, without the null section.
+///
+/// # Errors
+/// As [`exports`].
+pub fn sections(file: &Path) -> Result<Vec<(String, u64)>> {
+    let text = readelf(&["-SW"], file)?;
+    let rows = text.lines().filter_map(|line| line.trim_start().strip_prefix('['));
+    let mut found = Vec::new();
+    for row in rows.filter_map(|row| row.split_once(']')) {
+        let (Ok(number), words) = (row.0.trim().parse::<u32>(), row.1) else { continue };
+        if number == 0 {
+            continue;
+        }
+        // Types that readelf does not know are several words; addresses come first behind them.
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let address = words.iter().position(|word| word.len() == 16 && word.starts_with("0000"));
+        let size = address.and_then(|at| words.get(at + 2)).context("a section without size")?;
+        let name = words.first().context("a section without name")?;
+        found.push(((*name).to_owned(), u64::from_str_radix(size, 16)?));
+    }
+    Ok(found)
+}
+
 /// The dynamic loader and the libraries that a program needs; none where it is static.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use super::carried::objects;
 use super::deliberate;
 use super::mercury::Classes;
 use super::rebuilt::compare_rebuilt;
+use super::report::compare_report;
 use super::steps::compare_steps;
 use super::{is_relocatable, outcomes, outputs};
 use crate::case::{plain_lines, told_once};
@@ -61,6 +62,8 @@ pub enum Way {
     Steps,
     /// A program of the objects as they were compiled, and of the same built again, see [`super::rebuilt`].
     Rebuilt,
+    /// What the library reports of a program, and what other tools say of it, see [`super::report`].
+    Report,
 }
 
 impl Way {
@@ -74,6 +77,9 @@ impl Way {
         }
         if self == Way::Rebuilt {
             return compare_rebuilt(tools, arguments, dir);
+        }
+        if self == Way::Report {
+            return compare_report(tools, arguments, dir);
         }
         let mut arguments = arguments.to_vec();
         if is_relocatable(&arguments) {
