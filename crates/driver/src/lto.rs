@@ -58,16 +58,34 @@ pub(crate) fn compile(
     arch: &str,
     parts: &[Part<'_>],
 ) -> Result<Vec<u8>, Failure> {
+    let mut made = run(options, arch, parts, ("ptx", "-ptx"))?;
+    // It ends with NUL.
+    made.truncate(made.iter().position(|&byte| byte == 0).unwrap_or(made.len()));
+    Ok(made)
+}
+
+/// A relocatable cubin of them with all their functions, if the user's library makes such.
+pub(crate) fn object(options: &Options, arch: &str, parts: &[Part<'_>]) -> Option<Vec<u8>> {
+    let made = run(options, arch, parts, ("object", "-r")).ok()?;
+    made.starts_with(b"\x7fELF").then_some(made)
+}
+
+fn run(
+    options: &Options,
+    arch: &str,
+    parts: &[Part<'_>],
+    (what, word): (&str, &str),
+) -> Result<Vec<u8>, Failure> {
     let program = find().ok_or(Failure::NoProgram)?;
     let folder = tempfile::Builder::new().prefix("culd-lto-").tempdir()?;
     let output = folder.path().join("out");
     let mut command = Command::new(&program);
-    command.arg("ptx").arg(&output);
+    command.arg(what).arg(&output);
     // `-nvvmpath` names a folder of the toolkit.
     if let Some(toolkit) = options.text(Id::NvvmPath).and_then(|path| Path::new(path).parent()) {
         command.arg("--toolkit").arg(toolkit);
     }
-    for word in words(options, arch) {
+    for word in words(options, arch, word) {
         command.arg("--option").arg(word);
     }
     for (number, Part { fatbin, name, bytes }) in parts.iter().enumerate() {
@@ -82,15 +100,12 @@ pub(crate) fn compile(
         let said = String::from_utf8_lossy(&done.stderr);
         return Err(Failure::Refused(said.lines().map(str::to_owned).collect()));
     }
-    let mut made = fs::read(&output)?;
-    // It ends with NUL.
-    made.truncate(made.iter().position(|&byte| byte == 0).unwrap_or(made.len()));
-    Ok(made)
+    Ok(fs::read(&output)?)
 }
 
 /// The options in the words of libnvJitLink.
-fn words(options: &Options, arch: &str) -> Vec<String> {
-    let mut words = vec![format!("-arch={arch}"), "-lto".to_owned(), "-ptx".to_owned()];
+fn words(options: &Options, arch: &str, what: &str) -> Vec<String> {
+    let mut words = vec![format!("-arch={arch}"), "-lto".to_owned(), what.to_owned()];
     if options.flag(Id::Debug) {
         words.push("-g".to_owned());
     }

@@ -364,14 +364,17 @@ impl Link {
     fn link(&mut self) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         if options.lto {
-            let lto::Compiled { ptx: compiled, lto_ir } =
+            let lto::Compiled { ptx: compiled, object, lto_ir } =
                 lto::compile(options, &self.lto, &self.cubins)?;
             self.lto_ir = lto_ir;
             if options.ptx {
                 self.state = State::Compiled(compiled);
                 return Ok(());
             }
-            let cubins = self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &compiled)?;
+            let cubins = match object {
+                Some(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
+                None => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &compiled)?,
+            };
             self.cubins.splice(0..0, cubins);
         }
         self.link_cubins()

@@ -75,6 +75,8 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) ptx: Vec<u8>,
+    /// A relocatable cubin with all functions, beside other code, from 13.3 on.
+    pub(crate) object: Option<Vec<u8>>,
     /// The same as one piece of LTO-IR, from libnvJitLink 13.3 on.
     pub(crate) lto_ir: Option<Vec<u8>>,
 }
@@ -94,7 +96,13 @@ pub(crate) fn compile(
         return Err((Code::NvvmCompile, text.to_owned()));
     }
     let (made, _) = run(options, inputs, &[], Want::Ptx)?;
-    Ok(Compiled { ptx: made.bytes, lto_ir: made.lto_ir })
+    let object = match others.is_empty() && !options.options.flag(culd_driver::Id::Relocatable) {
+        true => None,
+        // Where it cannot be made, the PTX is as good as it was.
+        false => run(options, inputs, &[], Want::Object).ok().map(|(made, _)| made.bytes),
+    };
+    let object = object.filter(|bytes| !bytes.is_empty());
+    Ok(Compiled { ptx: made.bytes, object, lto_ir: made.lto_ir })
 }
 
 /// The image that NVIDIA's library makes of everything, and what is told of that.
@@ -122,9 +130,11 @@ fn run(
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
     let name = options.arch.name.trim_start_matches("sm_");
     let mut words = vec![format!("-arch={kind}{name}"), "-lto".to_owned()];
-    if want == Want::Ptx {
-        words.push("-ptx".to_owned());
-    }
+    words.extend(match want {
+        Want::Ptx => Some("-ptx".to_owned()),
+        Want::Object => Some("-r".to_owned()),
+        Want::Cubin => None,
+    });
     words.extend(options.words.iter().filter(ours).cloned());
     let lto = inputs.iter().map(|Input { kind, name, bytes }| culd_lto::Input {
         kind: *kind,

@@ -41,8 +41,11 @@ pub struct Input<'i> {
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// PTX of inputs that are LTO-IR; ends with NUL.
+    /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not in it.
     Ptx,
+    /// A relocatable cubin of them, with all functions that other code can see; nothing from a library before 13.3, which has
+    /// no such links.
+    Object,
     /// A cubin of all inputs.
     Cubin,
 }

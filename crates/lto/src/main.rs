@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use culd_lto::{Input, Kind, LtoError, Want, compile, find};
 
 const USAGE: &str = "\
-usage: culd-lto ptx|cubin OUTPUT [--toolkit DIR] [--option WORD]... [--input KIND NAME FILE]...
-Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. KIND is ltoir, fatbin, object or cubin.
+usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR] [--option WORD]... [--input KIND NAME FILE]...
+Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. An object, which needs libnvJitLink 13.3, is empty without. KIND is ltoir, fatbin, object or cubin.
 The library is the one that CULD_NVJITLINK names, or that of DIR, CUDA_HOME, CUDA_PATH or an nvcc in PATH.";
 
 /// What the words ask for.
@@ -42,6 +42,7 @@ fn run(words: Vec<String>) -> Result<String, String> {
     let (want, output) = (words.next(), words.next().ok_or(USAGE)?);
     let want = match want.as_deref() {
         Some("ptx") => Want::Ptx,
+        Some("object") => Want::Object,
         Some("cubin") => Want::Cubin,
         _ => return Err(USAGE.to_owned()),
     };

@@ -55,6 +55,9 @@ pub(crate) fn compile(
     // SAFETY: the user's own library is trusted as its ptxas is; it stays loaded while it is used.
     let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
     let functions = Functions::of(&library).map_err(|error| unusable(error.to_string()))?;
+    if want == Want::Object && functions.lto_ir.is_none() {
+        return Ok(Made { bytes: Vec::new(), lto_ir: None });
+    }
     let text = |text: &str| CString::new(text).map_err(|error| unusable(error.to_string()));
     let words = options.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
     let names = inputs.iter().map(|input| text(input.name)).collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +81,7 @@ pub(crate) fn compile(
     link.check(code, path)?;
     let parts = match want {
         Want::Ptx => functions.ptx,
-        Want::Cubin => functions.cubin,
+        Want::Cubin | Want::Object => functions.cubin,
     };
     let bytes = link.get(parts).map_err(|code| link.refused(code, path))?;
     let lto_ir = functions.lto_ir.and_then(|parts| link.get(parts).ok());
