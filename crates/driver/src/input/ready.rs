@@ -312,8 +312,9 @@ impl<'a> Finish<'a, '_, '_> {
         if alone && whole {
             return self.whole_program(&ptx);
         }
-        // The PTX lacks functions that only other code needs (docs/DIFFERENCES.md, lto).
-        let object = lto::object(self.options, self.target.name, &self.found.lto);
+        // The PTX lacks functions that only other code needs (docs/DIFFERENCES.md, lto); a system library needs none.
+        let object = || lto::object(self.options, self.target.name, &self.found.lto);
+        let object = if whole && system { None } else { object() };
         let cubin = object.map_or_else(|| self.compile_lto(&ptx, false), Ok)?;
         let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
         self.found.inputs.insert(0, Ready { name: lto::CUBIN.to_owned(), bytes, system: false });
