@@ -118,7 +118,7 @@ impl Report {
         let sizes = Sizes::of(cubin);
         let kernels = report.entries.iter().map(|entry| {
             let layout = layouts.remove(&entry.name).unwrap_or_default();
-            let size = |bank: &str| sizes.one(&format!("{bank}.{}", entry.name));
+            let size = |kind| sizes.one(kind, &entry.name);
             Kernel {
                 name: entry.name.clone(),
                 registers: entry.registers,
@@ -138,7 +138,7 @@ impl Report {
         });
         Ok(Report {
             global: report.global,
-            constant: report.constant3.or_else(|| sizes.one(".nv.constant3")),
+            constant: report.constant3.or_else(|| sizes.one(CONSTANTS, "")),
             kernels: kernels.collect(),
             sections: sections(cubin),
             symbols: symbols(cubin),
@@ -148,23 +148,38 @@ impl Report {
     }
 }
 
-/// Sizes of sections by name; nothing where several have it.
-struct Sizes<'d>(HashMap<&'d [u8], Option<u64>>);
+/// Sizes of sections by what they are and whose, as their own links tell; nothing where there are several.
+struct Sizes<'d>(HashMap<(&'static str, &'d [u8]), Option<u64>>);
+
+/// Names of sections that belong to a kernel, up to its own.
+const OF_KERNELS: &[&str] = &[".nv.shared", ".nv.constant0", ".nv.constant2"];
+/// Constant variables.
+const CONSTANTS: &str = ".nv.constant3";
 
 impl<'d> Sizes<'d> {
     fn of(cubin: &Cubin<'d>) -> Self {
         let mut sizes = HashMap::with_capacity(cubin.sections.len());
         for section in &cubin.sections {
-            let known = sizes.insert(section.name, Some(section.size));
-            if known.is_some() {
-                sizes.insert(section.name, None);
+            let is = |kind: &&&'static str| {
+                let rest = section.name.strip_prefix(kind.as_bytes());
+                rest.is_some_and(|rest| rest.starts_with(b"."))
+            };
+            let code = section.info_section().and_then(|index| cubin.section(index));
+            let owner = code.and_then(|code| code.name.strip_prefix(b".text."));
+            let key = match (OF_KERNELS.iter().find(is), owner) {
+                (Some(&kind), Some(owner)) => (kind, owner),
+                _ if section.name == CONSTANTS.as_bytes() => (CONSTANTS, &b""[..]),
+                _ => continue,
+            };
+            if sizes.insert(key, Some(section.size)).is_some() {
+                sizes.insert(key, None);
             }
         }
         Sizes(sizes)
     }
 
-    fn one(&self, name: &str) -> Option<u64> {
-        self.0.get(name.as_bytes()).copied().flatten()
+    fn one(&self, kind: &'static str, owner: &str) -> Option<u64> {
+        self.0.get(&(kind, owner.as_bytes())).copied().flatten()
     }
 }
 
