@@ -4,16 +4,19 @@
 //! cargo run -p culd --example report -- -arch=sm_90 testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
 //! ```
 //!
-//! Words that begin with a dash are options of the linker. One thing a line, names last; `xtask oracle --report` holds the
+//! Words with the ending of an input are inputs, others options of the linker. One thing a line, names last; `xtask oracle --report` holds the
 //! lines against what NVIDIA's tools say of the same program.
 
 use std::error::Error;
 
 use culd::{Linker, Options, Why};
 
+/// Endings of inputs.
+const INPUTS: &[&str] = &[".cubin", ".fatbin", ".o", ".a", ".ptx"];
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let (options, files): (Vec<String>, Vec<String>) =
-        std::env::args().skip(1).partition(|word| word.starts_with('-'));
+    let is_input = |word: &String| INPUTS.iter().any(|ending| word.ends_with(ending));
+    let (files, options): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(is_input);
     let mut linker = Linker::new(Options::parse(&options)?);
     for file in files {
         linker.add_file(file);
