@@ -229,8 +229,8 @@ impl Report {
         total
     }
 
-    /// Agreeing links of all that have a verdict, in brackets those in which nvlink forgets barriers; `newer` where both
-    /// refuse all of them for that.
+    /// Agreeing links of all that have a verdict, in brackets those in which nvlink forgets barriers; `newer` where an object
+    /// is newer than the linker. The linkers are the compilers but the first.
     fn table(&self, plan: &Plan) -> String {
         let names: Vec<&str> =
             plan.linkers.iter().map(|tools| tools.oracle.release().name).collect();
@@ -243,7 +243,7 @@ impl Report {
             for column in 0..names.len() {
                 let cell = self.cells.get(&(pair, column)).copied().unwrap_or_default();
                 let agreeing = cell.identical + cell.same_error + cell.newer;
-                let _ = match cell.newer == cell.links() {
+                let _ = match pair.1 > column + 1 {
                     true => write!(text, " newer |"),
                     false => {
                         let verdicts = cell.links() - cell.no_verdict;
