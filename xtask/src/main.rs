@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod bless;
 mod ci;
+mod compare;
 mod corpus;
 mod dist;
 mod e2e;
@@ -41,6 +42,7 @@ const TASKS: &[Task] = &[
     ("corpus", corpus::run, "link generated programs with nvlink and culd, compare: see 'corpus --help'"),
     ("oracle", oracle::run, "link the programs of testdata/corpus with both, compare: see 'oracle --help'"),
     ("mixed", mixed::run, "link programs with files of two releases by all releases, compare: see 'mixed --help'"),
+    ("compare", compare::run, "one link of your own files with both: see 'compare --help'"),
     ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),

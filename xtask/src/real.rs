@@ -1,6 +1,6 @@
 //! `xtask real`: programs of our own with libraries of NVIDIA's, through both linkers.
 //!
-//! In: `testdata/real`; libcudadevrt of the reference tools and NVSHMEM from PyPI. Out: a line for each library, architecture
+//! In: `testdata/real`; CCCL and libcudadevrt of the reference tools, and NVSHMEM from PyPI. Out: a line for each library, architecture
 //! and link. Guaranteed: nothing of a library is kept outside the target folder; exit code 1 when outputs, messages or
 //! status differ.
 
@@ -21,7 +21,7 @@ const HELP: &str = "\
 usage: cargo xtask real [options] [library]...
   --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
   --keep DIR    where the inputs and outputs are left (default <target>/real)
-Libraries are cudadevrt, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.";
+Libraries are cudadevrt, cccl, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.";
 
 /// A program and the library it is linked with.
 struct Corpus {
@@ -67,6 +67,21 @@ const CORPORA: &[Corpus] = &[
         links: &[
             ("not needed", &["-v"], &["-LLIB", "-lcudadevrt"], true),
             ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
+        ],
+    },
+    Corpus {
+        name: "cccl",
+        folder: "cccl",
+        files: &["blocks", "shapes", "series"],
+        archs: &[75, 90, 100],
+        wheel: None,
+        links: &[
+            ("as nvcc does", &["-m64"], &["-LLIB", "-lcudadevrt"], true),
+            ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
+            ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+            ("one kernel", &["-kernels-used=ordered"], &["-LLIB", "-lcudadevrt"], true),
+            ("object", &["-r"], &[], true),
+            ("object for debuggers", &["-r", "-g"], &[], true),
         ],
     },
     Corpus {

@@ -392,6 +392,10 @@ impl Rewritten {
                 format!("bytes  .text.{name}+"),
                 format!("reloc.missing  .rela.text.{name}+"),
                 format!("reloc.extra  .rela.text.{name}+"),
+                // Another one may have moved to the place of one (CUB's kernels with -g).
+                format!("reloc.type  .rela.text.{name}+"),
+                format!("reloc.symbol  .rela.text.{name}+"),
+                format!("reloc.addend  .rela.text.{name}+"),
             ]
         };
         let debug = OF_DEBUG.iter().filter(|_| !self.names.is_empty());
