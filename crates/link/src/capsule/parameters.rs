@@ -39,9 +39,12 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
         let kernel = symbol.program.filter(|_| symbol.is_entry());
         let bank = kernel.and_then(|kernel| bank(objects, symbols, kernel));
         let Some(bank) = bank else { continue };
-        // Kernels of one name do not share it (case local/kernels).
+        // Kernels of one name do not share it, but for 13.5 (case local/kernels).
         let kernel = draft.names.get(symbol.name).to_vec();
-        let name = draft.names.separate(&[b".nv.constant0.", &kernel]);
+        let name = match draft.dialect.new_writer {
+            true => draft.names.join(&[b".nv.constant0.", &kernel]),
+            false => draft.names.separate(&[b".nv.constant0.", &kernel]),
+        };
         draft.section_strings.add(name);
         let section =
             draft.push_section(name, Kind::Parameters, shf::ALLOC | shf::INFO_LINK, bank.align());
