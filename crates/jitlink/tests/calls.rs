@@ -159,6 +159,38 @@ fn verbose_links_tell_resources() {
     destroy(&mut handle);
 }
 
+/// What there is without `-lto`, with it and no LTO-IR, and of a link that failed.
+#[test]
+fn ptx_and_lto_ir_are_there_with_lto_only() {
+    for (options, code) in
+        [(&["-arch=sm_90"][..], INVALID_INPUT), (&["-arch=sm_90", "-lto"], INTERNAL)]
+    {
+        let (created, mut handle) = create(options);
+        assert_eq!(created, SUCCESS);
+        assert_eq!(add(handle, CUBIN, &bytes("smooth.cubin"), "smooth"), SUCCESS);
+        assert_eq!(complete(handle) == SUCCESS, code == INVALID_INPUT, "{options:?}");
+        let lto_ir = get(handle, nvJitLinkGetLinkedLTOIRSize, nvJitLinkGetLinkedLTOIR);
+        assert_eq!(lto_ir, Err(code), "{options:?}");
+        let ptx = get(handle, nvJitLinkGetLinkedPtxSize, nvJitLinkGetLinkedPtx);
+        assert_eq!(ptx, Err(INVALID_INPUT), "{options:?}");
+        destroy(&mut handle);
+    }
+}
+
+/// An index file is read when the handle is made.
+#[test]
+fn index_files_are_options_too() {
+    let (code, mut handle) = create(&["-arch=sm_90", "-uidx=/nowhere/it.uidx"]);
+    assert_eq!(code, INVALID_INPUT);
+    assert_eq!(error_log(handle), "ERROR: File '/nowhere/it.uidx' does not exist\n");
+    destroy(&mut handle);
+    let path = quickstart("smooth.cubin").display().to_string();
+    let (code, mut handle) = create(&["-arch=sm_90", &format!("-uidx={path}")]);
+    assert_eq!(code, SUCCESS);
+    assert!(error_log(handle).ends_with(&format!("NVJITLINK_INPUT_INDEX{path}\n")));
+    destroy(&mut handle);
+}
+
 #[test]
 fn files_have_their_names_in_messages() {
     let (_, mut handle) = create(&["-arch=sm_90"]);
