@@ -7,6 +7,7 @@
 mod callers;
 mod cmake;
 mod nvcc;
+mod packer;
 
 use crate::args::Args;
 use crate::tally::Tally;
@@ -27,7 +28,7 @@ const HELP: &str = "\
 usage: cargo xtask e2e [options] [name]...
   --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
   --keep DIR    where everything is built and left (default <target>/e2e)
-Names are 'cmake', 'callers' and the variants of 'nvcc/...'; without any, all are built.";
+Names are 'cmake', 'callers', 'packer' and the variants of 'nvcc/...'; without any, all are built.";
 
 /// Time limit of one command; a slow machine must not look like a failure.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -44,6 +45,8 @@ struct Toolkit {
 struct Bench {
     reference: Toolkit,
     candidate: Toolkit,
+    /// The example of that name, beside the linker under test; none where that is the oracle.
+    pack: Option<PathBuf>,
     /// Everything is built below this folder.
     work: PathBuf,
     report: Mutex<Tally>,
@@ -121,7 +124,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     fs::create_dir_all(&work)?;
     let work = work.canonicalize()?;
     let nvlink = tools.oracle.tool("nvlink");
-    let (reference, candidate) = if tools.candidate == nvlink {
+    let under_test = tools.candidate != nvlink;
+    let pack = under_test.then(|| tools.candidate.with_file_name("examples").join("pack"));
+    let (reference, candidate) = if !under_test {
         let toolkit = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
         (toolkit.clone(), toolkit)
     } else {
@@ -132,7 +137,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         std::os::unix::fs::symlink(nvlink, program)?;
         (reference, candidate)
     };
-    let bench = Bench { reference, candidate, work, report: Mutex::default() };
+    let bench = Bench { reference, candidate, pack, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
     let tally = *lock(&bench.report);
     Ok(tally.end())
@@ -154,7 +159,9 @@ fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
     let variants: Vec<_> =
         nvcc::VARIANTS.iter().filter(|variant| is_wanted(variant.name)).collect();
     let (with_cmake, with_callers) = (is_wanted(cmake::NAME), is_wanted(callers::NAME));
-    ensure!(with_cmake || with_callers || !variants.is_empty(), "nothing is called {wanted:?}");
+    let pack = bench.pack.as_deref().filter(|_| is_wanted(packer::NAME));
+    let any = with_cmake || with_callers || pack.is_some() || !variants.is_empty();
+    ensure!(any, "nothing is called {wanted:?}");
     thread::scope(|scope| {
         if with_cmake {
             scope.spawn(|| cmake::run(bench));
@@ -163,6 +170,9 @@ fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
             variants.iter().for_each(|variant| nvcc::run(bench, variant));
             if with_callers {
                 callers::run(bench);
+            }
+            if let Some(pack) = pack {
+                packer::run(bench, pack);
             }
         });
     });

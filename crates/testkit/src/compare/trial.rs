@@ -60,9 +60,9 @@ pub enum Way {
     Program,
     /// A program in one step and in several, see [`super::steps`].
     Steps,
-    /// A program of the objects as they were compiled, and of the same built again, see [`super::rebuilt`].
+    /// A program of the objects as they were compiled, and of the same built again.
     Rebuilt,
-    /// What the library reports of a program, and what other tools say of it, see [`super::report`].
+    /// What the library reports of a program, and what other tools say of it.
     Report,
 }
 
