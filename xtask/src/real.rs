@@ -73,7 +73,7 @@ const CORPORA: &[Corpus] = &[
         name: "cccl",
         folder: "cccl",
         files: &["blocks", "shapes", "series"],
-        archs: &[75, 90, 100],
+        archs: &[90, 100],
         wheel: None,
         links: &[
             ("as nvcc does", &["-m64"], &["-LLIB", "-lcudadevrt"], true),
@@ -106,7 +106,7 @@ const CORPORA: &[Corpus] = &[
         name: "nvshmem-later",
         folder: "nvshmem",
         files: &["put", "barrier"],
-        archs: &[100, 120],
+        archs: &[100],
         wheel: NVSHMEM_3_8,
         links: NVSHMEM,
     },
