@@ -167,6 +167,19 @@ pub mod sto {
     pub const SPACE_CONSTANT: u8 = 0x80;
 }
 
+/// `sh_entsize` of sections of type `sh_type`, as ptxas and nvlink tell it.
+pub fn entsize(sh_type: u32) -> u64 {
+    match sh_type {
+        sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
+        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RESOLVED_RELA => 24,
+        sht::REL => 16,
+        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
+        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => 32,
+        _ => 0,
+    }
+}
+
 /// True for section types without bytes in the file.
 pub fn is_nobits(sh_type: u32) -> bool {
     matches!(sh_type, sht::NOBITS | sht::CUDA_GLOBAL | sht::CUDA_SHARED | sht::CUDA_SHARED_RESERVED)

@@ -21,19 +21,6 @@ pub fn flags_kind(sm: u32) -> u32 {
     if sm >= 100 { 2 } else { 4 }
 }
 
-/// `sh_entsize` of sections of type `sh_type`.
-pub fn entsize(sh_type: u32) -> u64 {
-    match sh_type {
-        sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
-        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RESOLVED_RELA => 24,
-        sht::REL => 16,
-        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
-        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
-        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => 32,
-        _ => 0,
-    }
-}
-
 /// The name of the section that `sh_link` names.
 pub fn link(sh_type: u32, flags: u64) -> Option<&'static [u8]> {
     match sh_type {

@@ -30,7 +30,7 @@ use super::BuildError;
 use crate::arch::{Arch, Flavour};
 use crate::attr::{Record, format};
 use crate::cubin::{MAX_ALIGN, MAX_SIZE};
-use crate::elf::{is_nobits, shf, shn, sht, stb};
+use crate::elf::{entsize, is_nobits, shf, shn, sht, stb};
 use crate::encode::{
     FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel, write_rela,
 };
@@ -675,18 +675,6 @@ impl<'o> Writer<'o> {
 fn table(name: u32, sh_type: u32, align: u64) -> Ready {
     let header = SectionHeader { name, sh_type, align, ..SectionHeader::default() };
     Ready { header, bytes: Vec::new(), same: None }
-}
-
-/// Bytes of a record, where ptxas tells it.
-fn entsize(sh_type: u32) -> u64 {
-    match sh_type {
-        sht::RELA | sht::MERCURY_RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RESOLVED_RELA => 24,
-        sht::REL => 16,
-        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
-        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
-        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => 32,
-        _ => 0,
-    }
 }
 
 /// Puts all sections behind one another.

@@ -163,7 +163,7 @@ impl<'d> Layout<'d> {
         if raw.align != 1 {
             key(&mut out, "align", &raw.align.to_string());
         }
-        if raw.entsize != rules::entsize(raw.sh_type) {
+        if raw.entsize != elf::entsize(raw.sh_type) {
             key(&mut out, "entsize", &raw.entsize.to_string());
         }
         let link = rules::link(raw.sh_type, raw.flags)

@@ -253,7 +253,7 @@ impl<'d, 't> File<'d, 't> {
             link: self.links.get(index).copied().unwrap_or(0),
             info: self.info(index, section)?,
             align: keys.number("align")?.unwrap_or(1),
-            entsize: entsize.unwrap_or_else(|| rules::entsize(section.sh_type)),
+            entsize: entsize.unwrap_or_else(|| elf::entsize(section.sh_type)),
             ..SectionHeader::default()
         })
     }
