@@ -54,6 +54,23 @@ impl Object {
         );
     }
 
+    /// A variable of 4 bytes at `offset` of [`Object::data`].
+    fn variable(&mut self, binding: &str, name: &str, offset: usize) {
+        let symbols = if binding == "local" { &mut self.locals } else { &mut self.globals };
+        let _ = writeln!(
+            symbols,
+            "  {binding} cuda_object {name} in=.nv.global value={offset:#x} size=0x4 other=global"
+        );
+    }
+
+    /// The section of the variables.
+    fn data(&mut self, size: usize) {
+        let _ = writeln!(
+            self.sections,
+            "section .nv.global nv_global flags=write+alloc align=4 size={size:#x}"
+        );
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let Object {
             strings,
@@ -170,17 +187,9 @@ fn names_that_are_alike() {
             1 => format!("{pad}{n:06}{pad}"),
             _ => format!("{pad}{pad}{n:06}"),
         };
-        let _ = writeln!(
-            object.globals,
-            "  global cuda_object v{name} in=.nv.global value={:#x} size=0x4 other=global",
-            4 * n
-        );
+        object.variable("global", &format!("v{name}"), 4 * n);
     }
-    let _ = writeln!(
-        object.sections,
-        "section .nv.global nv_global flags=write+alloc align=4 size={:#x}",
-        4 * 200_000
-    );
+    object.data(4 * 200_000);
     let world = World::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
@@ -194,19 +203,11 @@ fn names_made_of_blocks_that_hash_alike() {
     // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. ELF's and sums of letters fall to swaps.
     let mut object = Object::default();
     let blocks = ["Ez", "FY"];
-    for n in 0..131_072u32 {
-        let name: String = (0..17).map(|bit| blocks[(n >> bit & 1) as usize]).collect();
-        let _ = writeln!(
-            object.globals,
-            "  global cuda_object {name} in=.nv.global value={:#x} size=0x4 other=global",
-            4 * n
-        );
+    for n in 0..131_072usize {
+        let name: String = (0..17).map(|bit| blocks[n >> bit & 1]).collect();
+        object.variable("global", &name, 4 * n);
     }
-    let _ = writeln!(
-        object.sections,
-        "section .nv.global nv_global flags=write+alloc align=4 size={:#x}",
-        4 * 131_072
-    );
+    object.data(4 * 131_072);
     let world = World::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
@@ -218,17 +219,9 @@ fn locals_of_one_name() {
     let mut object = Object::default();
     for n in 0..300_000 {
         let name = if n == 0 { "v".to_owned() } else { format!("v@{}", n + 1) };
-        let _ = writeln!(
-            object.locals,
-            "  local cuda_object {name} in=.nv.global value={:#x} size=0x4 other=global",
-            4 * n
-        );
+        object.variable("local", &name, 4 * n);
     }
-    let _ = writeln!(
-        object.sections,
-        "section .nv.global nv_global flags=write+alloc align=4 size={:#x}",
-        4 * 300_000
-    );
+    object.data(4 * 300_000);
     let world = World::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
@@ -256,8 +249,8 @@ fn local_functions_of_one_name() {
 fn members_of_one_name_and_weak_copies() {
     let mut object = Object::default();
     object.function("weak", "f");
-    let _ = writeln!(object.globals, "  weak cuda_object v in=.nv.global size=0x4 other=global");
-    object.sections.push_str("section .nv.global nv_global flags=write+alloc align=4 size=0x4\n");
+    object.variable("weak", "v", 0);
+    object.data(4);
     let mut bytes = object.bytes();
     // The kernel becomes weak too.
     let cubin = culd_cubin::Cubin::parse(&bytes).expect("sound");
@@ -280,8 +273,8 @@ fn members_of_one_name_and_weak_copies() {
 fn records_about_one_place() {
     let records = "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(1_000_000);
     let mut object = Object { records, ..Object::default() };
-    object.globals.push_str("  global cuda_object v in=.nv.global size=0x4 other=global\n");
-    object.sections.push_str("section .nv.global nv_global flags=write+alloc align=4 size=0x4\n");
+    object.variable("global", "v", 0);
+    object.data(4);
     let world = World::new();
     world.add("a.cubin", &object.bytes());
     for words in [&["a.cubin"][..], &["-r", "a.cubin"], &["--preserve-relocs", "a.cubin"]] {
@@ -402,17 +395,9 @@ fn names_that_two_files_define() {
     let files = ["k", "l"].map(|_| {
         let mut object = Object::default();
         for n in 0..COUNT {
-            let _ = writeln!(
-                object.globals,
-                "  global cuda_object v{n} in=.nv.global value={:#x} size=0x4 other=global",
-                4 * n
-            );
+            object.variable("global", &format!("v{n}"), 4 * n);
         }
-        let _ = writeln!(
-            object.sections,
-            "section .nv.global nv_global flags=write+alloc align=4 size={:#x}",
-            4 * COUNT
-        );
+        object.data(4 * COUNT);
         object.bytes()
     });
     let world = World::new();
@@ -601,12 +586,8 @@ fn empty_object() -> Vec<u8> {
 /// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9 letters.
 fn with_symbols(count: usize) -> Vec<u8> {
     let mut object = Object::default();
-    object.globals.push_str("  global cuda_object v in=.nv.global size=0x4 other=global\n");
-    let _ = writeln!(
-        object.sections,
-        "section .nv.global nv_global flags=write+alloc align=4 size={:#x}",
-        4 * (count + 1)
-    );
+    object.variable("global", "v", 0);
+    object.data(4 * (count + 1));
     let mut bytes = object.bytes();
     let tables = Tables::parse(&bytes).expect("tables");
     let part = |section: usize| {

@@ -3,6 +3,7 @@
 //! In: the words after the task name. Out: values by name. Guaranteed: [`Args::finish`] refuses what no one asked for.
 
 use anyhow::{Context, Result, bail};
+use std::ops::Range;
 use std::str::FromStr;
 
 /// The words not yet consumed.
@@ -37,6 +38,15 @@ impl Args {
         let parsed =
             value.parse().ok().with_context(|| format!("{name}: '{value}' makes no sense"))?;
         Ok(Some(parsed))
+    }
+
+    /// The numbers of an option `A..B`, if it was given.
+    pub(crate) fn range(&mut self, name: &str) -> Result<Option<Range<u64>>> {
+        let Some(text) = self.option::<String>(name)? else { return Ok(None) };
+        let ends = text
+            .split_once("..")
+            .and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+        Ok(Some(ends.with_context(|| format!("{name} A..B"))?))
     }
 
     /// All words as they are.

@@ -64,7 +64,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         println!("{HELP}\n{}", workspace::RELEASE_HELP);
         return Ok(ExitCode::SUCCESS);
     }
-    let (mut wish, archs) = (wish(&mut args)?, archs(&mut args)?);
+    let (mut wish, archs) = (wish(&mut args)?, workspace::archs(args.option("--arch")?)?);
     let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
     wish.plain = way == Way::Steps || with.is_some();
     if let Some(seed) = args.option("--show")? {
@@ -108,15 +108,6 @@ fn wish(args: &mut Args) -> Result<Wish> {
             Some(Kind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
     }
     Ok(wish)
-}
-
-fn archs(args: &mut Args) -> Result<Vec<Arch>> {
-    let text = args.option::<String>("--arch")?.unwrap_or_default();
-    let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
-    let arch = |name: &str| {
-        Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
-    };
-    text.split(',').filter(|name| !name.is_empty()).map(arch).collect()
 }
 
 impl Plan {

@@ -29,6 +29,8 @@ usage: cargo xtask mixed [options]
 The files of a program are compiled by two releases in turn, every pair of 12.9 to 13.5 and each alone; every linker from
 13.0 to 13.5 links them in both orders of the files.";
 
+const ARCHS: &str = "sm_75,sm_80,sm_90";
+
 struct Plan {
     seeds: std::ops::Range<u64>,
     archs: Vec<Arch>,
@@ -58,11 +60,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 }
 
 fn plan(args: &mut Args) -> Result<Plan> {
-    let seeds = args.option::<String>("--seeds")?.unwrap_or_else(|| "0..4".to_owned());
-    let (first, end) = seeds.split_once("..").context("--seeds A..B")?;
-    let archs = args.option::<String>("--arch")?;
-    let archs = archs.unwrap_or_else(|| "sm_75,sm_80,sm_90".to_owned());
-    let arch = |name: &str| Arch::parse(name).with_context(|| format!("no architecture {name}"));
+    let archs = workspace::archs(args.option("--arch")?.or_else(|| Some(ARCHS.to_owned())))?;
     let usual = workspace::tools(args.option("--culd")?)?;
     let compilers = RELEASES.iter().map(workspace::oracle_of).collect::<Result<Vec<_>>>()?;
     let linker = |oracle: &Oracle| {
@@ -71,8 +69,8 @@ fn plan(args: &mut Args) -> Result<Plan> {
     };
     let linkers = compilers.iter().filter(|oracle| oracle.release().has_nvlink()).map(linker);
     Ok(Plan {
-        seeds: first.parse().context("--seeds A..B")?..end.parse().context("--seeds A..B")?,
-        archs: archs.split(',').map(arch).collect::<Result<_>>()?,
+        seeds: args.range("--seeds")?.unwrap_or(0..4),
+        archs,
         with: args.option("--with")?,
         keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("mixed")),
         linkers: linkers.collect(),
@@ -136,10 +134,7 @@ fn mixture(
                 Verdict::NoVerdict(how) => eprintln!("seed {seed}, {link_arch}, {name}: {how}"),
                 Verdict::Different(difference) => {
                     let kept = plan.keep.join(format!("{seed}-{family}-{link_arch}-{name}"));
-                    if kept.exists() {
-                        fs::remove_dir_all(&kept)?;
-                    }
-                    workspace::copy_tree(work.path(), &kept)?;
+                    workspace::keep_tree(work.path(), &kept)?;
                     let what = &difference.what;
                     eprintln!("{name}: {} {what}", arguments.join(" "));
                     eprintln!("  kept in {}", kept.display());

@@ -208,7 +208,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     if preserves && plan.with.as_deref() == Some("-r") {
         return Ok(());
     }
-    let sources = sources(dir)?;
+    let sources = workspace::sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
     let orders = orders(&case.orders, &stems);
     let archs = plan.archs_of(&case);
@@ -241,7 +241,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 if let Some(what) = &failure {
                     let number = lock(report).failures;
                     let kept = plan.keep.join(format!("{number:03}-{}", name.replace('/', "-")));
-                    evidence(work.path(), &kept)?;
+                    workspace::keep_tree(work.path(), &kept)?;
                     let line = format!("{name} {}: {what}", arguments.join(" "));
                     fs::write(kept.join("what.txt"), format!("{line}\n"))?;
                     eprintln!("{line}\n  compiled with {flags:?}, kept in {}", kept.display());
@@ -251,18 +251,6 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
         }
     }
     Ok(())
-}
-
-fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cu") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn stem(path: &Path) -> String {
@@ -308,13 +296,6 @@ fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
         (Verdict::NotCompiled(message), _) => Some(message.clone()),
         (Verdict::Different(difference), _) => Some(difference.what.clone()),
     }
-}
-
-fn evidence(from: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
-        fs::remove_dir_all(to)?;
-    }
-    workspace::copy_tree(from, to)
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
 use culd_testkit::compare::trial::{LINK_LIMIT, Tools, Way};
+use culd_testkit::generate::model::Arch;
 use culd_testkit::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
@@ -103,6 +104,37 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Puts a copy of a folder in the place of what was kept before.
+pub(crate) fn keep_tree(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    copy_tree(from, to)
+}
+
+/// The sources of a case of the corpus, in order of their names.
+pub(crate) fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cu") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The architectures that a list like `sm_75,sm_90` names; none without a list.
+pub(crate) fn archs(list: Option<String>) -> Result<Vec<Arch>> {
+    let text = list.unwrap_or_default();
+    let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
+    let arch = |name: &str| {
+        Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
+    };
+    text.split(',').filter(|name| !name.is_empty()).map(arch).collect()
 }
 
 /// What a comparison makes of the files: a program, with `--steps` in several steps, with `--rebuilt` of objects built again;

@@ -9,7 +9,6 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A mapped file. The list of them grows at its head and is never shortened: maps live as long as the process.
@@ -58,19 +57,16 @@ pub(crate) fn temporary(path: Option<&Path>) {
 /// Takes over the two signals.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for signal in [libc::SIGBUS, libc::SIGABRT] {
-            // SAFETY: the structure is plain data, for which zeros are a value; both pointers are valid; the handler
-            // keeps to what a handler may do, see there.
-            unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = ended as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-                libc::sigaction(signal, &action, null_mut());
-            }
+    for signal in [libc::SIGBUS, libc::SIGABRT] {
+        // SAFETY: the structure is plain data, for which zeros are a value; both pointers are valid; the handler
+        // keeps to what a handler may do, see there.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = ended as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, null_mut());
         }
-    });
+    }
 }
 
 /// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)).

@@ -28,7 +28,7 @@ pub struct Place {
     /// The folder with the plan.
     pub folder: PathBuf,
     /// The driver's library.
-    pub library: PathBuf,
+    pub libcuda: PathBuf,
 }
 
 /// Runs all programs of the plan that suit the GPU, each in a process that `program` starts.
@@ -37,7 +37,7 @@ pub struct Place {
 /// When the plan makes no sense or a process cannot be started.
 pub fn run(place: &Place, program: &Path) -> Result<End> {
     let plan = Plan::read(&place.folder)?;
-    let (name, capability, version) = match Gpu::open(&place.library) {
+    let (name, capability, version) = match Gpu::open(&place.libcuda) {
         Ok(gpu) => gpu.describe()?,
         Err(NoGpu(why)) => {
             println!("skipped: {why}");
@@ -53,7 +53,7 @@ pub fn run(place: &Place, program: &Path) -> Result<End> {
         }
         for image in &of.image {
             let mut command = Command::new(program);
-            command.arg(&place.folder).arg("--libcuda").arg(&place.library);
+            command.arg(&place.folder).arg("--libcuda").arg(&place.libcuda);
             command.arg("--only").arg(number.to_string()).arg(&image.by);
             let output = command.output().context("this program cannot be started again")?;
             let said = String::from_utf8_lossy(&output.stderr);
@@ -81,7 +81,7 @@ pub fn run_one(place: &Place, number: usize, by: &str) -> Result<()> {
     let plan = Plan::read(&place.folder)?;
     let program = plan.program.get(number).context("no such program")?;
     let image = program.image.iter().find(|image| image.by == by).context("no such image")?;
-    let gpu = Gpu::open(&place.library).map_err(|NoGpu(why)| anyhow::anyhow!(why))?;
+    let gpu = Gpu::open(&place.libcuda).map_err(|NoGpu(why)| anyhow::anyhow!(why))?;
     launches(&gpu, place, program, image)
 }
 

@@ -27,14 +27,14 @@ fn main() -> ExitCode {
 
 fn start() -> Result<End> {
     let mut words = env::args().skip(1);
-    let (mut folder, mut library, mut only) = (None, PathBuf::from(LIBRARY), None);
+    let (mut folder, mut libcuda, mut only) = (None, PathBuf::from(LIBRARY), None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--help" => {
                 println!("{HELP}");
                 return Ok(End::Passed);
             }
-            "--libcuda" => library = words.next().context("--libcuda PATH")?.into(),
+            "--libcuda" => libcuda = words.next().context("--libcuda PATH")?.into(),
             // How this program starts itself.
             "--only" => {
                 let number = words.next().and_then(|number| number.parse::<usize>().ok());
@@ -47,7 +47,7 @@ fn start() -> Result<End> {
             _ => bail!("'{word}' is not known\n{HELP}"),
         }
     }
-    let place = Place { folder: folder.context(HELP)?, library };
+    let place = Place { folder: folder.context(HELP)?, libcuda };
     match only {
         Some((number, by)) => run_one(&place, number, &by).map(|()| End::Passed),
         None => run(&place, &env::current_exe()?),

@@ -103,14 +103,7 @@ fn link(
     arch: &str,
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let dir = workspace::root().join("testdata/corpus").join(case);
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cu") {
-            sources.push(path);
-        }
-    }
-    sources.sort();
+    let sources = workspace::sources(&dir).with_context(|| dir.display().to_string())?;
     let work = tempfile::tempdir()?;
     let mut inputs = Vec::new();
     for (place, source) in sources.iter().enumerate() {

@@ -64,10 +64,7 @@ pub(super) fn run(
 
 /// Writes a link that has no reason.
 fn store(mutant: &Mutant, answer: &Answer, from: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
-        fs::remove_dir_all(to)?;
-    }
-    workspace::copy_tree(from, to)?;
+    workspace::keep_tree(from, to)?;
     for folder in ["nvlink", "culd"] {
         let out: PathBuf = to.join(folder).join(program::OUTPUT);
         if out.exists() {

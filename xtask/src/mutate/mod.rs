@@ -74,15 +74,13 @@ struct Plan {
 
 impl Plan {
     fn new(args: &mut Args) -> Result<Self> {
-        let seeds: String = args.option("--seeds")?.unwrap_or_else(|| "0..20000".to_owned());
-        let (first, end) = seeds.split_once("..").context("--seeds A..B")?;
         let culd: Option<PathBuf> = args.option("--culd")?;
         let culd = culd.unwrap_or_else(|| workspace::target().join("release/culd"));
         if !culd.is_file() {
             bail!("no linker at {}: build it or name one with --culd", culd.display());
         }
         Ok(Self {
-            seeds: first.parse()?..end.parse()?,
+            seeds: args.range("--seeds")?.unwrap_or(0..20000),
             corpus: args.option("--corpus")?,
             verify: args.flag("--verify"),
             differential: args.flag("--differential"),

@@ -185,7 +185,7 @@ impl<'b> File<'b> {
         }
         fixed.init.0 = self.bank(Space::Global, true, None);
         fixed.global = self.bank(Space::Global, false, None);
-        self.point(&fixed);
+        self.point(&fixed, |pair| pair.0);
         fixed
     }
 
@@ -266,25 +266,21 @@ impl<'b> File<'b> {
         }
     }
 
-    /// Relocation sections and attributes say what they are for.
-    fn point(&mut self, fixed: &Fixed) {
+    /// Relocation sections and attributes of one half say what they are for.
+    pub(super) fn point(&mut self, fixed: &Fixed, half: fn(Pair) -> Option<SectionRef>) {
         let mut pairs = vec![
-            (fixed.init_relocations.0, fixed.init.0),
-            (fixed.constant_relocations.0, fixed.constants.0),
+            (fixed.init_relocations, fixed.init),
+            (fixed.constant_relocations, fixed.constants),
         ];
         for place in &self.places {
-            pairs.push((place.relocations.0, place.section.0));
-            pairs.push((place.attributes.0, place.section.0));
-            pairs.push((place.literals.0, place.section.0));
-            pairs.push((place.literal_relocations.0, place.literals.0));
+            pairs.push((place.relocations, place.section));
+            pairs.push((place.attributes, place.section));
+            pairs.push((place.literals, place.section));
+            pairs.push((place.literal_relocations, place.literals));
         }
-        self.point_all(pairs);
-    }
-
-    pub(super) fn point_all(&mut self, pairs: Vec<(Option<SectionRef>, Option<SectionRef>)>) {
         for (section, target) in pairs {
-            if let Some(section) = section.and_then(|one| self.object.section_mut(one)) {
-                section.info = about(target);
+            if let Some(section) = half(section).and_then(|one| self.object.section_mut(one)) {
+                section.info = about(half(target));
             }
         }
     }

@@ -503,12 +503,23 @@ impl Builder {
     /// An address in the initial value of a variable, or in debug information; the offset counts from its begin. For addresses of what is declared after
     /// the variable, its own among them.
     pub fn relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
-        match self.symbols.get_mut(variable.0).map(|symbol| &mut symbol.what) {
-            Some(What::Variable(variable)) => variable.relocations.push(relocation),
-            Some(What::Debug(debug)) => debug.relocations.push(relocation),
-            _ => self.fail(BuildError::Symbol("relocation".to_owned())),
+        match self.records_of(variable) {
+            Some((relocations, _)) => relocations.push(relocation),
+            None => self.fail(BuildError::Symbol("relocation".to_owned())),
         }
         self
+    }
+
+    /// What is to be filled in in a variable or debug information, in either half.
+    fn records_of(
+        &mut self,
+        variable: SymbolId,
+    ) -> Option<(&mut Vec<Relocation>, &mut Vec<Relocation>)> {
+        match &mut self.symbols.get_mut(variable.0)?.what {
+            What::Variable(variable) => Some((&mut variable.relocations, &mut variable.twins)),
+            What::Debug(debug) => Some((&mut debug.relocations, &mut debug.twins)),
+            What::Function { .. } | What::Reference(_) => None,
+        }
     }
 
     fn symbol(&mut self, name: String, linkage: Linkage, what: What) -> SymbolId {
@@ -522,10 +533,9 @@ impl Builder {
 
     /// Mercury's record of the same (sm_100 and later).
     pub fn twin(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
-        match self.symbols.get_mut(variable.0).map(|symbol| &mut symbol.what) {
-            Some(What::Variable(variable)) => variable.twins.push(relocation),
-            Some(What::Debug(debug)) => debug.twins.push(relocation),
-            _ => self.fail(BuildError::Symbol("twin".to_owned())),
+        match self.records_of(variable) {
+            Some((_, twins)) => twins.push(relocation),
+            None => self.fail(BuildError::Symbol("twin".to_owned())),
         }
         self
     }

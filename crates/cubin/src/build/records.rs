@@ -3,7 +3,7 @@
 //! In: a [`File`] with the sections of machine code's half. Out: the same, complete. Guaranteed: symbols stand in the order
 //! in which ptxas writes them: those of sections, local ones, those that others see.
 
-use super::finish::{File, Fixed, Pair, Place, about, plain, records};
+use super::finish::{File, Fixed, Pair, Place, plain, records};
 use super::object::{
     Attribute, Contents as Data, Edge, Entry, Info, Link, Place as In, Relocation as Record,
     Section, SectionRef, SymbolRef, Value, Word,
@@ -30,8 +30,7 @@ impl File<'_> {
             let name = format!(".nv.merc.nv.info.{}", symbol.name);
             let flags = shf::MERCURY | shf::INFO_LINK;
             let info = plain(name, sht::MERCURY_INFO, flags, 4, no_attributes());
-            let info = info.link(Link::Symbols).info(about(self.place(at).section.1));
-            self.place(at).attributes.1 = Some(self.object.section(info));
+            self.place(at).attributes.1 = Some(self.object.section(info.link(Link::Symbols)));
         }
         self.twin_relocations(fixed);
         fixed.constants.1 = self.shared_bytes(
@@ -50,16 +49,7 @@ impl File<'_> {
             };
             self.place(at).section.1 = twin;
         }
-        let mut pairs = vec![
-            (fixed.init_relocations.1, fixed.init.1),
-            (fixed.constant_relocations.1, fixed.constants.1),
-        ];
-        for place in &self.places {
-            pairs.push((place.relocations.1, place.section.1));
-            pairs.push((place.literals.1, place.section.1));
-            pairs.push((place.literal_relocations.1, place.literals.1));
-        }
-        self.point_all(pairs);
+        self.point(fixed, |pair| pair.1);
     }
 
     /// Mercury code, and debug information behind it.

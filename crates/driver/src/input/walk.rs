@@ -112,9 +112,7 @@ impl<'a> Gather<'a, '_> {
             Some("fatbin") => self.named_fatbin(source, bytes),
             Some("ptx") => self.named_ptx(source, bytes),
             Some("ltoir" | "nvvm") if self.options.lto() => {
-                self.no_references();
-                self.module_of_path(&source);
-                self.lto(&source, bytes, false);
+                self.bare_lto(&source, bytes);
                 Ok(())
             }
             Some("ltoir" | "nvvm") => {
@@ -206,9 +204,7 @@ impl<'a> Gather<'a, '_> {
                 Ok(())
             }
             Format::LtoIr if self.options.lto() => {
-                self.no_references();
-                self.module_of_path(&source);
-                self.lto(&source, bytes, false);
+                self.bare_lto(&source, bytes);
                 Ok(())
             }
             Format::LtoIr => self.content_ignored(Ignored::LtoIr(source.name)),
@@ -217,6 +213,13 @@ impl<'a> Gather<'a, '_> {
                 self.content_ignored(Ignored::Unknown(source.name))
             }
         }
+    }
+
+    /// LTO-IR that is in no fat binary.
+    fn bare_lto(&mut self, source: &Source, bytes: &'a [u8]) {
+        self.no_references();
+        self.module_of_path(source);
+        self.lto(source, bytes, false);
     }
 
     fn content_ignored(&mut self, ignored: Ignored) -> Result<(), Stopped> {

@@ -5,24 +5,18 @@
 
 use culd_cubin::Cubin;
 use culd_cubin::attr::{code, format};
+use culd_cubin::raw::{SectionHeader, Tables};
 
 /// Bits of `sh_flags` with the number of barriers.
 const BITS: u64 = 0x7f << 20;
-/// Where an ELF header has the offset of the section headers, the size of one, and where its flags are.
-const TABLE_AT: usize = 0x28;
-const HEADER_SIZE: usize = 64;
+/// Where the flags are in a section header.
 const FLAGS_AT: usize = 8;
-const OFFSET_AT: usize = 24;
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
-}
 
 /// nvlink's program with the numbers that it forgot; `None` when it forgot none.
 pub(super) fn repaired(expected: &[u8]) -> Option<Vec<u8>> {
     let cubin = Cubin::parse(expected).ok()?;
-    let table = word(expected, TABLE_AT)? as usize;
-    let header = |index: usize| table + index * HEADER_SIZE;
+    let tables = Tables::parse(expected).ok()?;
+    let table = tables.header.shoff as usize;
     let mut repaired = expected.to_vec();
     let mut any = false;
     for (index, section) in cubin.sections.iter().enumerate() {
@@ -31,12 +25,12 @@ pub(super) fn repaired(expected: &[u8]) -> Option<Vec<u8>> {
             continue;
         };
         any = true;
-        let at = header(index) + FLAGS_AT;
+        let at = table + index * SectionHeader::SIZE + FLAGS_AT;
         let flags = (section.flags & !BITS).to_le_bytes();
         repaired.get_mut(at..at + flags.len())?.copy_from_slice(&flags);
         let info = [b".nv.info.", name].concat();
         let list = cubin.sections.iter().position(|section| section.name == info)?;
-        let start = word(expected, header(list) + OFFSET_AT)? as usize;
+        let start = tables.sections.get(list)?.offset as usize;
         let end = start + cubin.sections[list].data.len();
         let mut at = start;
         while let Some(&[kind, which, low, high]) = expected.get(at..at + 4).filter(|_| at < end) {
