@@ -165,6 +165,14 @@ pub const CASES: &[Case] = &[
         ..TREE
     },
     Case {
+        name: "functions-sm_100",
+        what: "10,000 functions with Mercury in ten files",
+        modules: 10,
+        functions: 1000,
+        arch: Some("sm_100"),
+        ..TREE
+    },
+    Case {
         name: "deepchain",
         what: "call depth 1000, a kernel at every level",
         modules: 1000,

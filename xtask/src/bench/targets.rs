@@ -25,12 +25,13 @@ const fn ratio(case: &'static str, one: f64, two: Option<f64>) -> Target {
     Target { case, one: Limit::Ratio(one), two }
 }
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 15] = [
     ratio("tiny", 0.50, None),
     ratio("tiny-cudadevrt", 0.30, None),
     ratio("many1000", 0.12, Some(0.08)),
     ratio("many3000", 0.05, Some(0.035)),
     ratio("many1000-sm_100", 0.01, None),
+    ratio("functions-sm_100", 0.01, None),
     ratio("deepchain", 0.025, None),
     ratio("paths14", 0.015, None),
     Target { case: "paths40", one: Limit::Milliseconds(10.0), two: None },
