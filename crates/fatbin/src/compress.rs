@@ -3,6 +3,8 @@
 //! In: bytes. Out: bytes. Guaranteed: decompression makes exactly the size that was asked for or fails, and takes no
 //! more memory than that size and the decoder's state.
 
+use zstd::bulk::Decompressor;
+
 use crate::error::Error;
 
 /// The most bytes that one byte of an LZ4 block can stand for: a length byte of 255.
@@ -22,18 +24,27 @@ pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Decompresses zstd frames of `size` bytes together.
-pub(crate) fn from_zstd(frame: &[u8], size: usize) -> Result<Vec<u8>, String> {
-    if let Some(made) = zstd::decompressed_size(frame).filter(|&made| made > size as u64) {
-        return Err(wrong_size(made, size));
-    }
-    // The capacity of the vector bounds what is written.
-    let mut data = reserve(size)?;
-    let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
-    match decoder.decompress_to_buffer(frame, &mut data) {
-        Ok(made) if made == size => Ok(data),
-        Ok(made) => Err(wrong_size(made as u64, size)),
-        Err(error) => Err(format!("broken zstd frame: {error}")),
+/// Decompresses what was compressed with zstd. Its memory, some 160 KiB, is taken by the first frame and serves all.
+#[derive(Default)]
+pub(crate) struct Zstd(Option<Decompressor<'static>>);
+
+impl Zstd {
+    /// Decompresses frames of `size` bytes together.
+    pub(crate) fn decompress(&mut self, frame: &[u8], size: usize) -> Result<Vec<u8>, String> {
+        if let Some(made) = zstd::decompressed_size(frame).filter(|&made| made > size as u64) {
+            return Err(wrong_size(made, size));
+        }
+        // The capacity of the vector bounds what is written.
+        let mut data = reserve(size)?;
+        let decoder = match &mut self.0 {
+            Some(decoder) => decoder,
+            none => none.insert(Decompressor::new().map_err(|error| error.to_string())?),
+        };
+        match decoder.decompress_to_buffer(frame, &mut data) {
+            Ok(made) if made == size => Ok(data),
+            Ok(made) => Err(wrong_size(made as u64, size)),
+            Err(error) => Err(format!("broken zstd frame: {error}")),
+        }
     }
 }
 

@@ -2,17 +2,18 @@
 //!
 //! In: the bytes of a `.fatbin` file or of a section `__nv_relfatbin` or `.nv_fatbin`. Out: [`containers`], each with
 //! its [`Entry`] values. Guaranteed: an entry's header, identifier, options and payload lie in the container and do not
-//! overlap; after an error an iterator ends; [`Entry::data`] makes exactly the declared number of bytes or fails.
+//! overlap; after an error an iterator ends; [`Unpacker`] makes exactly the declared number of bytes or fails.
 
 pub use culd_cubin::arch::Variant;
 
-use crate::compress;
+use crate::compress::{self, Zstd};
 use crate::error::Error;
 use crate::header::{
     ALIGN, CONTAINER_HEADER, ContainerHeader, ENTRY_HEADER, EntryHeader, MAGIC, flag, kind,
 };
 use crate::read;
 use std::borrow::Cow;
+use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
@@ -296,28 +297,50 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The image. PTX comes without the NUL that ends it; a stored cubin with the padding behind it.
+    /// The image, by an [`Unpacker`] of its own: see there. For many images one for all is faster.
+    ///
+    /// # Errors
+    /// Those of [`Unpacker::image`].
+    pub fn data(&self, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
+        Unpacker::default().image(self, limit)
+    }
+}
+
+/// Takes images out of entries, one after the other, with the same memory for all that are compressed.
+#[derive(Default)]
+pub struct Unpacker {
+    zstd: Zstd,
+}
+
+impl fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unpacker").finish_non_exhaustive()
+    }
+}
+
+impl Unpacker {
+    /// The image of `entry`. PTX comes without the NUL that ends it; a stored cubin with the padding behind it.
     ///
     /// Nothing is copied unless it is compressed.
     ///
     /// # Errors
     /// An image of more than `limit` bytes, before any memory is taken for it; a broken payload, or one that is
-    /// longer or shorter than declared; [`Encoding::Opaque`].
-    pub fn data(&self, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
-        let fail = |what: String| Error::new(self.offset, what);
-        let size = self.size();
+    /// longer or shorter than declared; [`Encoding::Opaque`]. They do not keep the next image from being taken out.
+    pub fn image<'a>(&mut self, entry: &Entry<'a>, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
+        let fail = |what: String| Error::new(entry.offset, what);
+        let size = entry.size();
         if size > limit {
             return Err(fail(format!("an image of {size:#x} bytes, the limit is {limit:#x}")));
         }
         let size = usize::try_from(size).map_err(|_| fail("no memory".to_owned()))?;
-        let stored = self.stored();
-        let mut data = match self.encoding() {
-            Encoding::Stored => Cow::Borrowed(self.payload),
+        let stored = entry.stored();
+        let mut data = match entry.encoding() {
+            Encoding::Stored => Cow::Borrowed(entry.payload),
             Encoding::Lz4 => compress::from_lz4(stored, size).map_err(fail)?.into(),
-            Encoding::Zstd => compress::from_zstd(stored, size).map_err(fail)?.into(),
+            Encoding::Zstd => self.zstd.decompress(stored, size).map_err(fail)?.into(),
             Encoding::Opaque => return Err(fail("the image is scrambled".to_owned())),
         };
-        if self.kind() == Kind::Ptx {
+        if entry.kind() == Kind::Ptx {
             let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
             match &mut data {
                 Cow::Borrowed(data) => *data = data.get(..end).unwrap_or_default(),

@@ -31,8 +31,8 @@
 //!
 //! | what | limit | beyond it |
 //! |---|---|---|
-//! | decompressed image | the size its entry declares, and the limit given to [`container::Entry::data`] | an error before memory is taken |
-//! | memory for decompression | the image, and some 160 KiB of decoder state | |
+//! | decompressed image | the size its entry declares, and the limit given to [`container::Unpacker::image`] | an error before memory is taken |
+//! | memory for decompression | the image, and some 160 KiB of decoder state for each [`container::Unpacker`] | |
 //! | containers in a file, entries in a container | what fits, 16 and 64 bytes each; read one at a time | an error |
 //! | depth of nested archives, chains of thin archives, all images together | the caller's: nothing here opens a file or recurses | |
 #![forbid(unsafe_code)]

@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// The same, with something of its own for each thread that `make` makes, to be used again and again.
-    pub(crate) fn map_with<S: Send, T: Send>(
+    pub fn map_with<S: Send, T: Send>(
         &self,
         count: usize,
         bytes: usize,

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use culd_cubin::arch::Arch;
-use culd_fatbin::container::Entry;
+use culd_fatbin::container::{Entry, Unpacker};
 use culd_fatbin::{Format, sniff};
 use culd_link::{Dialect, Input, Session, Severity};
 
@@ -210,9 +210,9 @@ fn unpack<'a>(
 ) -> Vec<Unpacked<'a>> {
     let total = places.iter().map(|&place| limits[place]).sum::<u64>();
     let total = usize::try_from(total).unwrap_or(usize::MAX);
-    let unpacked = session.map(places.len(), total, |at| {
+    let unpacked = session.map_with(places.len(), total, Unpacker::default, |unpacker, at| {
         let place = places[at];
-        pieces[place].code.entry().map(|entry| entry.data(limits[place]))
+        pieces[place].code.entry().map(|entry| unpacker.image(entry, limits[place]))
     });
     let keep = |(&place, unpacked): (&usize, _)| match (&pieces[place].code, unpacked) {
         (Code::Cubin(bytes) | Code::Ptx(bytes), _) => Ok(*bytes),
