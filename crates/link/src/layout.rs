@@ -306,12 +306,17 @@ fn order_sections(draft: &Draft<'_>) -> Vec<SectionId> {
     categories.concat()
 }
 
-/// The local list, then the global list, without what is not in the file.
+/// The local list, then the global list, without what is not in the file, and how many come before the global ones.
 fn order_symbols(draft: &Draft<'_>) -> (Vec<OutSymbolId>, u32) {
     let mut symbols: Vec<OutSymbolId> = Vec::with_capacity(draft.symbols.len());
     symbols.extend(draft.locals.iter().filter(|&&id| is_listed(draft, &draft.symbols[id])));
+    // Only CUDA 13.5 moves what has become local in the meantime, beside Mercury (cases debug/shared-with-g, debug/placed-twice-g).
+    let sorts = draft.dialect.new_writer && draft.flavour == Flavour::Mercury;
+    let is_global = |id: &OutSymbolId| !sorts || draft.symbols[*id].info >> 4 != stb::LOCAL;
+    let globals = || draft.globals.iter().filter(|&&id| !draft.symbols[id].dropped);
+    symbols.extend(globals().filter(|id| !is_global(id)));
     let first_global = symbols.len() as u32 + 1;
-    symbols.extend(draft.globals.iter().filter(|&&id| !draft.symbols[id].dropped));
+    symbols.extend(globals().filter(|id| is_global(id)));
     (symbols, first_global)
 }
 

@@ -110,7 +110,9 @@ impl Mercury<'_, '_> {
                 // An executable has CUDA's own type of variable only, and what --preserve-relocs marks is marked here, too.
                 let kind = if kind == stt::OBJECT { stt::CUDA_OBJECT } else { kind };
                 let other = other | symbol.other & sto::INTERNAL;
-                SymbolEntry { info: info & 0xf0 | kind, other, ..entry }
+                // Since CUDA 13.4 shared variables of one entry are local (case debug/shared-with-g).
+                let binding = if symbol.shared.is_some() { symbol.info } else { info } & 0xf0;
+                SymbolEntry { info: binding | kind, other, ..entry }
             }
         }
     }

@@ -33,9 +33,12 @@ struct Rule {
 const BAD_RELOCATION: Rule =
     Rule { key: "bad-relocation", theirs: &[Theirs::Accepts, Theirs::Fails], ours: "" };
 
+/// Files that no compiler makes.
+pub(super) const DAMAGED: &str = "damaged-input";
+
 const RULES: &[Rule] = &[
     Rule {
-        key: "damaged-input",
+        key: DAMAGED,
         theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
         ours: "fatal   : Malformed input file ",
     },

@@ -432,6 +432,8 @@ fn extern_array(word: &str) -> [String; 23] {
         "section.size  .strtab  ".to_owned(),
         "section.size  .shstrtab  ".to_owned(),
         "string.missing  .shstrtab .nv.shared.".to_owned(),
+        // By CUDA 13.5 only, where sections that are not there leave no name.
+        "string.missing  .shstrtab .nv_debug.shared  ".to_owned(),
         "string.missing  .strtab .nv.shared.".to_owned(),
         "section.size  .symtab  ".to_owned(),
         "section.size  .nv.shared.".to_owned(),

@@ -222,7 +222,7 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
                 {
                     vec!["replaced-with-selection"]
                 }
-                _ if unusual => pair.deliberate(&verdict),
+                _ if unusual => pair.deliberate(&verdict, !program.rounds.is_empty()),
                 _ => Vec::new(),
             };
             if !keys.is_empty() {
@@ -314,7 +314,7 @@ pub(super) fn compare_links_of(
     let verdict = pair.verdict(arguments, compiled, dir);
     let usual = tools.oracle.release() == Release::usual();
     // Cases avoid such differences of the usual release; those of another may show elsewhere.
-    Ok(match pair.deliberate(&verdict).first() {
+    Ok(match pair.deliberate(&verdict, false).first() {
         Some(&key) if !usual || key == deliberate::BARRIERS => {
             Verdict::NoVerdict(format!("differs on purpose: {key}"))
         }
@@ -349,9 +349,11 @@ impl Pair {
         Verdict::NoVerdict(format!("{how}; {ours}"))
     }
 
-    /// The keys of docs/DIFFERENCES.md that explain `verdict`.
-    fn deliberate(&self, verdict: &Verdict) -> Vec<&'static str> {
-        if let Some(key) = deliberate::key(&self.expected, &self.actual, verdict) {
+    /// The keys of docs/DIFFERENCES.md that explain `verdict`. What a compiler made is not damaged, unless it was `edited`
+    /// behind that.
+    fn deliberate(&self, verdict: &Verdict, edited: bool) -> Vec<&'static str> {
+        let key = deliberate::key(&self.expected, &self.actual, verdict);
+        if let Some(key) = key.filter(|&key| edited || key != deliberate::DAMAGED) {
             return vec![key];
         }
         match (verdict, &self.expected_out, &self.actual_out) {
