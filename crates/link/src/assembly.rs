@@ -94,6 +94,12 @@ fn contents(
         own.set(section, code);
         mercury.set(section, twin);
     }
+    if let (true, Some(mercury)) = (options.relocatable, &mut contents.mercury) {
+        for (section, code, twin) in capsule::slots::in_object(objects, symbols, merged) {
+            own.set(section, code);
+            mercury.set(section, twin);
+        }
+    }
     own.set(merged.fixed.tkinfo, notes::tkinfo(objects, options));
     own.set(merged.fixed.cuinfo, notes::cuinfo(objects, options));
     if let Some(section) = merged.fixed.compat {

@@ -96,6 +96,8 @@ dialects! {
     finalizer: u16 =                     [130,   131,   132,   133,   134,   134];
     /// The finalizer knows code by its function, not by the first symbol of it.
     knows_code_by_function: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
+    /// In the table of jump slots each keeps the padding behind it, and nothing follows the last.
+    slots_keep_padding: bool =           [NO,    YES,   YES,   YES,   YES,   YES];
     /// Symbols of literals get the name of their section and their number.
     renames_literals: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
     /// A bank that a replaced copy leaves empty loses its relocations, too.

@@ -445,6 +445,10 @@ pub(crate) struct Draft<'d> {
     pub(crate) late_strings: NameList,
     /// What machine code calls sections that Mercury calls otherwise.
     pub(crate) renamed: HashMap<SectionId, NameId>,
+    /// `sh_link` of entries of unified functions and variables, where it is no table's number: see [`Object::mercury_number`].
+    ///
+    /// [`Object::mercury_number`]: crate::objects::Object::mercury_number
+    pub(crate) stale_links: HashMap<SectionId, u32>,
 }
 
 /// The sections that every output has from the start.
@@ -492,6 +496,7 @@ impl<'d> Draft<'d> {
             global_strings: NameList::default(),
             late_strings: NameList::default(),
             renamed: HashMap::new(),
+            stale_links: HashMap::new(),
         };
         for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
             let name = draft.names.intern(name);

@@ -424,7 +424,7 @@ impl<'a, 'd> Writer<'a, 'd> {
         let table = table.filter(|table| table.kind == Kind::JumpSlots && symbol.program.is_some());
         match (table, self.options.target.flavour) {
             (Some(table), Flavour::Mercury) if !self.options.relocatable => {
-                slots::machine_symbol(symbol.value, table.size)
+                slots::machine_symbol(symbol.value, table.size, self.merged.draft.dialect)
             }
             _ => (self.value(symbol), symbol.size),
         }
@@ -464,7 +464,11 @@ impl<'a, 'd> Writer<'a, 'd> {
             flags: section.flags,
             offset: layout.offsets[id],
             size: section.size,
-            link: layout.link(section, self.merged.fixed.tkinfo),
+            link: layout.link(
+                section,
+                self.merged.fixed.tkinfo,
+                draft.stale_links.get(&id).copied(),
+            ),
             info: layout.info(section),
             align: section.align,
             entsize: section.entsize(),

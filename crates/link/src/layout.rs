@@ -418,10 +418,16 @@ impl Layout {
         self.symbol_index[symbol]
     }
 
-    /// `sh_link`.
-    pub(crate) fn link(&self, section: &OutSection<'_>, tkinfo: SectionId) -> u32 {
+    /// `sh_link`; `stale` is what entries of unified functions and variables have in its place.
+    pub(crate) fn link(
+        &self,
+        section: &OutSection<'_>,
+        tkinfo: SectionId,
+        stale: Option<u32>,
+    ) -> u32 {
         match section.kind {
             Kind::CuInfo => self.index(tkinfo),
+            Kind::FunctionIds | Kind::VariableIds => stale.unwrap_or(3),
             Kind::FileInfo
             | Kind::FunctionInfo
             | Kind::CallGraph
@@ -429,8 +435,6 @@ impl Layout {
             | Kind::Reloc
             | Kind::Resolved
             | Kind::HighIndices
-            | Kind::FunctionIds
-            | Kind::VariableIds
             | Kind::Text
             | Kind::JumpSlots => 3,
             _ => 0,

@@ -12,7 +12,7 @@ mod target;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::compat;
-use culd_cubin::elf::{self, sto, stt};
+use culd_cubin::elf::{self, shf, sht, sto, stt};
 use culd_cubin::note::CuInfo;
 use culd_cubin::raw::SymbolEntry;
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
@@ -73,6 +73,22 @@ impl<'d> Object<'d> {
     /// The bytes of a section's twin; none where there is no other half.
     pub(crate) fn twin_data(&self, index: SectionIndex) -> &'d [u8] {
         self.twins.of(index).map_or(&[][..], |twin| self.section(twin).data)
+    }
+
+    /// Which section of Mercury alone `index` is: that half has no `.symtab` and no parameters, and of what is in both halves only its
+    /// own, but code at the place of machine code (case unified/relocatable by CUDA 13.5).
+    pub(crate) fn mercury_number(&self, index: SectionIndex) -> u32 {
+        let sections = self.cubin.section_indices().take_while(|(other, _)| *other < index);
+        let counts = sections.filter(|(other, section)| match section.sh_type {
+            sht::SYMTAB | sht::MERCURY_CODE => false,
+            _ if section.flags & shf::MERCURY != 0 => true,
+            _ => match self.role(*other) {
+                Role::Text | Role::JumpSlot => true,
+                Role::Parameters => false,
+                _ => self.twins.of(*other).is_none(),
+            },
+        });
+        counts.count() as u32
     }
 
     /// What the object says of the devices that its machine code is good for.

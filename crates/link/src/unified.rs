@@ -207,7 +207,7 @@ impl Placing<'_, '_> {
         }
         self.rearrange(section, moves, window.size);
         let output = &mut self.merged.draft.sections[section];
-        output.size += capsule::slots::tail(self.merged.draft.flavour);
+        output.size += capsule::slots::tail(self.merged.draft.flavour, self.merged.draft.dialect);
         Ok(())
     }
 

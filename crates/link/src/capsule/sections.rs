@@ -3,13 +3,13 @@
 //! In: the order of the machine code's sections. Out: [`Capsules`]. They stand behind all others, group by
 //! group, each group in the order of its twins; some have no bytes of their own but lie where the twin lies.
 
-use culd_cubin::elf::{shf, sht};
+use culd_cubin::elf::{shf, sht, stt};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
 use crate::Dialect;
 use crate::content::Contents;
-use crate::draft::{Draft, Kind, OutSection};
-use crate::id::{IdVec, SectionId};
+use crate::draft::{Draft, Kind, OutSection, OutSymbol};
+use crate::id::{IdVec, OutSymbolId, SectionId};
 use crate::layout::Layout;
 use hashbrown::HashMap;
 
@@ -216,9 +216,18 @@ impl Capsules {
         let symtab = self.symtab;
         let owner = section.owner.map_or(0, |owner| self.index(owner));
         let (offset, size) = self.range(id);
+        // The twin of the section that has that number, if it has one.
+        let stale = || match draft.stale_links.get(&id) {
+            None => symtab,
+            Some(&link) => {
+                let named = link.checked_sub(layout.first_index());
+                let twin = named.and_then(|at| layout.order.get(at as usize));
+                twin.map(|&twin| self.index(twin)).filter(|&twin| twin != 0).unwrap_or(link)
+            }
+        };
         let (sh_type, flags, link, info) = match section.kind {
             Kind::Text | Kind::JumpSlots => {
-                let function = section.function.map_or(0, |symbol| layout.symbol_index(symbol));
+                let function = named_by(draft, id).map_or(0, |symbol| layout.symbol_index(symbol));
                 (sht::MERCURY_CODE, 0, symtab, function)
             }
             Kind::FileInfo => (sht::MERCURY_INFO, 0, symtab, 0),
@@ -237,8 +246,8 @@ impl Capsules {
                 (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
             }
             Kind::FunctionTable => (sht::CUDA_UFT_ENTRY, 0, 0, 0),
-            Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, 0, symtab, 0),
-            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, 0, symtab, 0),
+            Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, 0, stale(), 0),
+            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, 0, stale(), 0),
             Kind::Index => (sht::CUDA_UIDX, 0, 0, 0),
             Kind::UnifiedData => (sht::CUDA_UDT, shf::ALLOC | shf::WRITE, 0, 0),
             Kind::HighIndices => (sht::SYMTAB_SHNDX, 0, symtab, 0),
@@ -249,10 +258,12 @@ impl Capsules {
         let flags = flags | shf::MERCURY;
         let entsize = match section.kind {
             Kind::Reloc | Kind::Resolved => 24,
+            // Since 13.5 as other code.
+            Kind::JumpSlots if draft.dialect.new_writer => 0,
+            Kind::JumpSlots => section.entsize(),
             Kind::HighIndices
             | Kind::CallGraph
             | Kind::Prototype
-            | Kind::JumpSlots
             | Kind::FunctionTable
             | Kind::FunctionIds
             | Kind::VariableIds => section.entsize(),
@@ -270,6 +281,19 @@ impl Capsules {
             entsize,
         }
     }
+}
+
+/// The function that the Mercury code of section `id` is of: of a table of slots it is that which was read first, by 13.5 that at
+/// the start (case unified/called).
+fn named_by(draft: &Draft<'_>, id: SectionId) -> Option<OutSymbolId> {
+    let section = &draft.sections[id];
+    if section.kind != Kind::JumpSlots || !draft.dialect.new_writer {
+        return section.function;
+    }
+    let starts = |(_, symbol): &(OutSymbolId, &OutSymbol)| {
+        symbol.section == Some(id) && symbol.info & 15 == stt::FUNC && symbol.value == 0
+    };
+    draft.symbols.iter().find(starts).map(|(id, _)| id)
 }
 
 /// Mercury code and debug information have alignments of their own.

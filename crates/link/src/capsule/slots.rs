@@ -4,16 +4,22 @@
 //! what places in it are called there. In an object a slot is a function like any other: six instructions, and behind
 //! them the two of the padding that ends each function's code. nvlink runs its finalizer over the table as over one
 //! function: in place of each padding the instruction before it is repeated, and one padding as long as a slot ends
-//! the table (docs/MERCURY.md). Guaranteed by [`odd`]: a slot that gets here has that form.
+//! the table (docs/MERCURY.md). Since CUDA 13.1 each slot keeps its padding, and ptxas leaves out what fills a slot up to it:
+//! nvlink's finalizer adds that, in objects too ([`filled`]). Guaranteed by [`odd`]: a slot that gets here has that form.
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::capmerc::{self, Capsule, Kind as Form, Record};
 use culd_cubin::unified::SLOT;
-use culd_cubin::{Cubin, Malformed, RelocEntry, Section, SectionIndex, Symbol};
+use culd_cubin::{Cubin, Malformed, RelocEntry, SectionIndex, Symbol};
+use std::borrow::Cow;
 
 use super::twins::Twins;
+use crate::Dialect;
+use crate::draft::Kind;
+use crate::id::SectionId;
 use crate::merge::Merged;
 use crate::objects::{Failure, Objects, Role};
+use crate::symbols::Symbols;
 
 /// Instructions of a slot, and those that are not padding.
 const INSTRUCTIONS: usize = (SLOT / capmerc::INSTRUCTION) as usize;
@@ -29,22 +35,28 @@ const LAST_PADDING: [u8; 2] = [0x50, 4];
 const FRAMED: [Form; 5] = [Form::Elided, Form::Short, Form::Elided, Form::Elided, Form::Elided];
 const FRAMED_PADDING: [u8; 2] = [0xd0, 1];
 
+/// What fills a slot: an instruction that does nothing, as nvlink's finalizer has it in code without `-g`.
+const FILLER: [u8; 16] = [0x18, 0x79, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe2, 0x0f, 0];
+
 /// Bytes of machine code behind the last slot.
-pub(crate) fn tail(flavour: Flavour) -> u64 {
+pub(crate) fn tail(flavour: Flavour, dialect: &Dialect) -> u64 {
     match flavour {
-        Flavour::Classic => 0,
-        Flavour::Mercury => SLOT,
+        Flavour::Mercury if !dialect.slots_keep_padding => SLOT,
+        _ => 0,
     }
 }
 
 /// What a relocation of Mercury calls the slot that is `offset` bytes behind the start of the table.
-pub(crate) fn mercury_place(offset: u64) -> u64 {
-    offset / SLOT * EXPANDED
+pub(crate) fn mercury_place(offset: u64, dialect: &Dialect) -> u64 {
+    offset / SLOT * if dialect.slots_keep_padding { SLOT } else { EXPANDED }
 }
 
 /// Value and size of the function of the slot at `value` in the symbol table of machine code, where nvlink takes the offset of Mercury
 /// for one in the expanded code (a defect, kept: docs/DIFFERENCES.md, slots-of-mercury).
-pub(crate) fn machine_symbol(value: u64, table: u64) -> (u64, u64) {
+pub(crate) fn machine_symbol(value: u64, table: u64, dialect: &Dialect) -> (u64, u64) {
+    if dialect.slots_keep_padding {
+        return (value, if value == 0 { table } else { SLOT });
+    }
     let start = machine_place(value);
     let next = value + SLOT;
     let end = if value == 0 || next + SLOT >= table { table } else { machine_place(next) };
@@ -52,7 +64,10 @@ pub(crate) fn machine_symbol(value: u64, table: u64) -> (u64, u64) {
 }
 
 /// What `.debug_frame` has for the length of the slot at the start of a table.
-pub(crate) fn first_length(table: u64) -> u64 {
+pub(crate) fn first_length(table: u64, dialect: &Dialect) -> u64 {
+    if dialect.slots_keep_padding {
+        return SLOT;
+    }
     if table == 2 * SLOT { table } else { machine_place(SLOT) }
 }
 
@@ -72,37 +87,102 @@ fn machine_place(offset: u64) -> u64 {
 
 /// Both halves of the table, machine code first.
 pub(crate) fn table(objects: &Objects<'_>, merged: &Merged<'_>) -> (Vec<u8>, Vec<u8>) {
+    let keeps_padding = merged.draft.dialect.slots_keep_padding;
     let mut slots = Vec::with_capacity(merged.unified.slots.len());
     for slot in &merged.unified.slots {
         let object = &objects[slot.object];
         if let Some(section) = object.symbol(slot.function).defined_in() {
             let place = merged.draft.symbols[slot.stub].value;
-            slots.push((place, object.section(section).data, object.twin_data(section)));
+            let size = object.mercury_symbol(slot.function).map_or(SLOT, |symbol| symbol.size);
+            let halves = filled(object.section(section).data, object.twin_data(section), size);
+            slots.push((place, halves));
         }
     }
     slots.sort_unstable_by_key(|slot| slot.0);
     let mut code = Vec::with_capacity(SLOT as usize * (slots.len() + 1));
-    let mut entries: Vec<Option<&[u8]>> = Vec::with_capacity(8 * slots.len() + 1);
-    for (_, own, twin) in &slots {
-        let instructions = own.chunks_exact(capmerc::INSTRUCTION as usize).take(OWN);
-        let repeated = instructions.clone().next_back().into_iter().cycle();
-        instructions
-            .chain(repeated)
-            .take(INSTRUCTIONS)
-            .for_each(|word| code.extend_from_slice(word));
+    let mut entries: Vec<Option<&[u8]>> = Vec::with_capacity(INSTRUCTIONS * slots.len() + 1);
+    for (_, (own, twin)) in &slots {
+        let instructions = || own.chunks_exact(capmerc::INSTRUCTION as usize);
+        let repeated =
+            if keeps_padding { instructions().next_back() } else { instructions().nth(OWN - 1) };
+        let whole = instructions().take(OWN).chain(repeated.into_iter().cycle());
+        whole.take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
         let records = Capsule::parse(b"", twin).into_iter().flat_map(|capsule| capsule.records());
         entries.extend(
             records.take(OWN).map(|record| twin.get(record.bytes).filter(|b| !b.is_empty())),
         );
-        entries.extend([None; INSTRUCTIONS - OWN]);
+        match keeps_padding {
+            true => entries.push(Some(&PADDING)),
+            false => entries.extend([None; INSTRUCTIONS - OWN]),
+        }
     }
-    if let Some((_, own, _)) = slots.first() {
+    if let (Some((_, (own, _))), false) = (slots.first(), keeps_padding) {
         let padding = own.chunks_exact(capmerc::INSTRUCTION as usize).skip(OWN);
         let repeated = padding.clone().next_back().into_iter().cycle();
         padding.chain(repeated).take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
         entries.push(Some(&LAST_PADDING));
     }
     (code, capmerc::encode(&entries))
+}
+
+/// Both halves of the slots that stay sections of their own, in an object.
+pub(crate) fn in_object(
+    objects: &Objects<'_>,
+    symbols: &Symbols,
+    merged: &Merged<'_>,
+) -> Vec<(SectionId, Vec<u8>, Vec<u8>)> {
+    let sections = merged.draft.sections.iter();
+    let slots = sections.filter(|(_, section)| section.kind == Kind::JumpSlots && !section.dropped);
+    let halves = slots.filter_map(|(id, section)| {
+        let program = merged.draft.symbols[section.function?].program?;
+        let site = symbols.all[program].definition?;
+        let size = objects[site.object].mercury_symbol(site.index)?.size;
+        let part = section.parts.first()?;
+        let (own, twin) = filled(part.bytes, part.twin, size);
+        Some((id, own.into_owned(), twin.into_owned()))
+    });
+    halves.collect()
+}
+
+/// Both halves of a slot that has `expanded` bytes before compression: what a slot has less is filled up in front of its padding,
+/// which has as much more (cases unified/frames and unified/relocatable by CUDA 13.1).
+fn filled<'d>(own: &'d [u8], twin: &'d [u8], expanded: u64) -> (Cow<'d, [u8]>, Cow<'d, [u8]>) {
+    fill(own, twin, expanded).unwrap_or((own.into(), twin.into()))
+}
+
+/// [`filled`], if something is missing and the padding has room for it.
+fn fill(
+    own: &[u8],
+    twin: &[u8],
+    expanded: u64,
+) -> Option<(Cow<'static, [u8]>, Cow<'static, [u8]>)> {
+    let missing = (SLOT.checked_sub(expanded)? / capmerc::INSTRUCTION) as usize;
+    let records: Vec<Record> = Capsule::parse(b"", twin).ok()?.records().collect();
+    let (padding, front) = records.split_last()?;
+    let there = padding_of(twin.get(padding.bytes.clone())?)?;
+    if missing == 0 || there <= missing || front.len() + there != INSTRUCTIONS {
+        return None;
+    }
+    let padding = padding_bytes(there - missing);
+    let records =
+        front.iter().map(|record| twin.get(record.bytes.clone()).filter(|b| !b.is_empty()));
+    let entries: Vec<Option<&[u8]>> =
+        records.chain(std::iter::repeat_n(None, missing)).chain([Some(&padding[..])]).collect();
+    let (start, padding) = own.split_at_checked(front.len() * capmerc::INSTRUCTION as usize)?;
+    let padding = padding.get(..(there - missing) * capmerc::INSTRUCTION as usize)?;
+    let own = [start, &FILLER.repeat(missing), padding].concat();
+    Some((own.into(), capmerc::encode(&entries).into()))
+}
+
+/// How many instructions a record that stands for padding stands for.
+fn padding_of(record: &[u8]) -> Option<usize> {
+    let value = u16::from_le_bytes(record.try_into().ok()?);
+    (value & 0x7f == 0x50).then_some(usize::from(value >> 7))
+}
+
+/// The record that stands for `count` instructions of padding, at most those of a slot.
+fn padding_bytes(count: usize) -> [u8; 2] {
+    ((count as u16) << 7 | 0x50).to_le_bytes()
 }
 
 /// Why the slots of an object have not the form that [`table`] knows. Errors: damaged Mercury code.
@@ -116,15 +196,19 @@ pub(super) fn odd(
     {
         let twin = twins.of(index).and_then(|twin| Some((twin, cubin.section(twin)?)));
         let Some((twin, mercury)) = twin else { continue };
-        let records: Vec<Record> = Capsule::parse(mercury.name, mercury.data)?.records().collect();
-        if has_frame(mercury, &records) {
+        Capsule::parse(mercury.name, mercury.data)?;
+        let own = |symbol: &&Symbol<'_>| symbol.defined_in() == Some(twin) && symbol.is_function();
+        let size = cubin.mercury_symbols.iter().find(own).map_or(SLOT, |symbol| symbol.size);
+        let (_, code) = filled(slot.data, mercury.data, size);
+        let records: Vec<Record> = Capsule::parse(mercury.name, &code)?.records().collect();
+        if has_frame(&code, &records) {
             let section = String::from_utf8_lossy(slot.name);
             let reason = format!(
                 "section '{section}' is a jump slot with a frame, which the table of slots has no form for"
             );
             return Ok(Some(Failure::Unsupported(reason)));
         }
-        if !has_form(mercury, &records) {
+        if !has_form(&code, &records) {
             let what = "Mercury code of a jump slot that is not six instructions and padding";
             return Ok(Some(Malformed::section(mercury.name, 0, what).into()));
         }
@@ -148,20 +232,20 @@ fn has_jump(cubin: &Cubin<'_>, target: SectionIndex, place: u64) -> bool {
 }
 
 /// Six entries of an instruction each, and the padding.
-fn has_form(section: &Section<'_>, records: &[Record]) -> bool {
+fn has_form(code: &[u8], records: &[Record]) -> bool {
     let Some((padding, own)) = records.split_last() else { return false };
     own.len() == OWN
         && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
-        && section.data.get(padding.bytes.clone()) == Some(&PADDING)
+        && code.get(padding.bytes.clone()) == Some(&PADDING)
 }
 
 /// The form of slots of functions with parameters on the stack: the frame in front of the jump, and one instruction more of
 /// padding. nvlink takes out the padding of all but the last slot, so that the others are not where their entries say,
 /// and puts the relocation on the frame (docs/DIFFERENCES.md, slots-with-frames).
-fn has_frame(section: &Section<'_>, records: &[Record]) -> bool {
+fn has_frame(code: &[u8], records: &[Record]) -> bool {
     let Some((padding, own)) = records.split_last() else { return false };
     let forms: Vec<Form> = own.iter().map(|record| record.kind).collect();
-    forms == FRAMED && section.data.get(padding.bytes.clone()) == Some(&FRAMED_PADDING)
+    forms == FRAMED && code.get(padding.bytes.clone()) == Some(&FRAMED_PADDING)
 }
 
 #[cfg(test)]
@@ -171,15 +255,16 @@ mod tests {
     /// What nvlink 13.0.88 has for nine slots, and for one.
     #[test]
     fn symbols_of_slots_are_those_of_nvlink() {
+        let old = Dialect::oldest();
         let starts = [0, 0x60, 0xc0, 0x120, 0x190, 0x200, 0x260, 0x2c0, 0x320];
         let table = SLOT * 10;
         for (slot, start) in (0..).zip(starts) {
             let next = starts.get(slot as usize + 1).copied().unwrap_or(table);
             let size = if slot == 0 { table } else { next - start };
-            assert_eq!(machine_symbol(SLOT * slot, table), (start, size), "slot {slot}");
-            assert_eq!(mercury_place(SLOT * slot + 0x18), 0xa0 * slot);
+            assert_eq!(machine_symbol(SLOT * slot, table, old), (start, size), "slot {slot}");
+            assert_eq!(mercury_place(SLOT * slot + 0x18, old), 0xa0 * slot);
         }
-        assert_eq!(machine_symbol(0, 2 * SLOT), (0, 2 * SLOT));
-        assert_eq!((first_length(table), first_length(2 * SLOT)), (0x60, 2 * SLOT));
+        assert_eq!(machine_symbol(0, 2 * SLOT, old), (0, 2 * SLOT));
+        assert_eq!((first_length(table, old), first_length(2 * SLOT, old)), (0x60, 2 * SLOT));
     }
 }

@@ -87,6 +87,11 @@ impl<'d> Merge<'_, 'd> {
                 self.find(name).unwrap_or_else(|| self.create(name, kind, 0, input.align()))
             }
         };
+        let draft = &mut self.merged.draft;
+        if let (true, Some(twin)) = (draft.dialect.new_writer, object.twins.of(index)) {
+            let link = SectionIndex(object.section(twin).link);
+            draft.stale_links.entry(section).or_insert_with(|| object.mercury_number(link));
+        }
         let tables = &mut self.merged.unified;
         let known = if functions { &mut tables.function_ids } else { &mut tables.variable_ids };
         *known = Some(section);

@@ -9,6 +9,7 @@ use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use super::Resolver;
 use super::kept;
 use super::usual::Usual;
+use crate::Dialect;
 use crate::capsule::Half;
 use crate::capsule::rebuilt::{self, Piece};
 use crate::capsule::slots;
@@ -58,7 +59,7 @@ enum Places<'a> {
     /// It starts at byte `base` of the output section, whose bytes may have been moved then.
     At { base: u64, moves: &'a [Move] },
     /// The same in Mercury's table of jump slots.
-    Slots { base: u64, moves: &'a [Move] },
+    Slots { base: u64, moves: &'a [Move], dialect: &'static Dialect },
 }
 
 impl Origin<'_, '_> {
@@ -82,8 +83,8 @@ impl Origin<'_, '_> {
         match self.places {
             Places::Rebuilt(pieces) => rebuilt::moved(pieces, offset),
             Places::At { base, moves } => Some(moved::moved(moves, base + offset)),
-            Places::Slots { base, moves } => {
-                Some(slots::mercury_place(moved::moved(moves, base + offset)))
+            Places::Slots { base, moves, dialect } => {
+                Some(slots::mercury_place(moved::moved(moves, base + offset), dialect))
             }
         }
     }
@@ -168,7 +169,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let base = source.base(self.half);
         let is_slot = self.merged.draft.sections[place.target].kind == Kind::JumpSlots;
         match is_slot && self.half == Half::Mercury && !self.relocatable() {
-            true => Places::Slots { base, moves },
+            true => Places::Slots { base, moves, dialect: self.merged.draft.dialect },
             false => Places::At { base, moves },
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn has_equal_names(object: &[u8]) -> bool {
 pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classes, String> {
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
-    let kernels = classes::kernels(&ours, inputs);
+    let kernels = classes::kernels(&ours, &theirs, inputs);
     let control = kernels.iter().filter(|kernel| kernel.class == Class::Control);
     let control = control.map(|kernel| kernel.section).chain(classes::slots(&ours, inputs));
     let control: Vec<usize> = control.collect();

@@ -417,7 +417,7 @@ fn is_extern_array(symbol: &Symbol<'_>) -> bool {
 }
 
 /// nvlink defines an array without size, and lets kernels speak of another symbol.
-fn extern_array(word: &str) -> [String; 23] {
+fn extern_array(word: &str) -> [String; 24] {
     [
         "symbol.missing  mercury .nv.shared.".to_owned(),
         format!("symbol.missing  mercury {EXTERN_INSTANCE}"),

@@ -90,7 +90,9 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
                     let address = copy(&mut made.bytes, frame, frame.entry.1);
                     // In an object a function behind an alias has the length of Mercury (case alias/other-file in steps).
                     let length = match builder.slot(id, function) {
-                        Some((_, table)) => Some(slots::first_length(table)),
+                        Some((_, table)) => {
+                            Some(slots::first_length(table, builder.merged.draft.dialect))
+                        }
                         None => builder.objects[site.object].code_size(site.index),
                     };
                     let at = address as usize + 8;

@@ -261,10 +261,14 @@ pub(crate) fn first_names(draft: &Draft<'_>) -> IdVec<SectionId, Option<OutSymbo
         if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
             // Of all jump slots it is that at the start of the table (case unified/called).
             let code = &draft.sections[section];
-            if code.kind == Kind::JumpSlots && symbol.value != 0 {
-                continue;
-            }
-            if draft.dialect.knows_code_by_function && code.function.is_some_and(|own| own != id) {
+            let counts = match code.kind {
+                Kind::JumpSlots => symbol.value == 0,
+                _ if draft.dialect.knows_code_by_function => {
+                    code.function.is_none_or(|own| own == id)
+                }
+                _ => true,
+            };
+            if !counts {
                 continue;
             }
             first[section].get_or_insert(id);

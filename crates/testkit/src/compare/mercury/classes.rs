@@ -137,10 +137,15 @@ pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
     tables.filter(|_| inputs.for_debugger()).map(|(index, _)| index).collect()
 }
 
-/// The kernels of `view`.
-pub(super) fn kernels(view: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
+/// The kernels of `view`; `theirs` is what nvlink made.
+pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
     let cubin = &view.cubin;
-    let (frames, indirect, later) = (frames(cubin), indirect_callers(cubin), later(cubin));
+    let (frames, indirect) = (frames(cubin), indirect_callers(cubin));
+    let name = |cubin: &Cubin<'_>, index| cubin.section(index).map(|code| code.name.to_vec());
+    let known: HashSet<_> =
+        later(&theirs.cubin).into_iter().map(|index| name(&theirs.cubin, index)).collect();
+    let mut later = later(cubin);
+    later.retain(|&index| !known.contains(&name(cubin, index)));
     let mut callers = HashSet::new();
     for section in &cubin.sections {
         let target = section.info_section();
@@ -190,7 +195,7 @@ fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: Class) -> 
     Kernel { section: number as usize, name, class }
 }
 
-/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88, and nvlink drops it.
+/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88 and 13.1, whose nvlink drops it.
 fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
     let lists = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO);
     let has = |section: &&Section<'_>| {
