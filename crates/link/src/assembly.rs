@@ -90,7 +90,7 @@ fn contents(
         mercury.set(section, twin);
     }
     if let (Some(section), Some(mercury)) = (merged.unified.slots_table, &mut contents.mercury) {
-        let (code, twin) = capsule::slots::table(objects, merged);
+        let (code, twin) = capsule::slots::table(objects, merged, options.for_debugger());
         own.set(section, code);
         mercury.set(section, twin);
     }

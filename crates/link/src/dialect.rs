@@ -98,6 +98,8 @@ dialects! {
     knows_code_by_function: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
     /// In the table of jump slots each keeps the padding behind it, and nothing follows the last.
     slots_keep_padding: bool =           [NO,    YES,   YES,   YES,   YES,   YES];
+    /// A unit of a line table of which no sequence is left has one without rows.
+    empty_units_end: bool =              [NO,    NO,    NO,    NO,    NO,    YES];
     /// Symbols of literals get the name of their section and their number.
     renames_literals: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
     /// A bank that a replaced copy leaves empty loses its relocations, too.

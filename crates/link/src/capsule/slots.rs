@@ -85,8 +85,13 @@ fn machine_place(offset: u64) -> u64 {
     slot * SLOT + instruction * capmerc::INSTRUCTION
 }
 
-/// Both halves of the table, machine code first.
-pub(crate) fn table(objects: &Objects<'_>, merged: &Merged<'_>) -> (Vec<u8>, Vec<u8>) {
+/// Both halves of the table, machine code first. In a link `for_debugger` padding stays as it is (docs/DIFFERENCES.md,
+/// slots-for-debugger).
+pub(crate) fn table(
+    objects: &Objects<'_>,
+    merged: &Merged<'_>,
+    for_debugger: bool,
+) -> (Vec<u8>, Vec<u8>) {
     let keeps_padding = merged.draft.dialect.slots_keep_padding;
     let mut slots = Vec::with_capacity(merged.unified.slots.len());
     for slot in &merged.unified.slots {
@@ -103,9 +108,12 @@ pub(crate) fn table(objects: &Objects<'_>, merged: &Merged<'_>) -> (Vec<u8>, Vec
     let mut entries: Vec<Option<&[u8]>> = Vec::with_capacity(INSTRUCTIONS * slots.len() + 1);
     for (_, (own, twin)) in &slots {
         let instructions = || own.chunks_exact(capmerc::INSTRUCTION as usize);
-        let repeated =
-            if keeps_padding { instructions().next_back() } else { instructions().nth(OWN - 1) };
-        let whole = instructions().take(OWN).chain(repeated.into_iter().cycle());
+        let (kept, repeated) = match keeps_padding {
+            true if for_debugger => (INSTRUCTIONS, None),
+            true => (OWN, instructions().next_back()),
+            false => (OWN, instructions().nth(OWN - 1)),
+        };
+        let whole = instructions().take(kept).chain(repeated.into_iter().cycle());
         whole.take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
         let records = Capsule::parse(b"", twin).into_iter().flat_map(|capsule| capsule.records());
         entries.extend(

@@ -129,6 +129,9 @@ pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static st
     if repaired.is_some_and(|repaired| super::cubins(&repaired, actual).is_none()) {
         return vec![BARRIERS];
     }
+    if unified::has_stray_slots(expected) && !unified::has_stray_slots(actual) {
+        return vec!["slots-for-debugger"];
+    }
     unified::keys(expected, actual).into_iter().flatten().collect()
 }
 
@@ -172,6 +175,7 @@ mod tests {
         let others = [
             "externs-of-slots",
             "unified-relocations",
+            "slots-for-debugger",
             BARRIERS,
             "unused-alias",
             "replaced-with-selection",

@@ -15,6 +15,8 @@ const SET_ADDRESS: u8 = 2;
 /// Standard operations: a row, and the next address.
 const COPY: u8 = 1;
 const ADVANCE_PC: u8 = 2;
+/// The next row is where a function's frame is set up; ptxas 13.5 has it in front of the end of each sequence.
+const PROLOGUE_END: u8 = 10;
 /// The standard operation with a fixed operand of two bytes.
 const FIXED_ADVANCE: u8 = 9;
 
@@ -35,7 +37,7 @@ struct Slot {
     cut: usize,
     /// Bytes of the table, if it advances to there.
     advance: Option<u64>,
-    /// Where its last operation starts.
+    /// Where its last operation starts, or one that tells of it.
     last: usize,
 }
 
@@ -64,6 +66,7 @@ pub(super) fn append<'d>(input: &Input<'_, 'd>, out: &mut Output<'d>) -> Result<
             bytes.extend_from_slice(data.get(from..end).unwrap_or_default());
         };
         copy(&mut out.bytes, at, unit.program);
+        let header_end = out.bytes.len();
         let (mut sequences, rest) = sequences(input, &unit)?;
         sequences.sort_by_key(|sequence| (sequence.rank, sequence.from));
         for sequence in sequences {
@@ -79,6 +82,10 @@ pub(super) fn append<'d>(input: &Input<'_, 'd>, out: &mut Output<'d>) -> Result<
             copy(&mut out.bytes, slot.last, sequence.end);
         }
         copy(&mut out.bytes, rest, unit.end);
+        let ends = input.builder.merged.draft.dialect.empty_units_end;
+        if ends && out.bytes.len() == header_end {
+            out.bytes.extend_from_slice(&[0, 1, END_SEQUENCE]);
+        }
         let (from, end) = (twin_at as u64, twin.program as u64);
         headers.push(Piece { from, end, to: start as u64 });
         let length = (out.bytes.len() - start - 4) as u32;
@@ -114,7 +121,7 @@ fn sequences(input: &Input<'_, '_>, unit: &Unit<'_>) -> Result<(Vec<Sequence>, u
     let mut sequences = Vec::new();
     let (mut at, mut from) = (unit.program, unit.program);
     let (mut rank, mut live) = (0, true);
-    let (mut place, mut first_row, mut advance) = (None, None, None);
+    let (mut place, mut first_row, mut advance, mut mark) = (None, None, None, None);
     while at < unit.end {
         let operation = operation(input.section.data, unit, at)
             .ok_or_else(|| input.defect(at, "an operation of a line program runs past its end"))?;
@@ -135,7 +142,8 @@ fn sequences(input: &Input<'_, '_>, unit: &Unit<'_>) -> Result<(Vec<Sequence>, u
                         Some(_) => first_row.map(|cut| (cut, None)),
                         None => None,
                     };
-                    let slot = slot.map(|(cut, advance)| Slot { cut, advance, last: at });
+                    let last = mark.unwrap_or(at);
+                    let slot = slot.map(|(cut, advance)| Slot { cut, advance, last });
                     sequences.push(Sequence { rank, from, end: operation.end, slot });
                 }
                 (from, rank, live) = (operation.end, 0, true);
@@ -147,6 +155,9 @@ fn sequences(input: &Input<'_, '_>, unit: &Unit<'_>) -> Result<(Vec<Sequence>, u
             None if input.section.data.get(at) == Some(&ADVANCE_PC) => advance = Some(at),
             _ => {}
         }
+        let marks =
+            operation.extended.is_none() && input.section.data.get(at) == Some(&PROLOGUE_END);
+        mark = marks.then_some(at);
         at = operation.end;
     }
     Ok((sequences, from))

@@ -5,11 +5,11 @@
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::elf::{sht, stt};
-use culd_cubin::unified::SLOT;
-use culd_cubin::{Cubin, Symbol, SymbolSection};
+use culd_cubin::unified::{SLOT, entries};
+use culd_cubin::{Cubin, Symbol, SymbolIndex, SymbolSection};
 use culd_inspect::diff::{self, Options};
 use culd_inspect::view::View;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Explains the differences of `actual` from `expected`.
 pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static str>> {
@@ -46,6 +46,22 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
         keys.insert("unified-relocations");
     }
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
+}
+
+/// True for a program in which the jumps of slots are not where the table's entries say.
+pub(super) fn has_stray_slots(program: &[u8]) -> bool {
+    let Ok(cubin) = Cubin::parse(program) else { return false };
+    let tables = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_UFT_ENTRY);
+    let entries = tables.flat_map(entries).map(|(_, entry)| (entry.symbol, entry.offset));
+    let places: HashMap<SymbolIndex, u64> = entries.collect();
+    let slots = cubin.section_indices().find(|(_, section)| section.sh_type == sht::CUDA_UFT);
+    let Some((slots, _)) = slots else { return false };
+    let records = cubin
+        .sections
+        .iter()
+        .filter(|table| table.is_reloc() && table.info_section() == Some(slots));
+    let mut jumps = records.flat_map(|table| table.relocations().iter().collect::<Vec<_>>());
+    jumps.any(|jump| places.get(&jump.symbol).is_some_and(|&place| place != jump.offset))
 }
 
 /// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as numbers elsewhere. These are
@@ -89,15 +105,19 @@ fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
     let (key, values) = rest.split_once("  ")?;
     let mut key = key.split(' ');
     let (section, name) = (key.next()?, key.next()?);
-    if !section.starts_with(".nv.info") {
+    if !section.starts_with(".nv.info") && !section.starts_with(".nv.merc.nv.info") {
         return None;
     }
+    let is_of_slots = section.ends_with(".nv.info..nv.uft");
     let found = match (kind, name) {
         ("attr.missing", "EXTERNS") => all_names(values.strip_prefix("words ")?),
         ("attr", "EXTERNS" | "MIN_STACK_SIZE" | "CRS_STACK_SIZE") => {
             let (theirs, ours) = values.split_once(" != ")?;
             all_names(theirs.strip_prefix(ours)?)
         }
+        // The slots' own list: a record that has no room for words tells four bytes more, and what is behind it reads as another.
+        ("attr.missing", "0x00") => is_of_slots && values == "half 0x0",
+        ("attr", "VRC_CTA_INIT_COUNT") => is_of_slots && values == "byte 0x4 != byte 0x0",
         _ => false,
     };
     found.then_some(section)
