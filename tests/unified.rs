@@ -3,6 +3,7 @@
 //! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no report, or the lines
 //! that are wrong (docs/DIFFERENCES.md, unified-places; `testdata/cli/unified.toml` has index files that are wrong).
 
+use culd_cubin::build::object::{Contents, Object, Section, SectionRef};
 use culd_cubin::unified::{Id, Uidx};
 use culd_link::IndexFile;
 use culd_testkit::case;
@@ -144,6 +145,32 @@ fn slots_that_the_table_is_not_made_for_are_told() {
         assert!(outcome.image.is_none() && lines.len() == 1, "{expected}: {lines:?}");
         assert!(lines[0].contains(expected), "{expected}: {lines:?}");
     }
+}
+
+/// ptxas 13.1 and later make slots of twice the size with -g (seed 980225 of the generated programs by 13.5, sm_90): nvlink counts
+/// slots by their bytes, so that no program can be made of them, and keeps them in objects.
+#[test]
+fn a_slot_counts_by_its_bytes() {
+    let case = case::named(CASE).expect("the recorded case");
+    let (_, index) = case.index_files().expect("index files").remove(0);
+    let mut inputs = case.inputs().expect("inputs");
+    let mut object = Object::parse(&inputs[0].1).expect("an object");
+    let is_slot = |(_, section): &(SectionRef, &Section)| section.name == b".nv.uft.rel.ug";
+    let (slot, _) = object.sections().find(is_slot).expect("a slot");
+    let section = object.section_mut(slot).expect("a slot");
+    let Contents::Bytes(code) = &mut section.contents else { panic!("code has bytes") };
+    code.resize(2 * code.len(), 0);
+    inputs[0].1 = object.finish().expect("an object");
+    let mut options = case_options(&case, &case.arguments()).expect("options");
+    options.index = Some(IndexFile::parse(index).expect("an index file"));
+    let count = "Number of .nv.uft jump slots != Number of entries in .nv.uft.entry";
+    let outcome = link(&options, &inputs, 1).expect("threads");
+    assert_eq!(lines(&outcome), [format!("fatal   : Internal error: {count}")]);
+    options.index = None;
+    let outcome = link(&options, &inputs, 1).expect("threads");
+    assert_eq!(lines(&outcome), ["fatal   : Unified symbols found but index file not specified."]);
+    options.relocatable = true;
+    assert!(link(&options, &inputs, 1).expect("threads").image.is_some());
 }
 
 /// nvlink's table of such slots is wrong (docs/DIFFERENCES.md, slots-with-frames).

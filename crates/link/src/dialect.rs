@@ -95,7 +95,7 @@ dialects! {
     /// The oldest release with the same finalizer, which leaves code of its own compiler as it is.
     finalizer: u16 =                     [130,   131,   132,   133,   134,   134];
     /// The finalizer knows code by its function, not by the first symbol of it.
-    knows_code_by_function: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
+    knows_code_by_function: bool =       [NO,    NO,    NO,    NO,    NO,    YES];
     /// In the table of jump slots each keeps the padding behind it, and nothing follows the last.
     slots_keep_padding: bool =           [NO,    YES,   YES,   YES,   YES,   YES];
     /// A unit of a line table of which no sequence is left has one without rows.

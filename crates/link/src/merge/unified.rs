@@ -36,7 +36,7 @@ impl<'d> Merge<'_, 'd> {
             self.merged.unified.slots_info = Some(self.info_section(info, section));
             section
         });
-        let base = self.merged.draft.sections[section].append(input.data, SLOT, SLOT);
+        let base = self.merged.draft.sections[section].append(input.data, input.size, SLOT);
         let entry = &mut self.merged.draft.symbols[out];
         entry.section = Some(section);
         entry.value = base;
@@ -45,7 +45,8 @@ impl<'d> Merge<'_, 'd> {
             self.set_placed(site.object, slot, Placed::At { section, base });
         }
         let (object, function) = (site.object, site.index);
-        self.merged.unified.slots.push(JumpSlot { object, function, stub: out, base });
+        let size = input.size;
+        self.merged.unified.slots.push(JumpSlot { object, function, stub: out, base, size });
     }
 
     /// The index file with which an object was made goes behind that of this link (a defect of

@@ -45,22 +45,26 @@ pub(super) fn check_target(
     let made_by = object.cuinfo.toolkit;
     let sm = object.cubin.header.sm();
     let accelerated = object.is_accelerated();
+    // Nothing can be finalized of what has no Mercury code.
+    let limits =
+        options.target.flavour != Flavour::of_sm(sm) && options.target.flavour == Flavour::Mercury;
+    let limited = |diags: &mut Diagnostics| {
+        if limits {
+            diags.warning(Message::ForOneArch { file: name.to_owned(), sm: options.target.sm });
+        }
+    };
     // Later releases ask this first (docs/DIALECTS.md, the table).
     if accelerated
         && options.target.variant != Variant::Accelerated
         && !options.dialect.mixes_accelerated
     {
+        limited(diags);
         let note = Note::MadeFor { file: name.to_owned(), sm };
         return Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![note]));
     }
     if !options.dialect.takes(options.target, sm) || (sm != options.target.sm && accelerated) {
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
-        // Nothing can be finalized of what has no Mercury code.
-        if options.target.flavour != Flavour::of_sm(sm)
-            && options.target.flavour == Flavour::Mercury
-        {
-            diags.warning(Message::ForOneArch { file: file.clone(), sm: options.target.sm });
-        }
+        limited(diags);
         let note = Note::MadeFor { file: file.clone(), sm };
         // Later releases have looked for it by then, but not in the first file (testdata/cli/dialects.toml).
         let reads =

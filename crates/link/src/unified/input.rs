@@ -63,8 +63,9 @@ fn names(object: &Object<'_>, symbol: SymbolIndex, functions: bool) -> bool {
 fn check_slot(object: &Object<'_>, index: SectionIndex) -> Result<(), Malformed> {
     let section = object.section(index);
     let defect = |what: String| Err(Malformed::section(section.name, 0, what));
-    if section.data.len() as u64 != SLOT || section.align() > SLOT {
-        let (size, align) = (section.data.len(), section.align());
+    let size = section.data.len() as u64;
+    if size == 0 || size % SLOT != 0 || section.align() > SLOT {
+        let align = section.align();
         return defect(format!(
             "a jump slot of {size:#x} bytes at alignment {align:#x}, not {SLOT:#x}"
         ));

@@ -252,8 +252,8 @@ impl<'a, 'd> Builder<'a, 'd> {
     }
 }
 
-/// The symbol by which nvlink's finalizer knows each code section: the first of it, later its function (case alias/other-file
-/// by 13.1 and 13.2).
+/// The symbol by which nvlink's finalizer knows each code section: the first of it, by 13.5 its function (case
+/// alias/other-file).
 pub(crate) fn first_names(draft: &Draft<'_>) -> IdVec<SectionId, Option<OutSymbolId>> {
     let mut first = IdVec::filled(None, draft.sections.len());
     for &id in draft.locals.iter().chain(&draft.globals) {
