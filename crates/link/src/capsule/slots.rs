@@ -155,15 +155,14 @@ pub(crate) fn in_object(
 /// Both halves of a slot that has `expanded` bytes before compression: what a slot has less is filled up in front of its padding,
 /// which has as much more (cases unified/frames and unified/relocatable by CUDA 13.1).
 fn filled<'d>(own: &'d [u8], twin: &'d [u8], expanded: u64) -> (Cow<'d, [u8]>, Cow<'d, [u8]>) {
-    fill(own, twin, expanded).unwrap_or((own.into(), twin.into()))
+    match fill(own, twin, expanded) {
+        Some((own, twin)) => (own.into(), twin.into()),
+        None => (own.into(), twin.into()),
+    }
 }
 
 /// [`filled`], if something is missing and the padding has room for it.
-fn fill(
-    own: &[u8],
-    twin: &[u8],
-    expanded: u64,
-) -> Option<(Cow<'static, [u8]>, Cow<'static, [u8]>)> {
+fn fill(own: &[u8], twin: &[u8], expanded: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let missing = (SLOT.checked_sub(expanded)? / capmerc::INSTRUCTION) as usize;
     let records: Vec<Record> = Capsule::parse(b"", twin).ok()?.records().collect();
     let (padding, front) = records.split_last()?;
@@ -179,7 +178,7 @@ fn fill(
     let (start, padding) = own.split_at_checked(front.len() * capmerc::INSTRUCTION as usize)?;
     let padding = padding.get(..(there - missing) * capmerc::INSTRUCTION as usize)?;
     let own = [start, &FILLER.repeat(missing), padding].concat();
-    Some((own.into(), capmerc::encode(&entries).into()))
+    Some((own, capmerc::encode(&entries)))
 }
 
 /// How many instructions a record that stands for padding stands for.

@@ -64,7 +64,7 @@ fn check_slot(object: &Object<'_>, index: SectionIndex) -> Result<(), Malformed>
     let section = object.section(index);
     let defect = |what: String| Err(Malformed::section(section.name, 0, what));
     let size = section.data.len() as u64;
-    if size == 0 || size % SLOT != 0 || section.align() > SLOT {
+    if size == 0 || !size.is_multiple_of(SLOT) || section.align() > SLOT {
         let align = section.align();
         return defect(format!(
             "a jump slot of {size:#x} bytes at alignment {align:#x}, not {SLOT:#x}"
