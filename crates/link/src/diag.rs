@@ -65,6 +65,7 @@ impl Message {
             | Message::PrototypeMismatch { symbol, .. }
             | Message::BadUnified { symbol, .. }
             | Message::NoUnifiedId { symbol }
+            | Message::NoToolsPatch { symbol, .. }
             | Message::Undefined { symbol, .. } => vec![symbol],
             Message::ParametersTooLarge { entry, .. }
             | Message::LiteralsTooLarge { entry }
@@ -155,6 +156,10 @@ pub enum Message {
     BadUnified { id: String, symbol: String, file: String, what: String },
     #[error("Unified variable '{symbol}' has no id")]
     NoUnifiedId { symbol: String },
+    #[error(
+        "Function '{symbol}' in '{file}' is missing EIATTR_TOOLS_PATCH_FUNC attribute required by {option} option"
+    )]
+    NoToolsPatch { symbol: String, file: String, option: &'static str },
     #[error("merge_elf failed")]
     MergeFailed,
 

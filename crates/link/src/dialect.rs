@@ -30,6 +30,7 @@ macro_rules! dialects {
 const NO: bool = false;
 const YES: bool = true;
 const VERBOSE2: &str = "verbose2";
+const PATCH: &str = "-astoolspatch";
 const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
 const SINCE_135: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64", "nvvm-latest"];
 
@@ -52,6 +53,8 @@ dialects! {
     knows_sm_107: bool =                 [NO,    NO,    NO,    NO,    YES,   YES];
     /// Options, and values of options, that came after the oldest release.
     words: &'static [&'static str] = [&[], &[],  &[VERBOSE2], SINCE_133, SINCE_133, SINCE_135];
+    /// What the message about a function that is no patch of tools calls the option; older releases have none.
+    tools_patch: &'static str = [PATCH, PATCH, PATCH, "--astoolspatch", PATCH, PATCH];
     /// A weak symbol that nothing defines is an error.
     weak_must_be_defined: bool =         [NO,    NO,    NO,    NO,    YES,   YES];
 

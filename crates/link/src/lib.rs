@@ -36,6 +36,7 @@ mod names;
 mod notes;
 mod objects;
 mod options;
+mod patches;
 mod phases;
 mod program;
 mod relocs;
@@ -184,6 +185,7 @@ where
     let check = || clash::check(&objects, &symbols, options, diags);
     let (graph, checked) = session.join(draft, build, check);
     checked?;
+    patches::check(&objects, &symbols, &names, options, diags)?;
 
     // All files in one draft. Below this line no input adds a section or a symbol.
     phases.begin("merge", diags)?;

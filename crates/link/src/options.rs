@@ -21,6 +21,8 @@ pub struct LinkOptions {
     pub debug: bool,
     /// `-suppress-debug-info`: with `-g`, only that nothing is dead.
     pub suppress_debug_info: bool,
+    /// `-astoolspatch`: no function is dead, and each has to be compiled as a patch of tools.
+    pub tools_patch: bool,
     /// `-r`: the output is to be linked again.
     pub relocatable: bool,
     /// The index file of unified functions and variables.
@@ -58,6 +60,7 @@ impl LinkOptions {
             tool,
             debug: false,
             suppress_debug_info: false,
+            tools_patch: false,
             relocatable: false,
             index: None,
             selection: Selection::All,
@@ -73,7 +76,7 @@ impl LinkOptions {
 
     /// True when functions stay that no entry reaches.
     pub(crate) fn keeps_dead_code(&self) -> bool {
-        self.debug || self.preserve_relocs || self.relocatable
+        self.debug || self.tools_patch || self.preserve_relocs || self.relocatable
     }
 
     /// True when the output still has unified functions and variables to be resolved, by a later link

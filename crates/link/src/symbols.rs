@@ -64,7 +64,7 @@ pub(crate) struct SymbolInfo {
     /// The definition that counts; `None` for undefined and common symbols.
     pub(crate) definition: Option<Site>,
     /// The file of the first definition.
-    first_definition: Option<ObjectId>,
+    pub(crate) first_definition: Option<ObjectId>,
     /// A definition was accepted and then replaced; a weak reference came first, which nvlink takes for one
     /// (case constant/weak-reference-80).
     pub(crate) replaced: bool,

@@ -11,7 +11,6 @@ const NOT_SUPPORTED: &[Id] = &[
     Id::NvHost,
     Id::ReserveNull,
     Id::SyscallOffset,
-    Id::ToolsPatch,
 ];
 
 /// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at before it tells what

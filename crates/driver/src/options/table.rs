@@ -132,7 +132,7 @@ pub const TABLE: &[Row] = &[
     row(Id::Verbose, "verbose", "v", Nothing, Nvlink, "Print sizes, registers and stack of every entry"),
     row(Id::Version, "version", "V", Nothing, Nvlink, "Print the version"),
     row(Id::WarningsAreErrors, "warning-as-error", "Werror", Nothing, Nvlink, "Make all warnings into errors"),
-    row(Id::ToolsPatch, "link-as-tools-patch", "astoolspatch", Nothing, Later, "Accepted for nvlink 13.5's command lines; not supported"),
+    row(Id::ToolsPatch, "link-as-tools-patch", "astoolspatch", Nothing, Later, "Keep all functions; each has to be compiled with ptxas -astoolspatch"),
     row(Id::NvvmLatest, "nvvm-latest", "nvvm-latest", Nothing, Later, "Which nvvm is used; only with LTO"),
     row(Id::Verbose2, "verbose2", "v2", Nothing, Later, "As --verbose"),
     row(Id::AllowUndefinedGlobals, "allow-undefined-globals", "allow-undefined-globals", Nothing, Hidden, "Leave undefined variables undefined"),
