@@ -241,6 +241,24 @@ fn an_array_without_size_has_a_usable_alignment() {
     assert!(line.contains("'a.cubin'") && line.contains("alignment 0x7fffffffffffffff"), "{line}");
 }
 
+/// Compilers take alignments up to 2^31 (case global/large-alignments); what is too large is the file.
+#[test]
+fn an_array_has_any_alignment_that_a_compiler_takes() {
+    let aligned = |align: u64| {
+        let mut inputs = inputs_of("shared/dynamic-aligned-90");
+        let mut editor = Editor::new(&inputs[0].1);
+        editor.symbol("d128", ST_VALUE, align);
+        inputs[0].1 = editor.bytes;
+        inputs
+    };
+    let options = link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    let image = link(&options, &aligned(1 << 20), 1).expect("threads").image.expect("links");
+    let output = Editor::new(&image);
+    assert_eq!(output.get(output.section_header(".nv.shared.ka"), SH_ADDRALIGN), 1 << 20);
+    let line = refused(&aligned(1 << 31)).expect("refused");
+    assert!(line.contains("Output too large"), "{line}");
+}
+
 #[test]
 fn a_function_in_code_that_another_file_shortens_is_refused() {
     let good = inputs_of("attributes/externs-one-kernel-75");

@@ -14,9 +14,8 @@ use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
 use crate::{read, symtab, unified};
 
-/// The largest section alignment that is accepted, in bytes. ptxas writes at most 128 for code
-/// and up to 4 KiB for data.
-pub const MAX_ALIGN: u64 = 1 << 16;
+/// The largest alignment of a section or variable that is accepted, in bytes: the largest that ptxas takes.
+pub const MAX_ALIGN: u64 = 1 << 31;
 
 /// The largest size of a section without bytes in the file, and of a tentative definition, that
 /// is accepted, in bytes.

@@ -341,7 +341,7 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
 }
 
 /// Bytes of output that are always allowed.
-const FREE_SIZE: u64 = 1 << 30;
+const FREE_SIZE: u64 = 64 << 20;
 
 impl Layout {
     /// What of the file does not fit its format, or is out of all proportion to the inputs:

@@ -9,7 +9,6 @@ mod input;
 
 use std::collections::{HashMap, HashSet};
 
-use culd_cubin::MAX_ALIGN;
 use culd_cubin::SymbolIndex;
 use culd_cubin::unified::{BadUidx, Entry, Id, Place, SLOT, Uidx, Window, flag};
 
@@ -23,6 +22,9 @@ use crate::moved::Move;
 use crate::objects::Objects;
 
 pub(crate) use self::input::{Entries, SLOT_PREFIX, STUB_PREFIX, read};
+
+/// As many bytes of nothing in front of a variable's place are more than any alignment asks for.
+const MOST_NOTHING: u64 = 1 << 16;
 
 /// The index file of a link.
 #[derive(Debug, Clone)]
@@ -263,7 +265,7 @@ impl Placing<'_, '_> {
             let Move { to, size, .. } = moves[at];
             let what = if to < end {
                 format!("its place {to:#x} overlaps that of another variable")
-            } else if to - end >= MAX_ALIGN {
+            } else if to - end >= MOST_NOTHING {
                 format!("there are {:#x} bytes of nothing in front of its place {to:#x}", to - end)
             } else {
                 end = to + size;
