@@ -113,13 +113,12 @@ impl Image<'_, '_> {
         let pieces = writer.pieces();
         let chunks: Vec<Chunk<'_>> = chunks(&pieces, self.size()).collect();
         let size = self.size() as usize;
-        let make = Vec::new;
+        let largest = chunks.iter().map(Chunk::size).max().unwrap_or(0);
+        // Fresh memory: what no chunk fills is not taken.
+        let make = || vec![0; largest];
         let written = session.map_with(chunks.len(), size, make, |buffer: &mut Vec<u8>, place| {
             let chunk = &chunks[place];
-            let size = (chunk.end - chunk.start) as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
+            let size = chunk.size();
             writer.chunk(chunk, &mut buffer[..size]);
             output.write_at(chunk.start, &buffer[..size])
         });
@@ -195,6 +194,13 @@ struct Chunk<'p> {
     pieces: &'p [Piece],
     start: u64,
     end: u64,
+}
+
+impl Chunk<'_> {
+    /// Bytes.
+    fn size(&self) -> usize {
+        (self.end - self.start) as usize
+    }
 }
 
 /// A file of `size` bytes as chunks that leave nothing out.
@@ -278,9 +284,9 @@ impl<'a, 'd> Writer<'a, 'd> {
             }
         };
         add(What::FileHeader, 0, 64);
-        let names = layout.section_strings.bytes.len() as u64;
+        let names = layout.section_strings.len() as u64;
         add_table(&mut add, Table::SectionStrings, tables.section_strings, names);
-        let strings = layout.strings.bytes.len() as u64;
+        let strings = layout.strings.len() as u64;
         add_table(&mut add, Table::Strings, tables.strings, strings);
         add_table(&mut add, Table::Symbols, tables.symbols, symbols);
         if let Some(start) = tables.high_indices {
@@ -325,11 +331,10 @@ impl<'a, 'd> Writer<'a, 'd> {
     /// Writes rows of a table into their bytes.
     fn rows(&self, table: Table, first: usize, bytes: &mut [u8]) {
         let layout = self.layout;
-        let string_rows =
-            |table: &[u8], out: &mut [u8]| out.copy_from_slice(&table[first..][..out.len()]);
+        let names = &self.merged.draft.names;
         match table {
-            Table::SectionStrings => string_rows(&layout.section_strings.bytes, bytes),
-            Table::Strings => string_rows(&layout.strings.bytes, bytes),
+            Table::SectionStrings => layout.section_strings.write(names, first, bytes),
+            Table::Strings => layout.strings.write(names, first, bytes),
             Table::Symbols => put_rows(bytes, first, |row| self.symbol_row(row).bytes()),
             Table::HighIndices => {
                 put_rows(bytes, first, |row| self.high_index(row).to_le_bytes());
@@ -487,13 +492,13 @@ impl<'a, 'd> Writer<'a, 'd> {
             SectionHeader {
                 name: name(b".shstrtab"),
                 offset: layout.tables.section_strings,
-                size: layout.section_strings.bytes.len() as u64,
+                size: layout.section_strings.len() as u64,
                 ..table
             },
             SectionHeader {
                 name: name(b".strtab"),
                 offset: layout.tables.strings,
-                size: layout.strings.bytes.len() as u64,
+                size: layout.strings.len() as u64,
                 ..table
             },
             SectionHeader {

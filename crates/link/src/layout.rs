@@ -17,8 +17,7 @@ use crate::capsule::sections::Capsules;
 use crate::content::{self, Contents};
 use crate::draft::{CATEGORIES, Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
-use crate::names::NameList;
-use hashbrown::HashMap;
+use crate::strings::Strings;
 
 /// What nvlink counts before the first section of a draft: null and the four tables.
 const CREATED_BEFORE: usize = 5;
@@ -32,58 +31,6 @@ pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
 
 /// What a name is worth in bytes of work ([`Session::join`]).
 const NAME_WORK: usize = 64;
-
-/// A string table: the bytes, and where each name starts.
-pub(crate) struct Strings {
-    pub(crate) bytes: Vec<u8>,
-    /// 0, where the NUL is, for names that are not in the table.
-    offsets: IdVec<NameId, u32>,
-}
-
-impl Strings {
-    /// Lists one after the other, each name once; the table starts with a NUL.
-    fn new(draft: &Draft<'_>, lists: &[&NameList]) -> Self {
-        let mut strings = Strings { bytes: vec![0], offsets: IdVec::filled(0, draft.names.len()) };
-        let names = || lists.iter().flat_map(|list| list.iter());
-        let own: usize = names().map(|name| draft.names.get(name).len() + 1).sum();
-        // The names of the second half follow, which are longer.
-        let room = if draft.flavour == Flavour::Mercury { 3 * own } else { own };
-        strings.bytes.reserve_exact(room);
-        for name in names() {
-            if strings.offsets[name] == 0 {
-                strings.offsets[name] = strings.bytes.len() as u32;
-                strings.bytes.extend_from_slice(draft.names.get(name));
-                strings.bytes.push(0);
-            }
-        }
-        strings
-    }
-
-    /// Names in the order in which a file uses them, each once: what they are looked up by, and what is written.
-    fn collected(draft: &Draft<'_>, names: impl Iterator<Item = (NameId, NameId)>) -> Self {
-        let mut strings = Strings { bytes: vec![0], offsets: IdVec::filled(0, draft.names.len()) };
-        let mut written: HashMap<NameId, u32> = HashMap::new();
-        for (name, own) in names {
-            let text = draft.names.get(own);
-            if text.is_empty() {
-                continue;
-            }
-            let at = *written.entry(own).or_insert_with(|| {
-                let at = strings.bytes.len() as u32;
-                strings.bytes.extend_from_slice(text);
-                strings.bytes.push(0);
-                at
-            });
-            strings.offsets[name] = at;
-        }
-        strings
-    }
-
-    /// Where `name` starts, bytes; 0 for names that are not in the table.
-    pub(crate) fn offset(&self, name: NameId) -> u32 {
-        self.offsets[name]
-    }
-}
 
 /// Where the tables in front of the content are.
 #[derive(Debug, Clone, Copy, Default)]
@@ -200,7 +147,7 @@ impl Order {
         let layout = &mut self.layout;
         let is_wide = layout.is_wide(draft);
         let next = layout.section_count() as u32;
-        let Strings { bytes, offsets } = &mut layout.section_strings;
+        let Strings { bytes, offsets, .. } = &mut layout.section_strings;
         if !draft.dialect.new_writer {
             let mut renamed: Vec<SectionId> = draft.renamed.keys().copied().collect();
             renamed.sort_unstable_by_key(|&id| layout.index[id]);
@@ -258,12 +205,12 @@ impl Order {
             at = start + size;
             start
         };
-        layout.tables.section_strings = put(layout.section_strings.bytes.len() as u64, 1);
+        layout.tables.section_strings = put(layout.section_strings.len() as u64, 1);
         let new_writer = draft.dialect.new_writer && layout.capsules.is_some();
         if layout.capsules.is_some() && !new_writer && !layout.is_wide(draft) {
             put(names::GAP, 1);
         }
-        layout.tables.strings = put(layout.strings.bytes.len() as u64, 1);
+        layout.tables.strings = put(layout.strings.len() as u64, 1);
         if layout.capsules.is_some() {
             put(names::gap(draft), 1);
         }
@@ -350,7 +297,7 @@ impl Layout {
         if self.size > FREE_SIZE.saturating_add(inputs_size.saturating_mul(16)) {
             return Some(format!("{:#x} bytes from {inputs_size:#x} bytes of input", self.size));
         }
-        let strings = self.strings.bytes.len().max(self.section_strings.bytes.len());
+        let strings = self.strings.len().max(self.section_strings.len());
         if u32::try_from(strings).is_err() {
             return Some(format!("{strings:#x} bytes of names"));
         }

@@ -45,6 +45,7 @@ mod selection;
 mod session;
 mod shared;
 mod sort;
+mod strings;
 mod symbols;
 mod synth;
 mod system;
@@ -230,8 +231,9 @@ where
     phases.begin("check", diags)?;
     let mut program =
         Program { objects, symbols, graph, merged, data, attributes, unified, options };
-    program.check(diags)?;
-    *report = Some(Report::build(&program));
+    let (checked, built) = session.join(work, || program.check(diags), || Report::build(&program));
+    checked?;
+    *report = Some(built);
     diags.check()?;
     let (rebuilt, relocated) = relocated.map_err(|message| diags.fatal(*message))?;
     rebuilt.set_sizes(&mut program.merged.draft);

@@ -359,6 +359,11 @@ impl NameList {
         *place = self.again.get_mut(&name).and_then(Vec::pop).unwrap_or(0);
     }
 
+    /// How many names there are, those that were removed too.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// All names; one that was added again comes twice.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NameId> + '_ {
         self.order.iter().flatten().copied()

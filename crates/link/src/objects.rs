@@ -41,6 +41,8 @@ pub(crate) struct Object<'d> {
     pub(crate) unified: Vec<Entries>,
     /// Functions that relocations of descriptors name: their address is taken.
     pub(crate) described: Vec<(SectionIndex, SymbolIndex)>,
+    /// Functions whose code names shared variables, and these, in the order of the records.
+    pub(crate) shared_uses: Vec<(SymbolIndex, SymbolIndex)>,
     /// All functions in the order in which they are created.
     pub(crate) functions: Vec<SymbolIndex>,
     pub(crate) cuinfo: CuInfo,
@@ -234,6 +236,7 @@ impl<'d> Object<'d> {
             lookups,
             unified: Vec::new(),
             described: Vec::new(),
+            shared_uses: Vec::new(),
             functions: Vec::new(),
             cuinfo,
             tkinfo,
@@ -242,6 +245,7 @@ impl<'d> Object<'d> {
         object.unified = unified::read(&object)?;
         object.check_symbols()?;
         object.check_relocations()?;
+        object.shared_uses = object.find_shared_uses();
         Ok(object)
     }
 }

@@ -241,13 +241,12 @@ fn each_reference(
     mut visit: impl FnMut(SymbolId, SymbolId),
 ) {
     for (id, object) in objects.iter() {
-        for (index, section) in object.code_relocations() {
-            let chosen = symbols.fate(id, index) == Fate::Chosen;
-            let Some(function) = symbols.of(id, index).filter(|_| chosen) else { continue };
-            let records = section.relocations();
-            let shared = records.iter().filter(|r| object.symbol(r.symbol).is_shared());
-            let variables = shared.filter_map(|record| symbols.of(id, record.symbol));
-            variables.for_each(|variable| visit(function, variable));
+        for &(function, variable) in &object.shared_uses {
+            let chosen = symbols.fate(id, function) == Fate::Chosen;
+            let function = symbols.of(id, function).filter(|_| chosen);
+            if let Some((function, variable)) = function.zip(symbols.of(id, variable)) {
+                visit(function, variable);
+            }
         }
     }
 }

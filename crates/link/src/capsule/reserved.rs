@@ -55,7 +55,7 @@ impl Mercury<'_, '_> {
         names: u64,
     ) -> u64 {
         let late = draft.late_strings.iter().map(|name| layout.strings.offset(name)).min();
-        let strings = late.map_or(layout.strings.bytes.len() as u64, u64::from);
+        let strings = late.map_or(layout.strings.len() as u64, u64::from);
         let symbols = (FILE_HEADER + names + strings).next_multiple_of(8);
         let mut at = symbols + 24 * (layout.symbols.len() as u64 + 1);
         let mut reserved = at;

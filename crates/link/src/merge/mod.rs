@@ -418,11 +418,14 @@ pub(crate) fn merge<'d>(
         merge.file(id, object);
     }
     let mut merged = merge.merged;
-    let read = |node: &NodeId| merged.function_infos[*node].map(|source| source.read);
-    let mut info_order: Vec<NodeId> =
-        graph.nodes.ids().filter(|node| read(node).is_some()).collect();
-    info_order.sort_unstable_by_key(read);
-    merged.info_order = info_order;
+    // Lists of copies that were replaced were read in vain.
+    let mut order = vec![None; merge.infos_read as usize];
+    for (node, source) in merged.function_infos.iter() {
+        if let Some(source) = source {
+            order[source.read as usize] = Some(node);
+        }
+    }
+    merged.info_order = order.into_iter().flatten().collect();
     merged
 }
 

@@ -95,6 +95,24 @@ impl<'d> Object<'d> {
         Some(self.lookups.parameter_banks[at].1)
     }
 
+    /// Functions whose code names shared variables, and these, in the order of the records.
+    pub(super) fn find_shared_uses(&self) -> Vec<(SymbolIndex, SymbolIndex)> {
+        let is_shared = |index: SymbolIndex| self.symbol(index).is_shared();
+        let symbols = self.cubin.symbol_indices().map(|(index, _)| index);
+        let mut shared = symbols.filter(|&index| is_shared(index));
+        let Some(first) = shared.next() else { return Vec::new() };
+        // There are a few, and many records.
+        let range = first..=shared.last().unwrap_or(first);
+        let mut uses = Vec::new();
+        for (function, section) in self.code_relocations() {
+            let records = section.relocations();
+            let symbols = records.iter().map(|record| record.symbol);
+            let shared = symbols.filter(|&symbol| range.contains(&symbol) && is_shared(symbol));
+            uses.extend(shared.map(|variable| (function, variable)));
+        }
+        uses
+    }
+
     /// All functions in the order in which they are created: that of symbols, but code before its
     /// aliases (case alias/other-file in steps).
     pub(super) fn ordered_functions(&self) -> Vec<SymbolIndex> {
