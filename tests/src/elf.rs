@@ -39,6 +39,10 @@ pub const SH_ENTSIZE: Field = (56, 8);
 pub const ST_NAME: Field = (0, 4);
 /// `st_shndx`.
 pub const ST_SHNDX: Field = (6, 2);
+/// Type and binding of a symbol: place and size.
+pub const ST_INFO: Field = (4, 1);
+/// Visibility and CUDA's flags.
+pub const ST_OTHER: Field = (5, 1);
 /// `st_value`.
 pub const ST_VALUE: Field = (8, 8);
 /// `st_size`.

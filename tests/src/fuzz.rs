@@ -102,6 +102,7 @@ fn file_with(data: &[u8], sh_type: u32) -> Vec<u8> {
         offset,
         size: size as u64,
         align: 1,
+        entsize: if sh_type == sht::CUDA_CALLGRAPH { 8 } else { 0 },
         ..SectionHeader::default()
     };
     null_section(3).write(&mut out);

@@ -489,6 +489,12 @@ fn section<'d>(
     if elf::is_nobits(sh_type) && size > MAX_SIZE {
         return Err(Malformed::section(name, 0, format!("size {size:#x} is not usable")));
     }
+    let (record, entry) = (record_size(sh_type), raw.sh_entsize.get(Le));
+    // nvlink divides by it, and leaves out records or ends with a signal.
+    if is_table(sh_type) && entry != record {
+        let what = format!("entries of {entry:#x} bytes, expected {record:#x}");
+        return Err(Malformed::section(name, 0, what));
+    }
     // Index 0 carries overflow counts of the file header, not a section.
     let bytes = if index == 0 || sh_type == sht::NULL || elf::is_nobits(sh_type) {
         &[]
@@ -514,25 +520,48 @@ fn section<'d>(
     })
 }
 
+/// True for tables whose headers must tell how long a record is.
+fn is_table(sh_type: u32) -> bool {
+    matches!(
+        sh_type,
+        sht::SYMTAB
+            | sht::MERCURY_SYMTAB
+            | sht::REL
+            | sht::RELA
+            | sht::MERCURY_RELA
+            | sht::CUDA_CALLGRAPH
+            | sht::CUDA_PROTOTYPE
+            | sht::MERCURY_CALLGRAPH
+            | sht::MERCURY_PROTOTYPE
+    )
+}
+
+/// Bytes of a record of a section of that type; 1 where there are none, or of several sizes.
+fn record_size(sh_type: u32) -> u64 {
+    match sh_type {
+        sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA | sht::MERCURY_RESOLVED_RELA => 24,
+        sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified::ENTRY_SIZE as u64,
+        sht::REL => 16,
+        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
+        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
+        sht::SYMTAB_SHNDX => 4,
+        _ => 1,
+    }
+}
+
 /// Tables hold whole records and name sections that exist.
 fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
     for section in sections {
-        let record = match section.sh_type {
-            sht::RELA
-            | sht::CUDA_RESOLVED_RELA
-            | sht::MERCURY_RELA
-            | sht::MERCURY_RESOLVED_RELA => 24,
-            sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
-            sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified::ENTRY_SIZE as u64,
-            sht::REL => 16,
-            sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
-            sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
-            sht::SYMTAB_SHNDX => 4,
-            _ => 1,
-        };
+        let record = record_size(section.sh_type);
         if section.size % record != 0 {
             let what = format!("size {:#x} is no multiple of {record}", section.size);
             return Err(Malformed::section(section.name, section.size / record * record, what));
+        }
+        let names = matches!(section.sh_type, sht::SYMTAB | sht::MERCURY_SYMTAB);
+        if section.link as usize >= sections.len() && !names {
+            let what = format!("sh_link names section {}, which does not exist", section.link);
+            return Err(Malformed::section(section.name, 0, what));
         }
         if section.sh_type == sht::SYMTAB_SHNDX && !is_symbol_table(sections, section.link) {
             let what = format!("sh_link names section {}, not a symbol table", section.link);

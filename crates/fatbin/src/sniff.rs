@@ -11,9 +11,9 @@ use object::pe;
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// A cubin to be linked.
+    /// A cubin to be linked, or of a type that no ELF file has: nvlink goes by the types of linked ones only.
     RelocatableCubin,
-    /// A linked cubin, or one of any other type.
+    /// A linked cubin.
     ExecutableCubin,
     /// An ELF object for a processor, relocatable (`.o`) or not.
     HostElf {
@@ -62,10 +62,12 @@ pub fn sniff(data: &[u8]) -> Format {
     }
     if data.starts_with(&elf::ELFMAG) {
         let relocatable = read::u16_at(data, 16) == Some(elf::ET_REL.0);
-        return match (read::u16_at(data, 18), relocatable) {
-            (Some(machine), true) if machine == elf::EM_CUDA.0 => Format::RelocatableCubin,
-            (Some(machine), false) if machine == elf::EM_CUDA.0 => Format::ExecutableCubin,
-            _ => Format::HostElf { relocatable },
+        let linked = [elf::ET_EXEC, elf::ET_DYN].map(|kind| Some(kind.0));
+        return match read::u16_at(data, 18) {
+            Some(machine) if machine != elf::EM_CUDA.0 => Format::HostElf { relocatable },
+            None => Format::HostElf { relocatable },
+            Some(_) if linked.contains(&read::u16_at(data, 16)) => Format::ExecutableCubin,
+            Some(_) => Format::RelocatableCubin,
         };
     }
     if is_coff(data) {

@@ -13,7 +13,9 @@ use hashbrown::HashMap;
 use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
 use crate::names::{NameList, Names};
-use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::system_names::{
+    is_descriptor_size, is_reserved_shared, is_unified_table, reserved_value,
+};
 use crate::{Dialect, LinkOptions};
 
 /// What an output section is. The order of the variants is the order in the file, except that
@@ -418,6 +420,8 @@ pub(crate) struct Draft<'d> {
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
     /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
     undefined_value: u64,
+    /// Bytes of shared memory that belong to the system.
+    reserved_shared: u64,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
     pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
@@ -480,6 +484,7 @@ impl<'d> Draft<'d> {
             dialect: options.dialect,
             fixed_sections: 0,
             undefined_value,
+            reserved_shared: options.target.reserved_shared,
             names,
             sections: IdVec::new(),
             symbols: IdVec::new(),
@@ -559,6 +564,11 @@ impl<'d> Draft<'d> {
 
     /// `st_value` of a variable until it is defined.
     pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
+        if self.flavour == Flavour::Classic
+            && let Some(value) = reserved_value(symbol.name, self.reserved_shared)
+        {
+            return value;
+        }
         // The alignment of an array without size, too, as its first file tells it (case dialects/dynamic-aligned).
         let extern_array = symbol.is_shared() && symbol.size == 0;
         let kept = self.relocatable && (symbol.binding() == stb::LOCAL || extern_array);

@@ -244,6 +244,7 @@ impl<'d> Object<'d> {
         object.functions = object.ordered_functions();
         object.unified = unified::read(&object)?;
         object.check_symbols()?;
+        object.check_sections()?;
         object.check_relocations()?;
         object.shared_uses = object.find_shared_uses();
         Ok(object)

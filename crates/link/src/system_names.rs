@@ -22,6 +22,15 @@ pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
     name.starts_with(b".nv.reservedSmem")
 }
 
+/// What a variable of the system's part of shared memory is worth where that has `size` bytes, whatever the object says.
+pub(crate) fn reserved_value(name: &[u8], size: u64) -> Option<u64> {
+    match name {
+        b".nv.reservedSmem.offset0" => Some(0),
+        b".nv.reservedSmem.cap" => Some(size),
+        _ => None,
+    }
+}
+
 /// True for a number that the driver knows: the size of a texture, surface or sampler descriptor, by
 /// which code that queries one finds its fields (case textures/queries).
 pub(crate) fn is_descriptor_size(name: &[u8]) -> bool {

@@ -73,6 +73,8 @@ pub(crate) fn is_forgotten(
         && match object.role(target) {
             Role::Debug => is_line_table(object.section(target).name),
             // Jump tables of Mercury stay (case literals/jump-tables-of-copies).
+            // Parameters keep what an edited file relocates (`xtask mutate --differential`).
+            Role::Constant(0) => false,
             Role::Constant(_) => !object.section(target).name.starts_with(OPTIMIZER),
             _ => false,
         }

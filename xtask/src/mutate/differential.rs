@@ -50,7 +50,10 @@ pub(super) fn run(
                 store(&mutant, &answer, dir.path(), &kept)?;
                 eprintln!(
                     "seed {seed} ({:?}, {}): {}: {}",
-                    mutant.kind, mutant.arch, answer.class, answer.what
+                    mutant.kind,
+                    mutant.arch,
+                    answer.class,
+                    answer.what.lines().next().unwrap_or_default()
                 );
             }
             lock(&report).add(seed, &mutant, &answer);
@@ -70,6 +73,10 @@ fn store(mutant: &Mutant, answer: &Answer, from: &Path, to: &Path) -> Result<()>
         if out.exists() {
             fs::rename(out, to.join(format!("{folder}.cubin")))?;
         }
+    }
+    if let Some(damaged) = &mutant.damaged {
+        fs::write(to.join("good.cubin"), &damaged.good)?;
+        fs::write(to.join("damaged.cubin"), &damaged.inner)?;
     }
     let quoted = mutant.args.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     let line = quoted.collect::<Vec<_>>().join(" ");

@@ -125,17 +125,22 @@ impl<'a> Gather<'a, '_> {
 
 /// True for an image that is for nothing: 0, or a number of more than three digits (transcript fat-binaries, no-arch).
 fn has_no_name(entry: &Entry<'_>) -> bool {
-    offer(entry).is_some() && !(1..1000).contains(&entry.sm())
+    form(entry).is_some() && !(1..1000).contains(&entry.sm())
 }
 
-/// What an entry offers; `None` for what nvlink passes over.
+/// What an entry is; `None` for what nvlink passes over.
+fn form(entry: &Entry<'_>) -> Option<Form> {
+    match entry.kind() {
+        Kind::Elf => Some(Form::Elf),
+        Kind::Ptx => Some(Form::Ptx),
+        Kind::LtoIr => Some(Form::Lto),
+        Kind::Other(_) => None,
+    }
+}
+
+/// What an entry offers; `None` for those of 32-bit hosts, too.
 fn offer(entry: &Entry<'_>) -> Option<Offer> {
-    let form = match entry.kind() {
-        Kind::Elf => Form::Elf,
-        Kind::Ptx => Form::Ptx,
-        Kind::LtoIr => Form::Lto,
-        Kind::Other(_) => return None,
-    };
+    let form = form(entry)?;
     entry.has(flag::BITS_64).then(|| Offer { form, sm: entry.sm(), variant: entry.variant() })
 }
 

@@ -246,16 +246,15 @@ fn info(out: &mut String, view: &View<'_>, index: usize, raw: &SectionHeader, bo
     let Some(section) = view.cubin.sections.get(index) else { return };
     let symbols = if view::is_mercury(section) { &view.mercury_symbols } else { &view.symbols };
     let low = raw.info & 0xff_ffff;
-    let symbol = symbols.get(low as usize).filter(|_| low != 0);
-    match raw.sh_type {
+    let of_code = section.is_code() || raw.sh_type == sht::MERCURY_CODE;
+    let symbol = symbols.get(low as usize).filter(|_| low != 0 && of_code);
+    match (raw.sh_type, symbol) {
         _ if rules::info_is_section(raw.sh_type, raw.flags) => {
             key(out, "info", &view.section(raw.info));
         }
-        sht::SYMTAB | sht::MERCURY_SYMTAB if body.tells_globals() => {}
+        (sht::SYMTAB | sht::MERCURY_SYMTAB, _) if body.tells_globals() => {}
         _ if raw.info == 0 => {}
-        _ if let Some(symbol) = symbol
-            && (section.is_code() || raw.sh_type == sht::MERCURY_CODE) =>
-        {
+        (_, Some(symbol)) => {
             key(out, "symbol", symbol);
             if raw.info != low {
                 key(out, "registers", &(raw.info >> 24).to_string());

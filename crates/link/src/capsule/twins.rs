@@ -295,7 +295,9 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
         kind => kind,
     };
     let info = sass.binding() == mercury.binding() && kind(sass) == kind(mercury);
-    name && info && sass.other == mercury.other && sass.section == place
+    // Code of the halves is not of one size.
+    let size = sass.is_function() || sass.size == mercury.size;
+    name && info && size && sass.other == mercury.other && sass.section == place
 }
 
 /// Names, owners and roles as the other phases see them.

@@ -135,7 +135,11 @@ impl<'d> Merge<'_, 'd> {
         let out = draft.symbols.push(OutSymbol {
             name,
             info: if system { draft.system_info() } else { draft.variable_info(symbol) },
-            other: if relocatable { symbol.other } else { symbol.other & !sto::SPACE },
+            other: match relocatable {
+                true => symbol.other,
+                false if symbol.is_reference() => 0,
+                false => symbol.other & !sto::SPACE,
+            },
             section: None,
             value: draft.first_value(symbol),
             size: symbol.size,

@@ -3,14 +3,17 @@
 //! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed: afterwards functions
 //! and variables are inside their sections, and everything that is patched is inside the patched section.
 
-use culd_cubin::elf::{sht, stt};
+use culd_cubin::elf::{shf, sht, sto, stt};
 use culd_cubin::{
     MAX_ALIGN, MAX_SIZE, Malformed, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex,
     SymbolSection,
 };
 
 use super::{Object, Role, takes_part};
+use crate::system_names::is_unified_table;
 
+/// The bits of a code section's `sh_info` that say whose code it is.
+const INFO_SYMBOL: u32 = 0xff_ffff;
 /// Bytes of a symbol.
 const SYMBOL_SIZE: u64 = 24;
 
@@ -139,12 +142,77 @@ impl<'d> Object<'d> {
         Err(symbol_defect(index, symbol, "is common, which only variables in global memory can be"))
     }
 
+    /// What takes part in a link has a name, and the system's tables have the form that compilers give them: nvlink finds them
+    /// by name here and by type there.
+    fn check_form(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+        if symbol.name.is_empty() && takes_part(symbol) {
+            return Err(symbol_defect(index, symbol, "has no name"));
+        }
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        if is_unified_table(symbol.name) && (symbol.other != 0 || !variable) {
+            let (kind, other) = (symbol.kind(), symbol.other);
+            let what = format!("has type {kind} and st_other {other:#x}, which no table has");
+            return Err(symbol_defect(index, symbol, &what));
+        }
+        Ok(())
+    }
+
+    /// Sections are what their names and types say: memory is allocated, code has its function, and banks of parameters
+    /// belong to the kernel that they are named after. nvlink goes by one of these here and by another there.
+    pub(super) fn check_sections(&self) -> Result<(), Malformed> {
+        for (index, section) in self.cubin.section_indices() {
+            let role = self.role(index);
+            let defect = |what: &str| Err(Malformed::section(section.name, 0, what.to_owned()));
+            if is_memory(role) && section.flags & shf::ALLOC == 0 {
+                return defect("flags: it is in memory, but not allocated");
+            }
+            if !self.is_named_after_owner(index, section) {
+                return defect("sh_info names the code of another function");
+            }
+            match role {
+                Role::Text => {
+                    let function = self.cubin.symbol(SymbolIndex(section.info & INFO_SYMBOL));
+                    let own = |symbol: &Symbol<'_>| symbol.defined_in() == Some(index);
+                    if section.flags & shf::INFO_LINK != 0 || !function.is_some_and(own) {
+                        return defect("sh_info names no function of this section");
+                    }
+                    let function = self.code_function(index);
+                    if function.is_some_and(|function| self.register_count(function).is_none()) {
+                        return defect("no attribute tells how many registers its function needs");
+                    }
+                }
+                Role::Constant(0) | Role::Parameters => {
+                    let function = section.info_section().and_then(|text| self.code_function(text));
+                    if function.is_some_and(|function| !self.symbol(function).is_entry()) {
+                        return defect("it has the parameters of a function that is no kernel");
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// True for what belongs to no function, and for what has the name of the one that `sh_info` names.
+    fn is_named_after_owner(&self, index: SectionIndex, section: &Section<'_>) -> bool {
+        let prefix: &[u8] = match self.role(index) {
+            Role::Constant(0) | Role::Parameters => b".nv.constant0.",
+            Role::FunctionInfo | Role::TwinInfo => b".nv.info.",
+            Role::OwnShared => b".nv.shared.",
+            _ => return true,
+        };
+        let code = section.info_section().and_then(|code| self.cubin.section(code));
+        let code = code.and_then(|code| code.name.strip_prefix(b".text."));
+        code.is_none() || section.name.strip_prefix(prefix) == code
+    }
+
     /// Functions are in code, variables in data, both inside their section. nvlink crashes on absolute ones
     /// (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             Self::check_alignment(index, symbol)?;
             Self::check_common(index, symbol)?;
+            Self::check_form(index, symbol)?;
             if symbol.section == SymbolSection::Absolute && takes_part(symbol) {
                 return Err(symbol_defect(index, symbol, "is absolute"));
             }
@@ -167,6 +235,14 @@ impl<'d> Object<'d> {
                         | Role::ReservedShared
                 ),
             };
+            let of_role = match role {
+                Role::Constant(_) => sto::SPACE_CONSTANT,
+                Role::Global | Role::GlobalInit => sto::SPACE_GLOBAL,
+                Role::OwnShared | Role::PoolShared => sto::SPACE_SHARED,
+                _ => 0,
+            };
+            let space = symbol.other & sto::SPACE;
+            let fits = fits && (space == 0 || of_role == 0 || space == of_role);
             // The value of a shared variable is its alignment.
             let shared = symbol.is_shared() || role == Role::ReservedShared;
             let start = if shared { 0 } else { symbol.value };
@@ -179,6 +255,27 @@ impl<'d> Object<'d> {
         }
         Ok(())
     }
+}
+
+/// True for sections that a running program has in some memory.
+fn is_memory(role: Role) -> bool {
+    use Role::{
+        Constant, Global, GlobalInit, JumpSlot, OwnShared, Parameters, PoolShared, ReservedShared,
+        Text, UnifiedData,
+    };
+    matches!(
+        role,
+        Constant(_)
+            | Global
+            | GlobalInit
+            | JumpSlot
+            | OwnShared
+            | Parameters
+            | PoolShared
+            | ReservedShared
+            | Text
+            | UnifiedData
+    )
 }
 
 /// What is wrong with a symbol, at its place in the table.

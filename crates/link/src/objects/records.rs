@@ -7,8 +7,8 @@
 
 use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
-use culd_cubin::elf::sht;
-use culd_cubin::{Cubin, Malformed, Section, SectionIndex, SymbolIndex};
+use culd_cubin::elf::{sht, stt};
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 
 use super::{Object, Role};
 
@@ -88,8 +88,8 @@ fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clon
     Records::new(section.name, section.data).map_while(Result::ok)
 }
 
-/// How many bytes the payload of attribute `code` has at least, where the linker reads it.
-fn minimum(code: u8) -> usize {
+/// How many bytes the payload of attribute `code` has, where the linker reads it: all, or those of one of its words.
+fn expected(code: u8) -> Expected {
     match code {
         attr::code::FRAME_SIZE
         | attr::code::MIN_STACK_SIZE
@@ -97,10 +97,16 @@ fn minimum(code: u8) -> usize {
         | attr::code::REGCOUNT
         | attr::code::SAM_REGION_STACK_SIZE
         | attr::code::SAMPLER_INIT
-        | attr::code::PARAM_CBANK => 8,
-        attr::code::EXTERNS | attr::code::CRS_STACK_SIZE => 4,
-        _ => 0,
+        | attr::code::PARAM_CBANK => Expected::Exactly(8),
+        attr::code::CRS_STACK_SIZE => Expected::Exactly(4),
+        attr::code::EXTERNS => Expected::Least(4),
+        _ => Expected::Least(0),
     }
+}
+
+enum Expected {
+    Exactly(usize),
+    Least(usize),
 }
 
 /// The tables on their way.
@@ -152,13 +158,28 @@ impl<'d> Reader<'_, 'd> {
     ) -> Result<(), Malformed> {
         let defect = |what: String| Err(Malformed::section(section.name, at, what));
         if record.format == attr::format::SIZED {
-            let (minimum, length) = (minimum(record.code), record.payload.len());
-            if length < minimum {
-                let code = record.code;
-                return defect(format!(
-                    "attribute {code:#04x} has {length} bytes, at least {minimum} are needed"
-                ));
+            let (code, length) = (record.code, record.payload.len());
+            match expected(code) {
+                Expected::Exactly(size) if length != size => {
+                    return defect(format!(
+                        "attribute {code:#04x} has {length} bytes, expected {size}"
+                    ));
+                }
+                Expected::Least(least) if length < least => {
+                    return defect(format!(
+                        "attribute {code:#04x} has {length} bytes, at least {least} are needed"
+                    ));
+                }
+                _ => {}
             }
+        }
+        if record.code == attr::code::PARAM_CBANK
+            && let Some(symbol) =
+                record.word(0).and_then(|word| self.cubin.symbol(SymbolIndex(word)))
+            && !self.is_parameter_bank(symbol)
+        {
+            let symbol = String::from_utf8_lossy(symbol.name);
+            return defect(format!("'{symbol}' is no bank of parameters"));
         }
         let symbols = match attr::shape(record.code) {
             Shape::Plain => return Ok(()),
@@ -173,6 +194,15 @@ impl<'d> Reader<'_, 'd> {
                 defect(format!("attribute {code:#04x} names symbol {word}, which does not exist"))
             }
         }
+    }
+
+    /// True for the symbol of a bank of parameters, which has the name of the section.
+    fn is_parameter_bank(&self, symbol: &Symbol<'_>) -> bool {
+        let section = symbol.defined_in().and_then(|index| self.cubin.section(index));
+        let same = section.is_some_and(|section| {
+            section.name == symbol.name && section.constant_bank() == Some(0)
+        });
+        same && symbol.kind() == stt::SECTION
     }
 
     fn read_call_graph(&mut self, section: &Section<'d>) -> Result<(), Malformed> {

@@ -52,6 +52,9 @@ pub(crate) enum Role {
     TwinInfo,
 }
 
+/// What tells of the tools that made an object, and what it tells the driver; the last in CUDA 12.9.
+const NOTES: [&[u8]; 3] = [b".note.nv.tkinfo", b".note.nv.cuinfo", b".note.nv.cuver"];
+
 /// The roles of all sections, in their order.
 pub(super) fn all(cubin: &Cubin<'_>, flavour: Flavour) -> Result<Vec<Role>, Failure> {
     let one = |section: &Section<'_>| {
@@ -79,9 +82,9 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
         | sht::STRTAB
         | sht::SYMTAB
         | sht::SYMTAB_SHNDX
-        | sht::NOTE
         | sht::CUDA_COMPAT
         | sht::CUDA_REL_ACTION => Role::Table,
+        sht::NOTE if NOTES.contains(&name) => Role::Table,
         // What was applied when an object was made is of no use to the next link, nor does nvlink
         // read it (docs/LINKING.md, --preserve-relocs).
         sht::CUDA_RESOLVED_RELA if name.starts_with(b".nv.resolvedrela.") => Role::Table,

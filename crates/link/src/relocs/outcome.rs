@@ -22,6 +22,9 @@ use crate::objects::{Role, is_internal, takes_part};
 use crate::symbols::space;
 use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
+/// `R_CUDA_NONE`.
+const NONE: u32 = 0;
+
 /// What a record comes to.
 pub(super) enum Outcome {
     Dropped,
@@ -149,8 +152,12 @@ impl<'d> Resolver<'_, 'd> {
                 Some(Observed::NoEffect | Observed::Clears) => Outcome::Dropped,
                 _ => stays(Some(symbol), 0),
             },
-            // nvlink leaves a record of nothing behind.
-            Meaning::Reserved(_) if observed == Some(Observed::Clears) => Outcome::Dropped,
+            // A record of nothing is left behind.
+            Meaning::Reserved(_) | Meaning::Address { .. }
+                if observed == Some(Observed::Clears) && query.names_system() =>
+            {
+                Outcome::Kept(Stays { symbol: None, base: 0, kind: NONE, holder: None })
+            }
             Meaning::Reserved(_) if observed == Some(Observed::FunctionOnly) => {
                 Outcome::Fatal(query.bad(NO_FUNCTION))
             }
@@ -540,6 +547,12 @@ impl Query<'_, '_> {
         let Some(row) = self.row else { return Outcome::Dropped };
         let (value, named) = (Value::default(), Named::Nothing);
         Outcome::Patched(Patched { row, value, write: Write::Clear, named, base: 0 })
+    }
+
+    /// True for records about names that the system defines.
+    fn names_system(&self) -> bool {
+        let name = self.origin.object.symbol(self.record.symbol).name;
+        is_reserved_shared(name) || is_unified_table(name)
     }
 
     /// Slots belong to textures; nvlink takes the alignment of a shared variable, and 0 for a constant, for one.

@@ -111,8 +111,10 @@ const OWN: &[&str] =
 /// # Errors
 /// When a linker cannot be started or a file not be written or read.
 pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
-    let words: Vec<String> =
-        mutant.args.iter().filter(|word| !OWN.contains(&word.as_str())).cloned().collect();
+    let words_of = |mutant: &Mutant| -> Vec<String> {
+        mutant.args.iter().filter(|word| !OWN.contains(&word.as_str())).cloned().collect()
+    };
+    let words = words_of(mutant);
     let nvlink = || {
         let mut command = tools.oracle.command("nvlink");
         command.env("TMPDIR", dir);
@@ -131,8 +133,20 @@ pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
     let (class, what) = class_of(&words, &theirs, &ours, &dir.join("culd"));
     let mut answer = Answer { class, key: None, what };
     if class.needs_reason() {
-        let facts = Facts { mutant, theirs: &theirs, ours: &ours, what: &answer.what };
+        let facts = Facts { theirs: &theirs, ours: &ours, what: &answer.what };
         answer.key = damaged_rules::key(class, &facts);
+        if class == Class::OutputsDiffer
+            && answer.key.is_none()
+            && let Some(good) = mutant.undamaged()
+        {
+            let words = words_of(&good);
+            let folder = dir.join("good-culd");
+            let good_theirs = link(tools, nvlink(), &good, &words, &dir.join("good-nvlink"))?;
+            let good_ours = link(tools, culd(), &good, &words, &folder)?;
+            let differ = class_of(&words, &good_theirs, &good_ours, &folder).0 == class;
+            let both = (&theirs, &ours, &good_theirs);
+            answer.key = damaged_rules::key_beside_good(&words, differ, both);
+        }
         let may = matches!(class, Class::OutputsDiffer | Class::CuldRefuses | Class::CuldAccepts);
         if may
             && answer.key.is_none()
@@ -170,7 +184,9 @@ fn link(
 /// True for an end that is no answer.
 fn died(link: &Link) -> bool {
     matches!(link.run.status, Status::Signal(_))
-        || link.run.stderr_text().contains("Internal error")
+        || ["Internal error", "Internal FNLZR error"]
+            .iter()
+            .any(|words| link.run.stderr_text().contains(words))
 }
 
 fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class, String) {

@@ -4,12 +4,11 @@
 //! facts that only its entry explains; what fits none is told as unexplained.
 
 use super::damaged::{Class, Link};
-use super::deliberate;
-use crate::mutate::program::Mutant;
+use super::{deliberate, masked, mercury, sections};
+use std::ops::Range;
 
 /// What is known of a link.
 pub(super) struct Facts<'f> {
-    pub(super) mutant: &'f Mutant,
     pub(super) theirs: &'f Link,
     pub(super) ours: &'f Link,
     /// What differs.
@@ -34,15 +33,46 @@ const RULES: &[Rule] = &[
     rule("damaged-input", Class::CuldRefuses, "", "fatal   : Could not find fatbin in "),
     rule("damaged-input", Class::CuldRefuses, "", "fatal   : unexpected archive format"),
     rule("damaged-image", Class::CuldRefuses, "Uncompress failed", "Uncompress failed"),
+    rule("damaged-image", Class::CuldRefuses, "", " size does not match target '-m64'"),
     rule("unified-places", Class::CuldRefuses, "", "fatal   : Internal error: uuid not found"),
     rule("ignored-inputs", Class::EqualOutputs, "", " was ignored: "),
     rule("ignored-inputs", Class::EqualOutputs, "", "is empty and was ignored"),
     rule("ignored-inputs", Class::EqualOutputs, "", "Library 'none' was not found"),
+    rule("ignored-inputs", Class::EqualOutputs, "", "warning : SM Arch ('"),
+    rule("options", Class::CuldAccepts, "fatal   : Unknown option '", ""),
     rule("fatbin-segment", Class::CuldAccepts, "fatal   : Could not find fatbin in ", ""),
     // What is wrong with the archive is nothing that a member's bytes depend on.
     rule("archive-names", Class::CuldAccepts, "fatal   : unexpected archive format", ""),
     rule("archive-names", Class::CuldAccepts, "fatal   : Memory allocation failure", ""),
 ];
+
+/// True for the options that docs/DIFFERENCES.md, preserve-with-selection, is about.
+fn preserves_with_selection(words: &[String]) -> bool {
+    let starts =
+        |option: &str| words.iter().any(|word| word.trim_start_matches('-').starts_with(option));
+    starts("preserve-relocs") && (starts("kernels-used") || starts("variables-used"))
+}
+
+/// The entry about outputs that differ, by what the linkers make of the files before the damage: whether these outputs
+/// `differ` as well; nvlink's and culd's outputs, and nvlink's of the good files.
+pub(super) fn key_beside_good(
+    words: &[String],
+    differ: bool,
+    (theirs, ours, good): (&Link, &Link, &Link),
+) -> Option<&'static str> {
+    let (theirs, ours) = (theirs.output.as_deref()?, ours.output.as_deref()?);
+    // The entry is about good files.
+    if differ && preserves_with_selection(words) {
+        return Some("preserve-with-selection");
+    }
+    // A third of the programs is labelled for another target than it was compiled for: nvlink's finalizer makes code for that.
+    if differ && mercury::applies(theirs) {
+        return Some("kept-code");
+    }
+    // nvlink did not look at what was damaged, and made it anew.
+    let anew = mercury::applies(theirs) && good.output.as_deref() == Some(theirs);
+    (anew || differs_in_machine_half(theirs, ours)).then_some("damaged-halves")
+}
 
 /// The entry that explains a link.
 pub(super) fn key(class: Class, facts: &Facts<'_>) -> Option<&'static str> {
@@ -58,13 +88,39 @@ pub(super) fn key(class: Class, facts: &Facts<'_>) -> Option<&'static str> {
     })
 }
 
+/// True for outputs of sm_100 and later that differ in what nvlink's finalizer makes anew for machine code and in nothing
+/// else: Mercury's half, data, constants, names and the list of sections are equal.
+fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
+    const ANEW: &[&[u8]] = &[
+        b".text.",
+        b".nv.info",
+        b".rela.text.",
+        b".nv.constant0.",
+        b".debug_",
+        b".rela.debug_",
+        b".nv_debug_",
+        b".rela.nv_debug_",
+    ];
+    let anew = |name: &[u8]| ANEW.iter().any(|start| name.starts_with(start));
+    let (theirs, ours) = (sections(expected), sections(actual));
+    // Symbols tell how long the code is.
+    let equal = |(name, a): &(Vec<u8>, Range<usize>), b: &Range<usize>| match name.as_slice() {
+        b".symtab" => a.len() == b.len(),
+        name => anew(name) || masked(expected, a, name) == masked(actual, b, name),
+    };
+    mercury::applies(expected)
+        && theirs.len() == ours.len()
+        && theirs.iter().zip(&ours).all(|(a, b)| a.0 == b.0 && equal(a, &b.1))
+}
+
 /// The entry about outputs that differ.
 fn output_key(facts: &Facts<'_>) -> Option<&'static str> {
-    let sm = facts.mutant.arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
-    let two_halves = sm.parse::<u32>().is_ok_and(|sm| sm >= 100);
-    if two_halves {
-        return Some("damaged-halves");
-    }
-    const UNREAD: &[&str] = &["section header sh_link of ", "section header sh_entsize of "];
-    UNREAD.iter().any(|start| facts.what.starts_with(start)).then_some("damaged-fields")
+    const UNREAD: &[&str] = &[
+        "section header sh_link of ",
+        "section header sh_entsize of ",
+        "section.link ",
+        "section.entsize ",
+    ];
+    let unread = |line: &str| UNREAD.iter().any(|start| line.starts_with(start));
+    facts.what.lines().all(unread).then_some("damaged-fields")
 }

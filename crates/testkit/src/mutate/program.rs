@@ -104,6 +104,35 @@ pub struct Mutant {
     pub args: Vec<String>,
     /// Names and bytes of its files.
     pub files: Vec<(String, Vec<u8>)>,
+    /// The input that was damaged.
+    pub damaged: Option<Damaged>,
+}
+
+/// A damaged input.
+#[derive(Clone, Debug)]
+pub struct Damaged {
+    /// Its name on the command line.
+    pub name: String,
+    /// The cubin as it was.
+    pub good: Vec<u8>,
+    /// The cubin as whatever carries it got it.
+    pub inner: Vec<u8>,
+}
+
+impl Mutant {
+    /// The same link of the cubin before the damage, without what carried it.
+    pub fn undamaged(&self) -> Option<Mutant> {
+        let damaged = self.damaged.as_ref()?;
+        let (stem, _) = damaged.name.rsplit_once('.')?;
+        let name = format!("{stem}.cubin");
+        let mut good = self.clone();
+        good.args.iter_mut().filter(|word| **word == damaged.name).for_each(|word| {
+            word.clone_from(&name);
+        });
+        let file = good.files.iter_mut().find(|file| file.0 == damaged.name)?;
+        *file = (name, damaged.good.clone());
+        Some(good)
+    }
 }
 
 /// The programs of the recorded cases.
@@ -180,6 +209,7 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     let mut others = program.others.clone();
     let at = rng.below(inputs.len());
     let target = target(&program.arch);
+    let mut damaged = None;
     match kind {
         Kind::Index => {
             let other = rng.below(others.len());
@@ -190,9 +220,11 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
         _ => {
             let (name, bytes) = &mut inputs[at];
             let stem = name.trim_end_matches(".cubin").to_owned();
-            let (extension, carried) = carry(kind, &stem, bytes, target, &mut rng);
+            let good = bytes.clone();
+            let (extension, carried, inner) = carry(kind, &stem, &good, target, &mut rng);
             *bytes = carried;
             *name = format!("{stem}.{extension}");
+            damaged = Some(Damaged { name: name.clone(), good, inner });
         }
     }
     let mut args = vec![format!("-arch={}", program.arch)];
@@ -204,7 +236,7 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
         damage_words(&mut args, &mut rng);
     }
     let files = inputs.into_iter().chain(others).collect();
-    Mutant { kind, arch: program.arch.clone(), args, files }
+    Mutant { kind, arch: program.arch.clone(), args, files, damaged }
 }
 
 /// One in three programs becomes one for another target with the same form of code: recorded cases are for some only.
@@ -224,17 +256,18 @@ fn retargeted(program: &Program, rng: &mut Rng) -> Program {
     program
 }
 
-/// The damaged file, and the extension of its name.
+/// The damaged file, the extension of its name, and the cubin in it as it was packed.
 fn carry(
     kind: Kind,
     stem: &str,
     cubin: &[u8],
     target: Target,
     rng: &mut Rng,
-) -> (&'static str, Vec<u8>) {
+) -> (&'static str, Vec<u8>, Vec<u8>) {
     let mut cubin = cubin.to_vec();
     if kind == Kind::Edited {
-        return ("cubin", edited(&cubin, rng));
+        let edited = edited(&cubin, rng);
+        return ("cubin", edited.clone(), edited);
     }
     // Damage inside a whole container, or to the container.
     let inside = kind == Kind::Cubin || rng.chance(35);
@@ -248,7 +281,9 @@ fn carry(
     };
     let fatbin = |cubin: &[u8], ptx: Option<Vec<u8>>| fatbin(cubin, ptx, compression, target);
     let (extension, mut bytes) = match kind {
-        Kind::Cubin | Kind::Edited | Kind::Index | Kind::Options => return ("cubin", cubin),
+        Kind::Cubin | Kind::Edited | Kind::Index | Kind::Options => {
+            return ("cubin", cubin.clone(), cubin);
+        }
         Kind::Stored | Kind::Lz4 | Kind::Zstd => ("fatbin", fatbin(&cubin, None)),
         Kind::Ptx => {
             let mut text = PTX.as_bytes().to_vec();
@@ -256,7 +291,7 @@ fn carry(
                 super::damage(&mut text, &[], rng);
             }
             if rng.chance(30) {
-                return ("ptx", text);
+                return ("ptx", text, cubin);
             }
             ("fatbin", fatbin(&cubin, Some(text)))
         }
@@ -274,7 +309,7 @@ fn carry(
     if !inside {
         damage_file(&mut bytes, rng);
     }
-    (extension, bytes)
+    (extension, bytes, cubin)
 }
 
 fn edited(cubin: &[u8], rng: &mut Rng) -> Vec<u8> {

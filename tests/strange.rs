@@ -1,0 +1,74 @@
+//! Values that no compiler writes, where nvlink's output follows a rule: culd follows the same.
+//!
+//! In: recorded inputs with some fields overwritten. Out: no report, or the value that came out otherwise. What nvlink makes of
+//! such files is compared by `xtask mutate --differential`; the rules here were read from its outputs.
+
+use culd_cubin::Cubin;
+use culd_testkit::case;
+use culd_tests::elf::*;
+use culd_tests::{link, link_options};
+
+fn inputs_of(name: &str) -> Vec<(String, Vec<u8>)> {
+    case::named(name).and_then(|case| case.inputs()).expect("the recorded case")
+}
+
+fn image(arch: &str, inputs: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let options = link_options(&[format!("-arch={arch}")]).expect("options");
+    link(&options, inputs, 1).expect("threads").image.expect("an output")
+}
+
+/// The system's part of shared memory is as large as the target says, whatever an object says.
+#[test]
+fn reserved_shared_memory_is_the_targets() {
+    for (arch, sm, expected) in [("sm_90", 90, 0x400), ("sm_86", 86, 0), ("sm_75", 75, 0)] {
+        let mut inputs = inputs_of("syscalls/reserved-shared-90");
+        for (_, bytes) in &mut inputs {
+            let mut editor = Editor::new(bytes);
+            editor.header((49, 1), sm);
+            *bytes = editor.bytes;
+        }
+        let mut editor = Editor::new(&inputs[0].1);
+        editor.symbol(".nv.reservedSmem.cap", ST_VALUE, 0x20);
+        editor.symbol(".nv.reservedSmem.offset0", ST_VALUE, 0x10);
+        inputs[0].1 = editor.bytes;
+        let image = image(arch, &inputs);
+        let cubin = Cubin::parse(&image).expect("a cubin");
+        let value = |name: &[u8]| {
+            let symbol = cubin.symbols.iter().find(|symbol| symbol.name == name);
+            symbol.expect("the symbol").value
+        };
+        assert_eq!(value(b".nv.reservedSmem.cap"), expected, "{arch}");
+        assert_eq!(value(b".nv.reservedSmem.offset0"), 0, "{arch}");
+    }
+}
+
+/// Weak copies of a kernel share one bank of parameters, with the bytes of the first in whatever order, although code is that of
+/// the copy that counts (twelve orders of three copies, sm_90).
+#[test]
+fn bytes_among_parameters_are_those_of_the_first_copy() {
+    let good = inputs_of(WEAK_KERNELS.0);
+    let mut numbered = good.clone();
+    for ((_, bytes), number) in numbered.iter_mut().zip(1u8..) {
+        let mut editor = Editor::new(bytes);
+        if Cubin::parse(bytes).expect("a cubin").section_by_name(b".nv.constant0.k").is_some() {
+            let bank = editor.content(".nv.constant0.k");
+            editor.bytes[bank].fill(number);
+        }
+        *bytes = editor.bytes;
+    }
+    let holders: Vec<usize> = (0..good.len()).filter(|&at| numbered[at].1 != good[at].1).collect();
+    assert!(holders.len() > 1, "copies of the kernel");
+    for turn in 0..good.len() {
+        let mut inputs = numbered.clone();
+        inputs.rotate_left(turn);
+        let first = (0..good.len()).map(|at| (at + turn) % good.len());
+        let first = first.clone().find(|at| holders.contains(at)).expect("a copy") as u8 + 1;
+        let image = image(WEAK_KERNELS.1, &inputs);
+        let cubin = Cubin::parse(&image).expect("a cubin");
+        let bank = cubin.section_by_name(b".nv.constant0.k").expect("the bank");
+        assert!(bank.data.iter().all(|&byte| byte == first), "turn {turn}: {:?}", &bank.data[..8]);
+    }
+}
+
+/// A case with weak copies of the kernel `k`.
+const WEAK_KERNELS: (&str, &str) = ("weak/latest-target-90", "sm_90");
