@@ -188,19 +188,17 @@ impl Maker<'_, '_> {
             return out;
         }
         let facts = || self.graph.entries().iter().zip(&self.attributes.entries);
-        // nvlink's finalizer takes all jump slots for the function at the start of the table (case
+        // nvlink's finalizer takes all jump slots for one function, and the last number counts (case
         // unified/attributes-order on sm_100).
         let finalized = self.half == Half::Sass && self.merged.draft.flavour == Flavour::Mercury;
         let is_slot = |entry| self.merged.is_jump_slot(self.merged.function(self.graph, entry));
-        let starts_table = |entry| {
-            let function = self.merged.function(self.graph, entry);
-            is_slot(entry) && self.merged.draft.symbols[function].value == 0
-        };
-        let first_slot = facts().find(|fact| finalized && starts_table(*fact.0));
+        let slots = facts().filter(|fact| finalized && is_slot(*fact.0));
+        let last_slot =
+            slots.max_by_key(|fact| self.symbol(self.merged.function(self.graph, *fact.0)));
         let mut stacks: Vec<(u32, FileAttribute<'_>)> = facts()
             .map(|(&entry, facts)| {
                 let function = self.merged.function(self.graph, entry);
-                let facts = first_slot.filter(|_| is_slot(entry)).map_or(facts, |slot| slot.1);
+                let facts = last_slot.filter(|_| is_slot(entry)).map_or(facts, |slot| slot.1);
                 let number = facts.stack.unwrap_or(u32::MAX);
                 let code = code::MIN_STACK_SIZE;
                 (self.symbol(function), FileAttribute::About { code, function, number })

@@ -4,7 +4,7 @@
 //! Out: the file's bytes. Guaranteed: the same on every machine. docs/UNIFIED.md has the format.
 
 use anyhow::{Context, Result, bail};
-use culd_cubin::elf::sht;
+use culd_cubin::elf::{shf, sht};
 use culd_cubin::unified::{Id, Place, SLOT, Uidx, Window, entries};
 use culd_cubin::{Cubin, SymbolIndex};
 use culd_inspect::words;
@@ -94,7 +94,9 @@ pub fn for_objects(objects: &[impl AsRef<[u8]>], order: Order) -> Result<Uidx> {
     let (mut functions, mut variables) = (Vec::new(), Vec::new());
     for bytes in objects {
         let cubin = Cubin::parse(bytes.as_ref())?;
-        for section in &cubin.sections {
+        // Mercury has the same entries once more.
+        let own = cubin.sections.iter().filter(|section| section.flags & shf::MERCURY == 0);
+        for section in own {
             match section.sh_type {
                 sht::CUDA_UFT_ENTRY => {
                     let slot = |id| Wanted { id, size: SLOT, align: SLOT };

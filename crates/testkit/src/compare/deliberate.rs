@@ -61,6 +61,11 @@ const RULES: &[Rule] = &[
     Rule { ours: "its type numbers a slot, but its symbol is no texture", ..BAD_RELOCATION },
     Rule { ours: "its place is not in the linked section", ..BAD_RELOCATION },
     Rule {
+        key: "slots-with-frames",
+        theirs: &[Theirs::Accepts, Theirs::Fails],
+        ours: "is a jump slot with a frame, which the table of slots has no form for",
+    },
+    Rule {
         key: "unified-places",
         // What both refuse, nvlink refuses for an error that it finds later.
         theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
