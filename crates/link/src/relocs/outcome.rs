@@ -5,6 +5,7 @@
 //! and meaning meet in [`Resolver::outcome`] and [`known_place`] only. A cell of the table in docs/LINKING.md,
 //! relocations, that culd does not link is an [`Outcome::Fatal`] that names file, section and offset.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
 use culd_reloc::{Observed, Reference, RelocDesc, Value};
@@ -154,10 +155,13 @@ impl<'d> Resolver<'_, 'd> {
             },
             // A record of nothing is left behind.
             Meaning::Reserved(_) | Meaning::Address { .. }
-                if observed == Some(Observed::Clears) && query.names_system() =>
+                if observed == Some(Observed::Clears)
+                    && query.names_system()
+                    && self.merged.draft.flavour == Flavour::Classic =>
             {
                 Outcome::Kept(Stays { symbol: None, base: 0, kind: NONE, holder: None })
             }
+            Meaning::Reserved(_) if observed == Some(Observed::Clears) => Outcome::Dropped,
             Meaning::Reserved(_) if observed == Some(Observed::FunctionOnly) => {
                 Outcome::Fatal(query.bad(NO_FUNCTION))
             }
