@@ -147,7 +147,7 @@ fn damaged_tables_of_indices_are_told() {
         ("no multiple of 4", &[(header + 32, size - 1, 8)], "is no multiple of 4"),
         ("past the end", &[(header + 24, 1 << 40, 8)], "run past the end of the file"),
         ("of a string table", &[(header + 40, 2, 4)], "sh_link names section 2, not a symbol table"),
-        ("of no section", &[(header + 40, 0xffff_ffff, 4)], "sh_link names section 4294967295, not a symbol table"),
+        ("of no section", &[(header + 40, 0xffff_ffff, 4)], "sh_link names section 4294967295, which does not exist"),
         ("two of them", &[(next + 4, u64::from(sht::SYMTAB_SHNDX), 4), (next + 40, 3, 4)], "more than one table of section indices"),
         ("entry out of range", &[(last, LARGE as u64, 4)], "is in section 65600, which does not exist"),
         ("entry of all ones", &[(last, u64::from(u32::MAX), 4)], "is in section 4294967295, which does not exist"),

@@ -3,7 +3,7 @@
 //! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed: afterwards functions
 //! and variables are inside their sections, and everything that is patched is inside the patched section.
 
-use culd_cubin::elf::{shf, sht, sto, stt};
+use culd_cubin::elf::{is_nobits, shf, sht, sto, stt};
 use culd_cubin::{
     MAX_ALIGN, MAX_SIZE, Malformed, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex,
     SymbolSection,
@@ -17,7 +17,8 @@ const INFO_SYMBOL: u32 = 0xff_ffff;
 /// Bytes of a symbol.
 const SYMBOL_SIZE: u64 = 24;
 
-/// True for sections whose contents are records that the linker reads: nvlink ends with `unexpected reloc section`.
+/// True for sections whose contents are records that the linker reads: nvlink ends with `unexpected reloc section`, as for
+/// those without contents.
 fn is_rewritten(role: Role) -> bool {
     use Role::{CallGraph, FileInfo, FunctionInfo, Prototype, Reloc, Table};
     matches!(role, Table | Reloc | FileInfo | FunctionInfo | CallGraph | Prototype)
@@ -32,6 +33,11 @@ impl<'d> Object<'d> {
             if is_rewritten(self.role(target)) {
                 let name = String::from_utf8_lossy(self.section(target).name);
                 let what = format!("relocations for '{name}', which the linker writes anew");
+                return Err(Malformed::section(section.name, 0, what));
+            }
+            if is_nobits(self.section(target).sh_type) && !section.relocations().is_empty() {
+                let name = String::from_utf8_lossy(self.section(target).name);
+                let what = format!("relocations for '{name}', which has no bytes");
                 return Err(Malformed::section(section.name, 0, what));
             }
             let Some(twin) = self.twins.of(index) else {
