@@ -21,7 +21,7 @@ use crate::capsule::{Half, Halves, SYSTEM_SHARED};
 use crate::content::Contents;
 use crate::draft::{Kind, OutSymbol};
 use crate::id::SectionId;
-use crate::layout::{Layout, creation_index};
+use crate::layout::{Layout, SYMTAB_INDEX, creation_index};
 use crate::merge::Merged;
 use crate::objects::Objects;
 use crate::program::Program;
@@ -519,7 +519,7 @@ impl<'a, 'd> Writer<'a, 'd> {
                 sh_type: sht::SYMTAB_SHNDX,
                 offset,
                 size: 4 * symbols,
-                link: 3,
+                link: SYMTAB_INDEX,
                 align: 4,
                 entsize: 4,
                 ..SectionHeader::default()

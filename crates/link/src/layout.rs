@@ -287,6 +287,9 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
     })
 }
 
+/// The section that the symbol table is.
+pub(crate) const SYMTAB_INDEX: u32 = 3;
+
 /// Bytes of output that are always allowed.
 const FREE_SIZE: u64 = 64 << 20;
 
@@ -374,7 +377,7 @@ impl Layout {
     ) -> u32 {
         match section.kind {
             Kind::CuInfo => self.index(tkinfo),
-            Kind::FunctionIds | Kind::VariableIds => stale.unwrap_or(3),
+            Kind::FunctionIds | Kind::VariableIds => stale.unwrap_or(SYMTAB_INDEX),
             Kind::FileInfo
             | Kind::FunctionInfo
             | Kind::CallGraph
@@ -383,7 +386,7 @@ impl Layout {
             | Kind::Resolved
             | Kind::HighIndices
             | Kind::Text
-            | Kind::JumpSlots => 3,
+            | Kind::JumpSlots => SYMTAB_INDEX,
             _ => 0,
         }
     }

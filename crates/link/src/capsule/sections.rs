@@ -10,7 +10,7 @@ use crate::Dialect;
 use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection, OutSymbol};
 use crate::id::{IdVec, OutSymbolId, SectionId};
-use crate::layout::Layout;
+use crate::layout::{Layout, SYMTAB_INDEX};
 use hashbrown::HashMap;
 
 /// The second half of a file.
@@ -218,7 +218,7 @@ impl Capsules {
         let (offset, size) = self.range(id);
         // The twin of the section that has that number, if it has one.
         let stale = || match draft.stale_links.get(&id) {
-            None => symtab,
+            None | Some(&SYMTAB_INDEX) => symtab,
             Some(&link) => {
                 let named = link.checked_sub(layout.first_index());
                 let twin = named.and_then(|at| layout.order.get(at as usize));
