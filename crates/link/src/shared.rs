@@ -635,7 +635,7 @@ fn apply(
                 section.align = align;
                 let rounds = options.dialect.aligns_dynamic_shared
                     && entry.is_some_and(|entry| layout.is_dynamic[entry]);
-                let end = (reserved + size).next_multiple_of(if rounds { align } else { 1 });
+                let end = reserved + size.next_multiple_of(if rounds { align } else { 1 });
                 section.size = if keep { end } else { 0 };
                 section.dropped = !keep;
             }
