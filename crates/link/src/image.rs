@@ -151,6 +151,8 @@ enum What {
     Rows(Table, u32),
     Section(Half, SectionId),
     ProgramHeaders,
+    /// Nothing: zeros in front of a section with a large alignment.
+    Gap,
 }
 
 /// A table of many rows, which are written one by one.
@@ -215,6 +217,25 @@ fn chunks(mut pieces: &[Piece], size: u64) -> impl Iterator<Item = Chunk<'_>> {
         (pieces, start) = (rest, end);
         Some(chunk)
     })
+}
+
+/// Makes pieces of what lies between `pieces`, where it is so much that it would be a chunk of its own: an alignment takes
+/// no more memory than anything else.
+fn split_gaps(pieces: &mut Vec<Piece>) {
+    let large = |pair: &[Piece]| pair[1].start - pair[0].end > CHUNK;
+    let gaps: Vec<Piece> = pieces
+        .windows(2)
+        .filter(|pair| large(pair))
+        .flat_map(|pair| {
+            let (from, to) = (pair[0].end, pair[1].start);
+            let part = move |start| Piece { what: What::Gap, start, end: to.min(start + CHUNK) };
+            (from..to).step_by(CHUNK as usize).map(part)
+        })
+        .collect();
+    if !gaps.is_empty() {
+        pieces.extend(gaps);
+        pieces.sort_by_key(|piece| piece.start);
+    }
 }
 
 /// Everything the file is written from.
@@ -310,6 +331,7 @@ impl<'a, 'd> Writer<'a, 'd> {
         add(What::ProgramHeaders, layout.program_headers_at, 56 * segments);
         // By CUDA 13.5 Mercury's table of symbols is in front of its sections.
         pieces.sort_by_key(|piece| piece.start);
+        split_gaps(&mut pieces);
         pieces
     }
 
@@ -317,6 +339,7 @@ impl<'a, 'd> Writer<'a, 'd> {
     fn piece(&self, what: What, bytes: &mut [u8]) {
         match what {
             What::FileHeader => bytes.copy_from_slice(&self.file_header()),
+            What::Gap => bytes.fill(0),
             What::Rows(table, first) => self.rows(table, first as usize, bytes),
             What::Section(Half::Sass, id) => self.section(id, bytes),
             What::Section(Half::Mercury, id) => self.mercury_section(id, bytes),
@@ -543,5 +566,27 @@ fn add_table(add: &mut impl FnMut(What, u64, u64), table: Table, start: u64, row
 fn put_rows<const N: usize>(bytes: &mut [u8], first: usize, row: impl Fn(usize) -> [u8; N]) {
     for (number, bytes) in (first..).zip(bytes.chunks_exact_mut(N)) {
         bytes.copy_from_slice(&row(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Piece, What, chunks, split_gaps};
+
+    #[test]
+    fn a_gap_is_written_in_pieces() {
+        let piece = |start, end| Piece { what: What::FileHeader, start, end };
+        let far = 10 * CHUNK + 100;
+        let mut pieces = vec![piece(0, 64), piece(64 + CHUNK, 80 + CHUNK), piece(far, far + 8)];
+        split_gaps(&mut pieces);
+        let chunks: Vec<_> = chunks(&pieces, far + 8).collect();
+        assert!(chunks.iter().all(|chunk| chunk.size() as u64 <= 2 * CHUNK));
+        let ends = chunks.iter().map(|chunk| chunk.end);
+        assert!(chunks.iter().skip(1).map(|chunk| chunk.start).eq(ends.take(chunks.len() - 1)));
+        let (first, last) = (chunks.first(), chunks.last());
+        assert_eq!(first.map(|chunk| chunk.start), Some(0));
+        assert_eq!(last.map(|chunk| chunk.end), Some(far + 8));
+        // A gap that fits into a chunk stays one.
+        assert!(matches!(pieces[1].what, What::FileHeader));
     }
 }

@@ -291,7 +291,7 @@ fn is_listed(draft: &Draft<'_>, symbol: &OutSymbol) -> bool {
 pub(crate) const SYMTAB_INDEX: u32 = 3;
 
 /// Bytes of output that are always allowed.
-const FREE_SIZE: u64 = 64 << 20;
+const FREE_SIZE: u64 = 32 << 20;
 
 impl Layout {
     /// What of the file does not fit its format, or is out of all proportion to the inputs:
