@@ -14,7 +14,9 @@ fn inputs_of(name: &str) -> Vec<(String, Vec<u8>)> {
 
 fn image(arch: &str, inputs: &[(String, Vec<u8>)]) -> Vec<u8> {
     let options = link_options(&[format!("-arch={arch}")]).expect("options");
-    link(&options, inputs, 1).expect("threads").image.expect("an output")
+    let outcome = link(&options, inputs, 1).expect("threads");
+    let lines = culd_tests::lines(&outcome);
+    outcome.image.unwrap_or_else(|| panic!("no output: {lines:?}"))
 }
 
 /// The system's part of shared memory is as large as the target says, whatever an object says.
@@ -72,3 +74,22 @@ fn bytes_among_parameters_are_those_of_the_first_copy() {
 
 /// A case with weak copies of the kernel `k`.
 const WEAK_KERNELS: (&str, &str) = ("weak/latest-target-90", "sm_90");
+
+/// A kernel whose bank of parameters is empty has one for its textures.
+#[test]
+fn an_empty_bank_of_parameters_takes_textures() {
+    let mut inputs = inputs_of("textures/many-75");
+    let mut editor = Editor::new(&inputs[1].1);
+    editor.section(".nv.constant0.k3", SH_SIZE, 0);
+    // The bank's parameter.
+    let parameter = editor.content(".symtab").start + 24 * 8;
+    editor.put(parameter, ST_VALUE, 0).put(parameter, ST_SIZE, 0);
+    inputs[1].1 = editor.bytes;
+    let image = image("sm_75", &inputs);
+    let cubin = Cubin::parse(&image).expect("a cubin");
+    let size = |bank: &[u8]| {
+        let bank = cubin.sections.iter().find(|section| section.name == bank);
+        bank.expect("the bank").data.len()
+    };
+    assert_eq!(size(b".nv.constant0.k3"), size(b".nv.constant0.k2"));
+}

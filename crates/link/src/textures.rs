@@ -200,7 +200,9 @@ pub(crate) fn lay_out<'d>(
     for (entry, bank) in banks {
         let uses = uses[entry];
         let Some(bank) = bank.filter(|_| uses.any()) else { continue };
-        merged.draft.sections[bank].size = end;
+        // A kernel without parameters has a bank for its slots.
+        let section = &mut merged.draft.sections[bank];
+        (section.size, section.dropped) = (end, false);
         let Some(&relocs) = merged.slot_relocs.get(&bank) else { continue };
         let Some(code) = merged.code(graph, entry) else { continue };
         let user = User { entry, uses, code, relocs };
