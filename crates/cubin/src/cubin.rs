@@ -12,7 +12,7 @@ use object::pod;
 
 use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
-use crate::{read, symtab, unified};
+use crate::{read, symtab};
 
 /// The largest alignment of a section or variable that is accepted, in bytes: the largest that ptxas takes.
 pub const MAX_ALIGN: u64 = 1 << 31;
@@ -539,14 +539,10 @@ fn is_table(sh_type: u32) -> bool {
 /// Bytes of a record of a section of that type; 1 where there are none, or of several sizes.
 fn record_size(sh_type: u32) -> u64 {
     match sh_type {
-        sht::RELA | sht::CUDA_RESOLVED_RELA | sht::MERCURY_RELA | sht::MERCURY_RESOLVED_RELA => 24,
-        sht::SYMTAB | sht::MERCURY_SYMTAB => 24,
-        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => unified::ENTRY_SIZE as u64,
-        sht::REL => 16,
-        sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE => 8,
-        sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
+        // The header of the first may be without it, and actions are not read.
         sht::SYMTAB_SHNDX => 4,
-        _ => 1,
+        sht::CUDA_REL_ACTION => 1,
+        _ => elf::entsize(sh_type).max(1),
     }
 }
 

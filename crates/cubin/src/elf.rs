@@ -175,7 +175,7 @@ pub fn entsize(sh_type: u32) -> u64 {
         sht::REL => 16,
         sht::CUDA_CALLGRAPH | sht::CUDA_PROTOTYPE | sht::CUDA_REL_ACTION => 8,
         sht::MERCURY_CALLGRAPH | sht::MERCURY_PROTOTYPE => 8,
-        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => 32,
+        sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => crate::unified::ENTRY_SIZE as u64,
         _ => 0,
     }
 }
