@@ -60,9 +60,10 @@ const DAMAGES: &[Damage] = &[
     ("code of no function", |e| { e.section(".text.first", SH_INFO, 1); }, "section '.text.first', offset 0x0: sh_info names no function of this section"),
     ("code that a section owns", |e| { e.section(".text.shared_helper", SH_FLAGS, 0x46); e.section(".text.shared_helper", SH_INFO, 2); }, "section '.text.shared_helper', offset 0x0: sh_info names no function of this section"),
     ("parameters that are not allocated", |e| { e.section(".nv.constant0.first", SH_FLAGS, 0x40); }, "section '.nv.constant0.first', offset 0x0: flags: it is in memory, but not allocated"),
-    ("parameters of another kernel", |e| { let other = e.section_index(".text.shared_helper") as u64; e.section(".nv.constant0.first", SH_INFO, other); }, "section '.nv.constant0.first', offset 0x0: sh_info names the code of another function"),
+    ("parameters of another kernel", |e| { let other = e.section_index(".text.shared_helper") as u64; e.section(".nv.constant0.first", SH_INFO, other); }, "section '.nv.constant0.first', offset 0x0: sh_info names something else than the code of its function"),
+    ("parameters of no code", |e| { let other = e.section_index(".nv.constant3") as u64; e.section(".nv.constant0.first", SH_INFO, other); }, "section '.nv.constant0.first', offset 0x0: sh_info names something else than the code of its function"),
     ("parameters of no kernel", |e| { e.symbol("first", ST_OTHER, 0); }, "section '.nv.constant0.first', offset 0x0: it has the parameters of a function that is no kernel"),
-    ("attributes of another name", |e| { let name = e.content(".shstrtab").start; let at = e.bytes[name..].windows(14).position(|w| w == b".nv.info.first").expect("the name"); e.bytes[name + at + 13] = b'x'; }, "section '.nv.info.firsx', offset 0x0: sh_info names the code of another function"),
+    ("attributes of another name", |e| { let name = e.content(".shstrtab").start; let at = e.bytes[name..].windows(14).position(|w| w == b".nv.info.first").expect("the name"); e.bytes[name + at + 13] = b'x'; }, "section '.nv.info.firsx', offset 0x0: sh_info names something else than the code of its function"),
     ("a note of another name", |e| { let name = e.content(".shstrtab").start; let at = e.bytes[name..].windows(15).position(|w| w == b".note.nv.cuinfo").expect("the name"); e.bytes[name + at + 9] = b'x'; }, "'.note.nv.xuinfo' of type 0x7 is of an unknown kind"),
     ("unknown section type", |e| { e.section(".nv.info", SH_TYPE, 0x7000_0050); }, "section '.nv.info' of type 0x70000050 is of an unknown kind"),
     ("two symbol tables", |e| { e.section(".rela.text.first", SH_TYPE, 2); }, "the file has more than one symbol table"),
@@ -147,6 +148,7 @@ const REL_CASE: &str = "relocations/rel-75";
 /// Damage to records without addends, whose places are read.
 #[rustfmt::skip]
 const REL_DAMAGES: &[Damage] = &[
+    ("two relocation sections of a type", |e| { let (header, name) = (e.section_header(".rela.text.kernel"), e.get(e.section_header(".rel.text.kernel"), SH_NAME)); e.put(header, SH_NAME, name).put(header, SH_TYPE, 9).put(header, SH_ENTSIZE, 16).put(header, SH_SIZE, 16); }, "section '.rel.text.kernel', offset 0x0: what it patches has another relocation section of this type"),
     ("half a record", |e| { e.section(".rel.nv.global.init", SH_SIZE, 16 + 8); }, "section '.rel.nv.global.init', offset 0x10: size 0x18 is no multiple of 16"),
     ("no symbol", |e| { e.inside(".rel.nv.global.init", (16 + 12, 4), 0x7fff); }, "section '.rel.nv.global.init', offset 0x10: relocation names symbol 32767, which does not exist"),
     ("past the end", |e| { e.inside(".rel.nv.global.init", (0, 8), 0x810); }, "section '.rel.nv.global.init', offset 0x0: relocation at 0x810 is past the end of its section"),

@@ -93,3 +93,46 @@ fn an_empty_bank_of_parameters_takes_textures() {
     };
     assert_eq!(size(b".nv.constant0.k3"), size(b".nv.constant0.k2"));
 }
+
+/// On sm_86 the upper byte of `sh_info` says how many registers a weak function needs, and where it is 0 the attribute does: the
+/// copy with fewer counts, whatever the order (two copies, either number 0, 1 or 99).
+#[test]
+fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
+    let code = |inputs: &[(String, Vec<u8>)]| {
+        let image = image("sm_86", inputs);
+        Cubin::parse(&image).expect("a cubin").section_by_name(b".text.f").expect("f").size
+    };
+    let mut inputs = inputs_of("weak/fewest-registers-90");
+    inputs.retain(|(name, _)| name != "kernel.cubin");
+    assert_eq!(inputs.len(), 2, "two copies");
+    for (_, bytes) in &mut inputs {
+        let mut editor = Editor::new(bytes);
+        editor.header((49, 1), 86);
+        *bytes = editor.bytes;
+    }
+    let alone = |name: &str| {
+        let file = inputs.iter().find(|input| input.0 == name).expect("the file");
+        let cubin = Cubin::parse(&file.1).expect("a cubin");
+        cubin.section_by_name(b".text.f").expect("f").size
+    };
+    let (many, few) = (alone("many.cubin"), alone("few.cubin"));
+    assert_ne!(many, few);
+    // The attributes say 54 and 24.
+    for (file, registers, expected) in [
+        ("few.cubin", 0, few),
+        ("few.cubin", 99, many),
+        ("many.cubin", 99, few),
+        ("many.cubin", 1, many),
+    ] {
+        let mut changed = inputs.clone();
+        let (_, bytes) = changed.iter_mut().find(|input| input.0 == file).expect("the file");
+        let mut editor = Editor::new(bytes);
+        let header = editor.section_header(".text.f");
+        let info = editor.get(header, SH_INFO) & 0xff_ffff;
+        editor.put(header, SH_INFO, info | registers << 24);
+        *bytes = editor.bytes;
+        assert_eq!(code(&changed), expected, "{file} {registers}");
+        changed.reverse();
+        assert_eq!(code(&changed), expected, "{file} {registers}");
+    }
+}

@@ -299,12 +299,16 @@ impl<'o, 'd> Resolver<'o, 'd> {
         new_count < old || (new_count == old && made_for(new.object) > made_for(first))
     }
 
-    /// Register count of a function: `sh_info` of its code on sm_75..89, REGCOUNT on sm_90.
+    /// Register count of a function: `sh_info` of its code on sm_75..89, if it has one; REGCOUNT otherwise
+    /// (`tests/strange.rs`).
     fn registers(&self, site: Site) -> Registers {
         let object = &self.objects[site.object];
         if self.options.target.registers_in_text_info {
             let text = object.section(object.symbol(site.index).defined_in()?);
-            return Some(text.info >> 24);
+            let count = text.info >> 24;
+            if count != 0 {
+                return Some(count);
+            }
         }
         object.register_count(site.index)
     }

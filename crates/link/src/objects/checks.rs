@@ -173,7 +173,7 @@ impl<'d> Object<'d> {
                 return defect("flags: it is in memory, but not allocated");
             }
             if !self.is_named_after_owner(index, section) {
-                return defect("sh_info names the code of another function");
+                return defect("sh_info names something else than the code of its function");
             }
             match role {
                 Role::Text => {
@@ -199,7 +199,7 @@ impl<'d> Object<'d> {
         Ok(())
     }
 
-    /// True for what belongs to no function, and for what has the name of the one that `sh_info` names.
+    /// True for what belongs to no section, and for what has the name of the function whose code `sh_info` names.
     fn is_named_after_owner(&self, index: SectionIndex, section: &Section<'_>) -> bool {
         let prefix: &[u8] = match self.role(index) {
             Role::Constant(0) | Role::Parameters => b".nv.constant0.",
@@ -207,9 +207,15 @@ impl<'d> Object<'d> {
             Role::OwnShared => b".nv.shared.",
             _ => return true,
         };
-        let code = section.info_section().and_then(|code| self.cubin.section(code));
-        let code = code.and_then(|code| code.name.strip_prefix(b".text."));
-        code.is_none() || section.name.strip_prefix(prefix) == code
+        let Some(owner) = section.info_section() else { return true };
+        match self.role(owner) {
+            Role::Text => {
+                let code = self.section(owner).name.strip_prefix(b".text.");
+                code == section.name.strip_prefix(prefix)
+            }
+            // Jump slots and Mercury code have attributes, too.
+            _ => prefix == b".nv.info.",
+        }
     }
 
     /// Functions are in code, variables in data, both inside their section. nvlink crashes on absolute ones

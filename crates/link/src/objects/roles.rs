@@ -120,14 +120,22 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
     })
 }
 
-/// Relocation sections are named after what they patch: they are merged by name.
+/// Relocation sections are named after what they patch: they are merged by name. A section has one of each type.
 pub(super) fn check_reloc_names(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Malformed> {
+    // Types seen, by what they patch.
+    let mut seen = vec![0u8; cubin.sections.len()];
     for (section, _) in cubin.sections.iter().zip(roles).filter(|(_, r)| **r == Role::Reloc) {
         let target = section.info_section().and_then(|index| cubin.section(index));
         let prefix: &[u8] = if section.sh_type == sht::RELA { b".rela" } else { b".rel" };
         let tail = section.name.strip_prefix(prefix);
         if tail.is_none() || tail != target.map(|target| target.name) {
             let what = "a relocation section is not named after the section it patches";
+            return Err(Malformed::section(section.name, 0, what));
+        }
+        let of_type = if section.sh_type == sht::RELA { 2 } else { 1 };
+        let seen = section.info_section().and_then(|target| seen.get_mut(target.0 as usize));
+        if seen.is_some_and(|seen| std::mem::replace(seen, *seen | of_type) & of_type != 0) {
+            let what = "what it patches has another relocation section of this type";
             return Err(Malformed::section(section.name, 0, what));
         }
     }

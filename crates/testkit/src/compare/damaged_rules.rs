@@ -4,7 +4,7 @@
 //! facts that only its entry explains; what fits none is told as unexplained.
 
 use super::damaged::{Class, Link};
-use super::{deliberate, masked, mercury, sections};
+use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
 use std::ops::Range;
 
 /// What is known of a link.
@@ -70,7 +70,8 @@ pub(super) fn key_beside_good(
         return Some("kept-code");
     }
     // nvlink did not look at what was damaged, and made it anew.
-    let anew = mercury::applies(theirs) && good.output.as_deref() == Some(theirs);
+    let anew = mercury::applies(theirs)
+        && good.output.as_deref().is_some_and(|good| differ_in_notes_only(good, theirs));
     (anew || differs_in_machine_half(theirs, ours)).then_some("damaged-halves")
 }
 
@@ -111,6 +112,18 @@ fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
     mercury::applies(expected)
         && theirs.len() == ours.len()
         && theirs.iter().zip(&ours).all(|(a, b)| a.0 == b.0 && equal(a, &b.1))
+}
+
+/// True for files with equal sections but for those of tool notes, which name the inputs.
+fn differ_in_notes_only(good: &[u8], other: &[u8]) -> bool {
+    let contents = |bytes: &[u8]| -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let content = |(name, range): (Vec<u8>, Range<usize>)| {
+            let told = (name != TOOL_NOTE).then(|| bytes.get(range).unwrap_or_default().to_vec());
+            (name, told)
+        };
+        sections(bytes).into_iter().map(content).collect()
+    };
+    contents(good) == contents(other)
 }
 
 /// The entry about outputs that differ.
