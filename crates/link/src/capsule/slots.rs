@@ -31,9 +31,6 @@ const EXPANDED: u64 = 0xa0;
 /// A group of two instructions and one of eight, without records: what stands for padding.
 const PADDING: [u8; 2] = [0x50, 1];
 const LAST_PADDING: [u8; 2] = [0x50, 4];
-/// The entries of a slot with a frame, and its padding, three instructions.
-const FRAMED: [Form; 5] = [Form::Elided, Form::Short, Form::Elided, Form::Elided, Form::Elided];
-const FRAMED_PADDING: [u8; 2] = [0xd0, 1];
 
 /// What fills a slot: an instruction that does nothing, as nvlink's finalizer has it in code without `-g`.
 const FILLER: [u8; 16] = [0x18, 0x79, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe2, 0x0f, 0];
@@ -246,18 +243,42 @@ fn has_form(code: &[u8], records: &[Record]) -> bool {
         && code.get(padding.bytes.clone()) == Some(&PADDING)
 }
 
-/// The form of slots of functions with parameters on the stack: the frame in front of the jump, and one instruction more of
-/// padding. nvlink takes out the padding of all but the last slot, so that the others are not where their entries say,
-/// and puts the relocation on the frame (docs/DIFFERENCES.md, slots-with-frames).
+/// The form of slots of functions with parameters on the stack: in front of the jump the frame, one instruction or, where a
+/// parameter is aligned to 16 bytes, three, and the less padding. nvlink takes out the padding of all but the last slot, so that the others are not where
+/// their entries say, and puts the relocation on the frame, or does not end (docs/DIFFERENCES.md, slots-with-frames).
 fn has_frame(code: &[u8], records: &[Record]) -> bool {
     let Some((padding, own)) = records.split_last() else { return false };
-    let forms: Vec<Form> = own.iter().map(|record| record.kind).collect();
-    forms == FRAMED && code.get(padding.bytes.clone()) == Some(&FRAMED_PADDING)
+    let padding = code.get(padding.bytes.clone()).and_then(padding_of);
+    let jump = own.iter().position(|record| record.kind == Form::Short);
+    let others = own.iter().filter(|record| record.kind == Form::Elided).count();
+    padding.is_some_and(|padding| own.len() + padding == INSTRUCTIONS)
+        && jump.is_some_and(|jump| jump > 0)
+        && others + 1 == own.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Slots of ptxas by their records; a frame of three instructions is that of 13.1 and later.
+    #[test]
+    fn slots_with_frames_are_told_from_others() {
+        const JUMP: Option<&[u8]> = Some(&[0x42, 0x0a, 2, 0x0e]);
+        let form = |entries: &[Option<&[u8]>]| {
+            let code = capmerc::encode(entries);
+            let capsule = Capsule::parse(b"", &code).expect("the code is sound");
+            let records: Vec<Record> = capsule.records().collect();
+            (has_form(&code, &records), has_frame(&code, &records))
+        };
+        let padding = |count| padding_bytes(count);
+        assert_eq!(form(&[JUMP, None, None, None, None, None, Some(&padding(2))]), (true, false));
+        assert_eq!(form(&[None, JUMP, None, None, None, Some(&padding(3))]), (false, true));
+        assert_eq!(form(&[None, None, None, JUMP, None, Some(&padding(3))]), (false, true));
+        // No jump, two, one too few instructions.
+        assert_eq!(form(&[None, None, None, None, None, Some(&padding(3))]), (false, false));
+        assert_eq!(form(&[None, JUMP, JUMP, None, None, Some(&padding(3))]), (false, false));
+        assert_eq!(form(&[None, JUMP, None, None, Some(&padding(3))]), (false, false));
+    }
 
     /// What nvlink 13.0.88 has for nine slots, and for one.
     #[test]

@@ -4,7 +4,7 @@
 //! link that culd refuses with the words of that entry, and outputs that differ in what [`unified`] and [`barriers`] know.
 
 mod barriers;
-mod unified;
+pub(super) mod unified;
 
 use super::trial::Verdict;
 use crate::oracle::process::{Run, Status};

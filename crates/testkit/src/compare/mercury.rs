@@ -22,12 +22,14 @@ pub(super) mod listed;
 pub use classes::Classes;
 pub use inputs::Inputs;
 
+use super::deliberate::unified::{list_is_longer, words_of_slots};
 use super::own_note;
 use classes::{Class, Kernel};
 use counts::{Allowed, Anew};
+use culd_cubin::elf::sht;
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 /// The bits of an instruction that tell the hardware when it may start.
@@ -85,15 +87,20 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     }
     let rewritten: Vec<Anew<'_>> = rewritten.into_iter().map(Anew::of).collect();
     let copies = copies::all(&ours, inputs);
-    match super::cubins(&masked.0, &masked.1) {
-        Some(what) if rewritten.is_empty() && copies.is_empty() => return Err(what),
-        Some(_) => {
-            elsewhere(&masked.0, &masked.1, &rewritten, &copies)?;
-            if rewritten.is_empty() {
-                classes.listed.insert("debug-of-replaced", 1);
-            }
+    let words = has_slots(&theirs).then(|| words_of_slots(expected)).flatten();
+    if let Some(what) = super::cubins(&masked.0, &masked.1) {
+        let moved = !(rewritten.is_empty() && copies.is_empty());
+        if !moved && words.is_none() {
+            return Err(what);
         }
-        None => {}
+        if elsewhere(&masked.0, &masked.1, (&rewritten, &copies), words)? {
+            classes.listed.insert("externs-of-slots", 1);
+        } else if !moved {
+            return Err(what);
+        }
+        if rewritten.is_empty() && moved {
+            classes.listed.insert("debug-of-replaced", 1);
+        }
     }
     Ok(classes)
 }
@@ -120,14 +127,20 @@ fn masked(view: &View<'_>, control: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// Compares the text forms but for what counts the code of `rewritten`, or is told of `copies`. The text form holds every
-/// byte but offsets that follow from the sizes of what is in front, so it can be compared where sizes differ.
+/// True for a program with a table of jump slots.
+fn has_slots(view: &View<'_>) -> bool {
+    view.cubin.sections.iter().any(|section| section.sh_type == sht::CUDA_UFT)
+}
+
+/// Compares the text forms but for what counts the code of `rewritten`, or is told of `copies`, and the words that nvlink
+/// forgets beside slots; whether there are any. The text form holds every byte but offsets that follow from the sizes of what
+/// is in front, so it can be compared where sizes differ.
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
-    rewritten: &[Anew<'_>],
-    copies: &HashSet<Vec<u8>>,
-) -> Result<(), String> {
+    (rewritten, copies): (&[Anew<'_>], &HashSet<Vec<u8>>),
+    words: Option<BTreeSet<String>>,
+) -> Result<bool, String> {
     let blocks = |bytes: &[u8]| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
         let allowed = Allowed { rewritten, copies, told: copies::told(&view, copies) };
@@ -135,7 +148,17 @@ fn elsewhere(
         let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
         Ok::<_, String>(counts::blocks(&text, &allowed))
     };
-    counts::difference(&blocks(theirs)?, &blocks(ours)?).map_or(Ok(()), Err)
+    let (mut expected, actual) = (blocks(theirs)?, blocks(ours)?);
+    let mut stray = false;
+    if let Some(words) = words {
+        let (theirs, ours) = (View::parse(theirs), View::parse(ours));
+        let (Ok(theirs), Ok(ours)) = (theirs, ours) else { return Err("no ELF file".to_owned()) };
+        let longer = |list: &str| {
+            list.ends_with(".nv.info..nv.uft") && list_is_longer(&theirs, &ours, list, &words)
+        };
+        stray = counts::without_externs(&mut expected, &actual, &words, longer);
+    }
+    counts::difference(&expected, &actual).map_or(Ok(stray), Err)
 }
 
 #[cfg(test)]

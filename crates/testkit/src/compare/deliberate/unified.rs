@@ -11,6 +11,9 @@ use culd_inspect::diff::{self, Options};
 use culd_inspect::view::View;
 use std::collections::{BTreeSet, HashMap};
 
+/// The lists of attributes of jump slots themselves.
+const LISTS_OF_SLOTS: &[&str] = &[".nv.info..nv.uft", ".nv.merc.nv.info..nv.uft"];
+
 /// Explains the differences of `actual` from `expected`.
 pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static str>> {
     let theirs = View::parse(expected).ok()?;
@@ -22,6 +25,14 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     let mut keys = BTreeSet::new();
     // Records of attributes first: they say which sections may be longer.
     let mut longer = BTreeSet::new();
+    for list in LISTS_OF_SLOTS.iter().filter(|list| list_is_longer(&theirs, &ours, list, &names)) {
+        // What is behind a record without room for words reads as others.
+        lines.retain(|line| {
+            let rest = line.split_once("  ").and_then(|(_, rest)| rest.strip_prefix(list));
+            !rest.is_some_and(|rest| rest.starts_with([' ', '+']))
+        });
+        keys.insert("externs-of-slots");
+    }
     lines.retain(|line| match misplaced(line, &names) {
         Some(section) => {
             longer.insert(section.to_owned());
@@ -48,6 +59,84 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
 }
 
+/// True for a list of attributes that is culd's with something of `names` behind records, of those too that have a value
+/// in place of words: that tells four more for each.
+pub(in crate::compare) fn list_is_longer(
+    theirs: &View<'_>,
+    ours: &View<'_>,
+    list: &str,
+    names: &BTreeSet<String>,
+) -> bool {
+    let data = |view: &View<'_>| {
+        Some(
+            view.cubin
+                .sections
+                .iter()
+                .find(|section| section.name == list.as_bytes())?
+                .data
+                .to_vec(),
+        )
+    };
+    match (data(theirs), data(ours)) {
+        (Some(theirs), Some(ours)) => theirs != ours && behind_words(&theirs, &ours, names),
+        _ => false,
+    }
+}
+
+/// True when `theirs` is the records `ours`, with words of `names` behind some, whose length or value tells of them or not.
+fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> bool {
+    let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
+    for record in Records::new(b"", ours) {
+        let Ok(record) = record else { return false };
+        // What was behind the record in front.
+        let told;
+        loop {
+            let Some((&[format, code, low, high], behind)) = theirs.split_first_chunk() else {
+                return false;
+            };
+            let more = u16::from_le_bytes([low, high]).checked_sub(record.value);
+            let same = (format, code) == (record.format, record.code);
+            if let (true, Some(more), Some(rest)) =
+                (same, more, behind.strip_prefix(record.payload))
+            {
+                (theirs, told) = (rest, more);
+                break;
+            }
+            if !is_name([format, code, low, high]) {
+                return false;
+            }
+            theirs = behind;
+        }
+        let Some((words, rest)) = theirs.split_at_checked(told.into()) else { return false };
+        let (words, odd) = words.as_chunks();
+        if !odd.is_empty() || !words.iter().copied().all(is_name) {
+            return false;
+        }
+        theirs = rest;
+    }
+    let (words, odd) = theirs.as_chunks();
+    odd.is_empty() && words.iter().copied().all(is_name)
+}
+
+/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line there, or as a line that culd's
+/// list does not have, something of `names`.
+pub(in crate::compare) fn is_stray(
+    section: &str,
+    theirs: &str,
+    ours: Option<&str>,
+    names: &BTreeSet<String>,
+) -> bool {
+    let Some((name, value)) = theirs.split_once(' ') else { return false };
+    let line = match ours.map(|ours| ours.split_once(' ')) {
+        Some(Some((own, ours))) if own == name => {
+            format!("attr  {section} {name}  {value} != {ours}")
+        }
+        Some(_) => return false,
+        None => format!("attr.missing  {section} {name}  {value}"),
+    };
+    misplaced(&line, names).is_some()
+}
+
 /// True for a program in which the jumps of slots are not where the table's entries say.
 pub(super) fn has_stray_slots(program: &[u8]) -> bool {
     let Ok(cubin) = Cubin::parse(program) else { return false };
@@ -66,12 +155,13 @@ pub(super) fn has_stray_slots(program: &[u8]) -> bool {
 
 /// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as numbers elsewhere. These are
 /// undefined functions, and since CUDA 13.2 the words of attribute 0x66.
-fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
+pub(in crate::compare) fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
     let cubin = Cubin::parse(bytes).ok()?;
     let mut taken = BTreeSet::new();
     for section in cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO) {
         for record in Records::new(section.name, section.data) {
-            let record = record.ok()?;
+            // A list of slots may be one that nobody can read to its end.
+            let Ok(record) = record else { break };
             if record.code == code::ATTRIBUTE_66 {
                 taken.extend((0..).map_while(|place| record.word(place)));
             }
@@ -108,16 +198,12 @@ fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
     if !section.starts_with(".nv.info") && !section.starts_with(".nv.merc.nv.info") {
         return None;
     }
-    let is_of_slots = section.ends_with(".nv.info..nv.uft");
     let found = match (kind, name) {
         ("attr.missing", "EXTERNS") => all_names(values.strip_prefix("words ")?),
         ("attr", "EXTERNS" | "MIN_STACK_SIZE" | "CRS_STACK_SIZE") => {
             let (theirs, ours) = values.split_once(" != ")?;
             all_names(theirs.strip_prefix(ours)?)
         }
-        // The slots' own list: a record that has no room for words tells four bytes more, and what is behind it reads as another.
-        ("attr.missing", "0x00") => is_of_slots && values == "half 0x0",
-        ("attr", "VRC_CTA_INIT_COUNT") => is_of_slots && values == "byte 0x4 != byte 0x0",
         _ => false,
     };
     found.then_some(section)
@@ -192,6 +278,30 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x2\n"), None);
         assert_eq!(explained(barriers, ""), None);
         assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x1\n  EXTERNS words f\n"), None);
+    }
+
+    #[test]
+    fn words_behind_any_record_of_slots_are_explained() {
+        let names = BTreeSet::from(["0x3".to_owned()]);
+        let ours = [2, 0x4a, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
+        let behind_value = [2, 0x4a, 4, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
+        let behind_words = [2, 0x4a, 0, 0, 4, 0x2f, 8, 0, 9, 0, 0, 0, 3, 0, 0, 0, 3, 0x50, 0, 0];
+        // Machine code's list does not tell of the word, Mercury's does.
+        let untold = [2, 0x4a, 0, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
+        let explained = |theirs: &[u8]| super::behind_words(theirs, &ours, &names);
+        assert!(explained(&ours) && explained(&behind_value) && explained(&behind_words));
+        assert!(explained(&untold));
+        // Another word, another value, a record less, bytes more.
+        let edited = |at: usize, byte: u8| {
+            let mut bytes = behind_value;
+            bytes[at] = byte;
+            bytes
+        };
+        for (at, byte) in [(2, 8), (4, 4), (5, 1), (12, 8), (16, 2)] {
+            assert!(!explained(&edited(at, byte)), "{at}");
+        }
+        assert!(!explained(&ours[..12]));
+        assert!(!explained(&[&ours[..], &[0; 4]].concat()));
     }
 
     #[test]

@@ -130,11 +130,12 @@ impl Classes {
     }
 }
 
-/// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger, or the link for one.
+/// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger or without optimization, or
+/// the link for a debugger.
 pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
     let sections = view.cubin.sections.iter().enumerate();
     let tables = sections.filter(|(_, section)| section.sh_type == sht::CUDA_UFT);
-    tables.filter(|_| inputs.for_debugger()).map(|(index, _)| index).collect()
+    tables.filter(|_| inputs.has_plain_slots()).map(|(index, _)| index).collect()
 }
 
 /// The kernels of `view`; `theirs` is what nvlink made.
@@ -202,7 +203,11 @@ fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
         let mut records = Records::new(section.name, section.data).filter_map(Result::ok);
         records.any(|record| record.code == code::ATTRIBUTE_6B)
     };
-    lists.filter(has).filter_map(Section::info_section).collect()
+    // Jump slots are no code of the compiler's choice.
+    let slots = |code: &SectionIndex| {
+        cubin.section(*code).is_some_and(|code| code.sh_type == sht::CUDA_UFT)
+    };
+    lists.filter(has).filter_map(Section::info_section).filter(|code| !slots(code)).collect()
 }
 
 /// Bytes of the frame of each function.

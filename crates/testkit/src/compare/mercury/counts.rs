@@ -5,7 +5,8 @@
 //! contents that have to differ.
 
 use super::classes::{Class, Kernel};
-use std::collections::{HashMap, HashSet};
+use crate::compare::deliberate::unified;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A section of the text form, or what stands outside of sections.
 #[derive(Debug, PartialEq, Eq)]
@@ -138,6 +139,48 @@ impl Block {
     }
 }
 
+/// Takes from nvlink's lists of attributes what it forgets to drop beside jump slots, `names` (docs/DIFFERENCES.md,
+/// externs-of-slots), where culd's have nothing of it, or of lists that are `longer` for this reason. True when something was.
+pub(super) fn without_externs(
+    theirs: &mut [Block],
+    ours: &[Block],
+    names: &BTreeSet<String>,
+    longer: impl Fn(&str) -> bool,
+) -> bool {
+    let mut taken = false;
+    for (theirs, ours) in theirs.iter_mut().zip(ours).filter(|(theirs, ours)| theirs != ours) {
+        let section = theirs.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
+        let Some(section) = section else { continue };
+        if longer(section) {
+            // The form of a list that cannot be read to its end.
+            theirs.head = theirs.head.replacen(" raw ", " ", 1);
+            theirs.body.clone_from(&ours.body);
+            taken = true;
+            continue;
+        }
+        let mut own = ours.body.iter().peekable();
+        let mut body = Vec::new();
+        for line in &theirs.body {
+            let is_stray = |own: Option<&String>| {
+                unified::is_stray(section, line, own.map(String::as_str), names)
+            };
+            match own.peek().copied() {
+                Some(next) if next != line && is_stray(Some(next)) => {
+                    body.extend(own.next().cloned());
+                    taken = true;
+                }
+                next if next != Some(line) && is_stray(None) => taken = true,
+                _ => {
+                    body.push(line.clone());
+                    own.next();
+                }
+            }
+        }
+        theirs.body = body;
+    }
+    taken
+}
+
 /// The first difference of two files.
 pub(super) fn difference(theirs: &[Block], ours: &[Block]) -> Option<String> {
     let at = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at))?;
@@ -152,4 +195,45 @@ pub(super) fn difference(theirs: &[Block], ours: &[Block]) -> Option<String> {
     let text = |lines: &[String]| lines.get(line).cloned().unwrap_or_else(|| "end".to_owned());
     let section = section.trim_start_matches("section ").split(' ').next().unwrap_or_default();
     Some(format!("{section}: '{}' instead of '{}'", text(ours), text(theirs)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slots_leave_behind_is_taken_out_and_nothing_else() {
+        const OURS: &str = "section .nv.info nv_info\n  MIN_STACK_SIZE words k 0x8\nsection .nv.info.k nv_info\n  \
+            CRS_STACK_SIZE words 0x10\n  NUM_BARRIERS byte 0x1\nsection .nv.info..nv.uft nv_info flags=info\n  \
+            SW_WAR words 0x8\n";
+        let copies = HashSet::new();
+        let read = |text: &str| {
+            let allowed = Allowed { rewritten: &[], copies: &copies, told: HashMap::new() };
+            blocks(text, &allowed)
+        };
+        let names = BTreeSet::from(["0x3".to_owned(), "free".to_owned()]);
+        let compared = |from: &str, to: &str| {
+            assert!(OURS.contains(from), "{from}");
+            let (mut theirs, ours) = (read(&OURS.replacen(from, to, 1)), read(OURS));
+            let longer = |list: &str| list == ".nv.info..nv.uft" && to.contains(" raw ");
+            (without_externs(&mut theirs, &ours, &names, longer), difference(&theirs, &ours))
+        };
+        let barriers = "  NUM_BARRIERS byte 0x1\n";
+        let more = format!("  EXTERNS words free\n{barriers}");
+        let raw = ("nv_info flags=info\n  SW_WAR words 0x8", "nv_info raw flags=info\n  0000 02");
+        for (from, to) in [
+            ("words k 0x8", "words k 0x8 0x3"),
+            ("words 0x10", "words 0x10 0x3 0x3"),
+            (barriers, &more),
+            raw,
+        ] {
+            assert_eq!(compared(from, to), (true, None), "{to}");
+        }
+        for (from, to) in
+            [("0x8", "0x8 0x4"), ("0x8", "0x9"), ("byte 0x1", "byte 0x3"), (barriers, "")]
+        {
+            assert!(compared(from, to).1.is_some(), "{to}");
+        }
+        assert_eq!(compared(barriers, barriers), (false, None));
+    }
 }

@@ -20,6 +20,8 @@ pub struct Inputs {
     link: bool,
     /// An object was compiled with `-g`.
     any: bool,
+    /// An object was compiled with `-O0`.
+    plain: bool,
     /// Functions of objects compiled with `-g`.
     with: HashSet<Vec<u8>>,
     /// Functions of objects compiled without.
@@ -49,8 +51,11 @@ impl Inputs {
             let defined =
                 |symbol: &&Symbol<'_>| symbol.is_function() && symbol.defined_in().is_some();
             let names = || object.symbols.iter().filter(defined).map(|symbol| symbol.name.to_vec());
-            let with = compiled_with_g(&object);
+            let with = compiled_with(&object, |options| options.contains(&"-g"));
             inputs.any |= with;
+            inputs.plain |= compiled_with(&object, |options| {
+                options.windows(2).any(|pair| pair == ["-O", "0"])
+            });
             if with { &mut inputs.with } else { &mut inputs.without }.extend(names());
             let functions: Vec<_> = names().collect();
             if let Some(devices) = devices(&object).filter(|_| !functions.is_empty()) {
@@ -69,6 +74,11 @@ impl Inputs {
     /// True for a program of which any part is for a debugger.
     pub(in crate::compare) fn for_debugger(&self) -> bool {
         self.link || self.any
+    }
+
+    /// True for a program whose jump slots may have been compiled without optimization: nvlink writes their control bits anew.
+    pub(super) fn has_plain_slots(&self) -> bool {
+        self.for_debugger() || self.plain
     }
 
     /// True for a function compiled without `-g` in a program for a debugger.
@@ -111,10 +121,11 @@ pub(super) fn devices(object: &Cubin<'_>) -> Option<u64> {
     record.payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-fn compiled_with_g(object: &Cubin<'_>) -> bool {
+/// True when the options of a compiler that made `object` are what `asked` asks for.
+fn compiled_with(object: &Cubin<'_>, asked: impl Fn(&[&str]) -> bool) -> bool {
     let Some(section) = object.section_by_name(b".note.nv.tkinfo") else { return false };
     let tools = note::records(section.name, section.data).filter_map(Result::ok);
     tools
         .filter_map(|record| ToolRecord::parse(record.descriptor))
-        .any(|tool| tool.options.split_whitespace().any(|word| word == "-g"))
+        .any(|tool| asked(&tool.options.split_whitespace().collect::<Vec<_>>()))
 }
