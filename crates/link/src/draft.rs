@@ -4,7 +4,7 @@
 //! order everywhere and [`crate::layout`] alone turns it into indices and offsets.
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::elf::{shf, sht, stb, sto, stt};
+use culd_cubin::elf::{self, shf, sht, stb, sto, stt};
 use culd_cubin::unified::{ENTRY_SIZE, SLOT};
 use culd_cubin::{Section, SectionIndex, Symbol};
 
@@ -200,13 +200,9 @@ impl<'d> OutSection<'d> {
     /// `sh_entsize`.
     pub(crate) fn entsize(&self) -> u64 {
         match self.kind {
-            Kind::Reloc if self.sh_type == sht::REL => 16,
-            Kind::Reloc | Kind::Resolved => 24,
-            Kind::FunctionTable | Kind::FunctionIds | Kind::VariableIds => ENTRY_SIZE as u64,
             Kind::JumpSlots => SLOT,
-            Kind::CallGraph | Kind::Prototype | Kind::RelAction => 8,
             Kind::HighIndices => 4,
-            _ => 0,
+            _ => elf::entsize(self.sh_type),
         }
     }
 

@@ -3,7 +3,7 @@
 //! In: the order of the machine code's sections. Out: [`Capsules`]. They stand behind all others, group by
 //! group, each group in the order of its twins; some have no bytes of their own but lie where the twin lies.
 
-use culd_cubin::elf::{shf, sht, stt};
+use culd_cubin::elf::{self, shf, sht, stt};
 use culd_cubin::encode::{RESERVED_INDEX, SectionHeader};
 
 use crate::Dialect;
@@ -257,17 +257,10 @@ impl Capsules {
         };
         let flags = flags | shf::MERCURY;
         let entsize = match section.kind {
-            Kind::Reloc | Kind::Resolved => 24,
             // Since 13.5 as other code.
             Kind::JumpSlots if draft.dialect.new_writer => 0,
-            Kind::JumpSlots => section.entsize(),
-            Kind::HighIndices
-            | Kind::CallGraph
-            | Kind::Prototype
-            | Kind::FunctionTable
-            | Kind::FunctionIds
-            | Kind::VariableIds => section.entsize(),
-            _ => 0,
+            Kind::JumpSlots | Kind::HighIndices => section.entsize(),
+            _ => elf::entsize(sh_type),
         };
         SectionHeader {
             name,
