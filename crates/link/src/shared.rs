@@ -155,12 +155,14 @@ pub(crate) fn lay_out(
     builder.colour(&multi);
     builder.per_entry(&pool);
     builder.layout.filled = builder.layout.sizes.iter().map(|&size| size > 0).collect();
-    builder.extern_arrays();
-    if options.for_debugger() {
-        builder.one_start_each();
-    }
     let aligns = builder.entry_aligns();
     let shape = Shape::of(variables.any_extern, &builder);
+    let for_debugger = options.for_debugger();
+    let rounds_first = for_debugger && options.dialect.aligns_dynamic_shared;
+    builder.extern_arrays(|entry| rounds_first.then(|| shape.section_align(aligns[entry])));
+    if for_debugger {
+        builder.one_start_each();
+    }
     let order = builder.by_first_use(&pool);
     let Builder { mut layout, users, named, .. } = builder;
     let own = apply(merged, graph, &layout, (&aligns, &order), shape, options);
@@ -417,8 +419,9 @@ impl Builder<'_, '_> {
     }
 
     /// All entries and functions that are tied by an extern array see it at one address: behind
-    /// the largest of them.
-    fn extern_arrays(&mut self) {
+    /// the largest of them. `section_align` is what the end of an entry's section is rounded up to before, if it is
+    /// (case shared/dynamic-with-g).
+    fn extern_arrays(&mut self, section_align: impl Fn(EntryNumber) -> Option<u64>) {
         self.layout.is_dynamic = vec![false; self.layout.sizes.len()];
         if self.extern_functions.is_empty() {
             return;
@@ -432,7 +435,7 @@ impl Builder<'_, '_> {
                 // The first array that an entry reaches decides (case shared/dynamic-aligned).
                 if !std::mem::replace(&mut self.layout.is_dynamic[entry], true) {
                     let size = &mut self.layout.sizes[entry];
-                    *size = size.next_multiple_of(align);
+                    *size = size.next_multiple_of(section_align(entry).unwrap_or(align));
                 }
             }
         }
@@ -567,6 +570,13 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Alignment of the section of an entry whose own variables ask for `own`.
+    fn section_align(&self, own: u64) -> u64 {
+        own.max(if self.multi { self.pool_align } else { 1 })
+    }
+}
+
 /// Kernels of which merging did not know that they stay get their sections now, if they need them
 /// (case selection/address-taken-shared), and so do jump slots. Returns their sections.
 fn add_missing(
@@ -627,8 +637,7 @@ fn apply(
                 let (size, own_align) = entry.map_or((0, 1), |e| (layout.sizes[e], aligns[e]));
                 let alone =
                     entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
-                let pooled = shape.multi && !alone;
-                let align = own_align.max(if pooled { shape.pool_align } else { 1 });
+                let align = if alone { own_align } else { shape.section_align(own_align) };
                 let exact = reserved == 0 || options.target.flavour == Flavour::Mercury;
                 let wide_enough = if exact { align == 16 } else { align >= 16 };
                 let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);

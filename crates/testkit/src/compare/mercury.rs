@@ -27,6 +27,7 @@ use super::own_note;
 use classes::{Class, Kernel};
 use counts::{Allowed, Anew};
 use culd_cubin::elf::sht;
+use culd_cubin::raw::SectionHeader;
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
 use std::collections::{BTreeSet, HashSet};
@@ -146,6 +147,7 @@ fn elsewhere(
         let allowed = Allowed { rewritten, copies, told: copies::told(&view, copies) };
         // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA 13.5).
         let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
+        let text = without_gaps(&view, &text);
         Ok::<_, String>(counts::blocks(&text, &allowed))
     };
     let (mut expected, actual) = (blocks(theirs)?, blocks(ours)?);
@@ -159,6 +161,37 @@ fn elsewhere(
         stray = counts::without_externs(&mut expected, &actual, &words, longer);
     }
     counts::difference(&expected, &actual).map_or(Ok(stray), Err)
+}
+
+/// The text form in which segments tell sections that are there, and not how large the gap in front of an aligned section
+/// is, which is as large as the code before it leaves it: a segment that starts where memory without bytes lies tells the
+/// section with bytes there, one that ends in front of such memory the last section of it.
+fn without_gaps(view: &View<'_>, text: &str) -> String {
+    let sections = || view.tables.sections.iter().zip(&view.sections).skip(1);
+    let mut segments = view.tables.segments.iter();
+    let lines = text.lines().map(|line| {
+        let Some(segment) = line.strip_prefix("segment ").and_then(|_| segments.next()) else {
+            return line.to_owned();
+        };
+        let end = segment.offset.wrapping_add(segment.file_size);
+        let has_bytes = |raw: &SectionHeader| raw.sh_type != sht::NOBITS && raw.size != 0;
+        let first = sections().find(|(raw, _)| raw.offset == segment.offset && has_bytes(raw));
+        let mut next =
+            sections().filter(|(raw, _)| raw.sh_type == sht::NOBITS && raw.offset == end);
+        let next = next.next_back().filter(|_| segment.memory_size != segment.file_size);
+        let words = line.split(' ').map(|word| match (word.split_once('='), first, next) {
+            (Some(("start", place)), Some((_, name)), _) if place != "*PHDR*" => {
+                format!("start={name}")
+            }
+            (Some(("size", _)), _, Some((_, name))) => format!("before={name}"),
+            (Some(("memory", _)), _, Some(_)) => {
+                format!("more={:#x}", segment.memory_size.wrapping_sub(segment.file_size))
+            }
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

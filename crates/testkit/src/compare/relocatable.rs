@@ -307,6 +307,12 @@ impl Pair<'_, '_> {
                 // CUDA 13.5 writes names of sections that are there.
                 starts.push(format!("string.extra  .shstrtab {name}  "));
                 starts.push("header  sections  ".to_owned());
+                if let Some(own) = name.strip_prefix(".nv.merc") {
+                    // A name that the other half's section does not take the place of, and what that leaves behind it.
+                    starts.push(format!("string.missing  .shstrtab {own}  "));
+                    starts.push("string.extra  .shstrtab \"\" ".to_owned());
+                    starts.push("string.order  .shstrtab \"\" ".to_owned());
+                }
             }
             for record in early.iter().filter_map(|&number| records.get(number)) {
                 starts.push(format!("reloc.extra  {name}+{:#x}", record.offset));

@@ -193,7 +193,8 @@ impl<'r> Builder<'r> {
     }
 
     fn variable(&mut self, unit: usize, space: Space) {
-        let shape = shape(self.rng, space);
+        let mut shape = shape(self.rng, space);
+        shape.align = self.large_align(space).unwrap_or(shape.align);
         let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
         let kind = SymbolKind::Variable(if managed { Space::Managed } else { space }, shape);
         let local = self.rng.chance(self.mix.local_pc);
@@ -219,9 +220,19 @@ impl<'r> Builder<'r> {
             {
                 shape.align = 1 << self.rng.range(shape.width.trailing_zeros() as usize, 6);
             }
+            if let (SymbolKind::Variable(_, shape), true) = (&mut kind, weak) {
+                shape.align = self.large_align(space).unwrap_or(shape.align);
+            }
             let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
             self.program.units[unit].items.push(Item::Variable(variable));
         }
+    }
+
+    /// An alignment as nobody needs it but ptxas takes it, sometimes, in families that have such.
+    pub(super) fn large_align(&mut self, space: Space) -> Option<u32> {
+        let largest = if matches!(space, Space::Shared | Space::Const) { 14 } else { 20 };
+        let pc = self.mix.large_align_pc;
+        (pc > 0 && self.rng.chance(pc)).then(|| 1 << self.rng.range(6, largest))
     }
 
     /// Lets one of several weak copies be strong, sometimes.
@@ -266,7 +277,8 @@ impl<'r> Builder<'r> {
             if !same_size {
                 shape.count = if winner == Some(unit) { 20 } else { self.rng.range(1, 20) as u32 };
             }
-            shape.align = shape.width << self.rng.below(4);
+            shape.align =
+                self.large_align(Space::Global).unwrap_or(shape.width << self.rng.below(4));
             let linkage = if winner == Some(unit) { Linkage::Visible } else { Linkage::Common };
             let kind = SymbolKind::Variable(Space::Global, shape);
             let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
@@ -277,7 +289,8 @@ impl<'r> Builder<'r> {
 
     /// `.extern .shared x[]`, of one name in several files; each declares it, none defines it.
     fn dynamic_shared(&mut self) {
-        let shape = Shape { width: 1, count: 0, align: 1 << self.rng.range(0, 5) };
+        let align = self.large_align(Space::Shared).unwrap_or(1 << self.rng.range(0, 5));
+        let shape = Shape { width: 1, count: 0, align };
         let home = Home { unit: 0, local: false, ahead: false };
         self.add("dynamic", SymbolKind::DynamicShared(shape), home);
         if self.rng.chance(30) {

@@ -186,11 +186,12 @@ impl Builder<'_> {
             7 => self.access(unit, Space::Const),
             8 => self.access(unit, Space::Shared),
             9 => {
-                let shape = Shape {
+                let mut shape = Shape {
                     width: 1 << self.rng.below(4),
                     count: self.rng.range(1, 80) as u32,
                     align: 8 << self.rng.below(5),
                 };
+                shape.align = self.large_align(Space::Shared).unwrap_or(shape.align);
                 Some(Stmt::FunctionShared { shape, used: self.rng.chance(85) })
             }
             10 => Some(Stmt::Frame(8 * self.rng.range(2, 80) as u32)),

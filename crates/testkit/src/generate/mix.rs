@@ -46,6 +46,7 @@ pub struct Mix {
     pub link_options: &'static [&'static str],
     pub select_pc: u32,
     pub unsized_pc: u32,
+    pub large_align_pc: u32,
     pub reference_copies_pc: u32,
     pub sampler_pc: u32,
     pub parameter_pc: u32,
@@ -128,6 +129,7 @@ pub const PLAIN: Mix = Mix {
     link_options: &[],
     select_pc: 0,
     unsized_pc: 0,
+    large_align_pc: 0,
     reference_copies_pc: 0,
     sampler_pc: 0,
     parameter_pc: 0,
@@ -233,6 +235,11 @@ families! {
         unified_pc: 60, link_options: &["-v", "-w"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (1, 3), constants: (0, 1), tables: (0, 1), pointer_pc: 40,
         local_pc: 10, weak_function_pc: 5, dead_pc: 25, cross_arch_pc: 0, lines_pc: 8, debug_pc: 4, w_call: 8, w_call_address: 2, w_call_table: 2, w_address: 4, w_global: 8,
         w_const: 1, w_frame: 2, w_doubles: 1, w_syscall: 1, w_slow_path: 1,
+    }
+    "aligned" x 0 {
+        large_align_pc: 30, link_options: &["-v", "-w", "-g", "-r"], units: (2, 5), functions: (0, 3), entries: (1, 4), globals: (1, 4), constants: (0, 2), shared: (0, 3), commons: (0, 2),
+        dynamic_shared_pc: 50, managed_pc: 5, weak_variable_pc: 25, weak_function_pc: 10, dead_pc: 20, local_pc: 20, pointer_pc: 20, w_global: 8, w_const: 2, w_shared: 8, w_function_shared: 4,
+        w_address: 3, w_syscall: 1, w_frame: 1,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],
