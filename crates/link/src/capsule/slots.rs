@@ -24,6 +24,8 @@ use crate::symbols::Symbols;
 /// Instructions of a slot, and those that are not padding.
 const INSTRUCTIONS: usize = (SLOT / capmerc::INSTRUCTION) as usize;
 const OWN: usize = 6;
+/// How the record of a slot's jump starts.
+const JUMP_RECORD: [u8; 2] = [0x42, 0x0a];
 /// Where the record of a slot's jump is in its Mercury code.
 const JUMP: u64 = 0x18;
 /// Bytes of a slot before compression, as nvlink counts them in relocations of the table.
@@ -249,11 +251,13 @@ fn has_form(code: &[u8], records: &[Record]) -> bool {
 fn has_frame(code: &[u8], records: &[Record]) -> bool {
     let Some((padding, own)) = records.split_last() else { return false };
     let padding = code.get(padding.bytes.clone()).and_then(padding_of);
-    let jump = own.iter().position(|record| record.kind == Form::Short);
-    let others = own.iter().filter(|record| record.kind == Form::Elided).count();
+    // sm_120 since 13.3 has a record for what makes the frame, too.
+    let is_jump = |record: &Record| {
+        code.get(record.bytes.clone()).is_some_and(|b| b.starts_with(&JUMP_RECORD))
+    };
     padding.is_some_and(|padding| own.len() + padding == INSTRUCTIONS)
-        && jump.is_some_and(|jump| jump > 0)
-        && others + 1 == own.len()
+        && own.iter().position(is_jump).is_some_and(|jump| jump > 0)
+        && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
 }
 
 #[cfg(test)]
@@ -274,9 +278,12 @@ mod tests {
         assert_eq!(form(&[JUMP, None, None, None, None, None, Some(&padding(2))]), (true, false));
         assert_eq!(form(&[None, JUMP, None, None, None, Some(&padding(3))]), (false, true));
         assert_eq!(form(&[None, None, None, JUMP, None, Some(&padding(3))]), (false, true));
-        // No jump, two, one too few instructions.
+        const ADD: Option<&[u8]> = Some(&[0x42, 0x0c, 0x42, 6]);
+        assert_eq!(form(&[ADD, JUMP, None, Some(&padding(5))]), (false, true));
+        const OTHER: Option<&[u8]> = Some(&[0x42, 0x33, 0, 0x0e]);
+        assert_eq!(form(&[JUMP, OTHER, None, None, None, None, Some(&padding(2))]), (true, false));
+        // No jump, one too few instructions.
         assert_eq!(form(&[None, None, None, None, None, Some(&padding(3))]), (false, false));
-        assert_eq!(form(&[None, JUMP, JUMP, None, None, Some(&padding(3))]), (false, false));
         assert_eq!(form(&[None, JUMP, None, None, Some(&padding(3))]), (false, false));
     }
 

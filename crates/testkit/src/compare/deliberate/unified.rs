@@ -3,7 +3,7 @@
 //! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that explain all that differs, or
 //! nothing. Guaranteed: each line of the difference is explained on its own, by what nvlink's file holds there.
 
-use culd_cubin::attr::{Records, code};
+use culd_cubin::attr::{Records, code, format as form};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::unified::{SLOT, entries};
 use culd_cubin::{Cubin, Symbol, SymbolIndex, SymbolSection};
@@ -78,17 +78,20 @@ pub(in crate::compare) fn list_is_longer(
         )
     };
     match (data(theirs), data(ours)) {
-        (Some(theirs), Some(ours)) => theirs != ours && behind_words(&theirs, &ours, names),
+        (Some(theirs), Some(ours)) => {
+            theirs.len() > ours.len() && behind_words(&theirs, &ours, names)
+        }
         _ => false,
     }
 }
 
-/// True when `theirs` is the records `ours`, with words of `names` behind some, whose length or value tells of them or not.
+/// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a value in place of words may tell of
+/// words by four each, and others of its kind may then, where there are none.
 fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> bool {
     let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
     for record in Records::new(b"", ours) {
         let Ok(record) = record else { return false };
-        // What was behind the record in front.
+        // Of a record with words, how many bytes are behind those that it should have.
         let told;
         loop {
             let Some((&[format, code, low, high], behind)) = theirs.split_first_chunk() else {
@@ -96,10 +99,11 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
             };
             let more = u16::from_le_bytes([low, high]).checked_sub(record.value);
             let same = (format, code) == (record.format, record.code);
+            let rest = behind.strip_prefix(record.payload);
             if let (true, Some(more), Some(rest)) =
-                (same, more, behind.strip_prefix(record.payload))
+                (same && more.is_some_and(|m| m % 4 == 0), more, rest)
             {
-                (theirs, told) = (rest, more);
+                (theirs, told) = (rest, if format == form::SIZED { more } else { 0 });
                 break;
             }
             if !is_name([format, code, low, high]) {
@@ -108,8 +112,7 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
             theirs = behind;
         }
         let Some((words, rest)) = theirs.split_at_checked(told.into()) else { return false };
-        let (words, odd) = words.as_chunks();
-        if !odd.is_empty() || !words.iter().copied().all(is_name) {
+        if !words.as_chunks().0.iter().copied().all(is_name) {
             return false;
         }
         theirs = rest;
@@ -202,7 +205,18 @@ fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
         ("attr.missing", "EXTERNS") => all_names(values.strip_prefix("words ")?),
         ("attr", "EXTERNS" | "MIN_STACK_SIZE" | "CRS_STACK_SIZE") => {
             let (theirs, ours) = values.split_once(" != ")?;
-            all_names(theirs.strip_prefix(ours)?)
+            match (
+                theirs.strip_prefix(ours),
+                theirs.strip_prefix("words "),
+                ours.strip_prefix("words "),
+            ) {
+                (Some(behind), ..) => all_names(behind),
+                // Names of an entry's own behind them.
+                (None, Some(theirs), Some(ours)) if name == "EXTERNS" => {
+                    all_names(theirs.strip_suffix(ours)?)
+                }
+                _ => return None,
+            }
         }
         _ => false,
     };
@@ -272,6 +286,16 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         };
         assert_eq!(explained_66("MIN_STACK_SIZE words k 0x8 0x3"), Some(1));
         assert_eq!(explained_66("MIN_STACK_SIZE words k 0x8 0x4"), None);
+        // In front of an entry's own, where both are undefined.
+        let own = "  NUM_BARRIERS byte 0x1\n  EXTERNS words free\n";
+        let ours = OURS.replacen(barriers, own, 1);
+        let assemble = |text: &str| crate::asm::assemble(text).expect("the text is sound");
+        let front = |to: &str| {
+            let theirs = ours.replacen("EXTERNS words free", to, 1);
+            keys(&assemble(&theirs), &assemble(&ours)).map(|keys| keys.len())
+        };
+        assert_eq!(front("EXTERNS words free free"), Some(1));
+        assert_eq!(front("EXTERNS words f free"), None);
         // A defined function, another value, another attribute, one that culd has and nvlink has not.
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x3"), None);
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x10"), None);
@@ -291,13 +315,15 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         let explained = |theirs: &[u8]| super::behind_words(theirs, &ours, &names);
         assert!(explained(&ours) && explained(&behind_value) && explained(&behind_words));
         assert!(explained(&untold));
+        // Told, and not there, as of all but one.
+        assert!(explained(&[&[2, 0x4a, 4, 0], &ours[4..]].concat()));
         // Another word, another value, a record less, bytes more.
         let edited = |at: usize, byte: u8| {
             let mut bytes = behind_value;
             bytes[at] = byte;
             bytes
         };
-        for (at, byte) in [(2, 8), (4, 4), (5, 1), (12, 8), (16, 2)] {
+        for (at, byte) in [(2, 5), (4, 4), (5, 1), (12, 8), (16, 2)] {
             assert!(!explained(&edited(at, byte)), "{at}");
         }
         assert!(!explained(&ours[..12]));
