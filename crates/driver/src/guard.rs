@@ -1,5 +1,5 @@
-//! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), or there is no
-//! memory (SIGABRT).
+//! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), there is no
+//! memory (SIGABRT), or a file may not become longer (SIGXFSZ).
 //!
 //! In: the maps and the temporary file of the one link that a process of the command makes. Out: a fatal line, exit
 //! status 1. Guaranteed: the temporary file is gone and the old output as it was. Only the command sets this up; a
@@ -54,7 +54,7 @@ pub(crate) fn temporary(path: Option<&Path>) {
     TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
 }
 
-/// Takes over the two signals.
+/// Takes over the signals.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
     for signal in [libc::SIGBUS, libc::SIGABRT] {
@@ -67,7 +67,12 @@ pub(crate) fn set_up() {
             libc::sigaction(signal, &action, null_mut());
         }
     }
+    // With a handler the write fails, and the error is told; other programs that are started do not inherit one.
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, too_long as *const () as libc::sighandler_t) };
 }
+
+extern "C" fn too_long(_: c_int) {}
 
 /// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)).
 #[allow(unsafe_code, reason = "signals have a C interface only")]
