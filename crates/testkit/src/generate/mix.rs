@@ -237,7 +237,7 @@ families! {
         w_const: 1, w_frame: 2, w_doubles: 1, w_syscall: 1, w_slow_path: 1,
     }
     "aligned" x 0 {
-        large_align_pc: 30, link_options: &["-v", "-w", "-g", "-r"], units: (2, 5), functions: (0, 3), entries: (1, 4), globals: (1, 4), constants: (0, 2), shared: (0, 3), commons: (0, 2),
+        large_align_pc: 30, link_options: &["-v", "-w", "-g"], units: (2, 5), functions: (0, 3), entries: (1, 4), globals: (1, 4), constants: (0, 2), shared: (0, 3), commons: (0, 2),
         dynamic_shared_pc: 50, managed_pc: 5, weak_variable_pc: 25, weak_function_pc: 10, dead_pc: 20, local_pc: 20, pointer_pc: 20, w_global: 8, w_const: 2, w_shared: 8, w_function_shared: 4,
         w_address: 3, w_syscall: 1, w_frame: 1,
     }
