@@ -8,8 +8,9 @@ use culd_testkit::case;
 use culd_testkit::oracle::process::{self, Status};
 use culd_tests::fuzz::packed;
 use culd_tests::{link, link_options};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use nix::unistd::{Pid, mkfifo};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -167,6 +168,36 @@ fn a_killed_link_leaves_the_old_output_or_the_new_one() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn a_link_that_somebody_ends_leaves_nothing_behind() {
+    let world = world();
+    let start = Instant::now();
+    culd(world.path(), &["a.cubin", "b.cubin"]).output().expect("starts");
+    let usual = start.elapsed();
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        let mut ended = 0;
+        for attempt in 0..100 {
+            let mut child = culd(world.path(), &["a.cubin", "b.cubin"]).spawn().expect("starts");
+            thread::sleep(usual * attempt / 100);
+            kill(Pid::from_raw(child.id() as i32), signal).expect("still there, or not waited for");
+            let status = child.wait().expect("an end");
+            ended += u32::from(status.signal() == Some(signal as i32));
+            assert!(status.success() || status.signal() == Some(signal as i32), "{status}");
+            assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out"], "{signal}, {attempt}");
+        }
+        assert!(ended > 10, "{ended} ended by {signal}");
+    }
+}
+
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let world = world();
+    let script = "trap '' TERM; mkfifo pipe.cubin; $0 -arch=sm_90 a.cubin pipe.cubin -o out & exec 3>pipe.cubin; \
+                  kill -TERM $!; cat b.cubin >&3; exec 3>&-; wait $!";
+    let output = shell(world.path(), script);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 #[test]

@@ -277,8 +277,11 @@ impl Replacement {
         // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
         let mut options = File::options();
         options.write(true).create_new(true).mode(mode);
-        let temporary =
-            tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| options.open(path))?;
+        let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
+            // Before it is there, so that it is not left behind whenever the process is ended.
+            guard::temporary(Some(path));
+            options.open(path)
+        })?;
         Ok(Replacement::File { temporary, path: real })
     }
 
@@ -295,18 +298,11 @@ impl Replacement {
         }
     }
 
-    /// The temporary file.
-    pub(crate) fn temporary(&self) -> Option<&Path> {
-        match self {
-            Replacement::File { temporary, .. } => Some(temporary.path()),
-            Replacement::Stream(_) => None,
-        }
-    }
-
     /// Puts the new file in its place.
     pub(crate) fn commit(self) -> io::Result<()> {
         if let Replacement::File { temporary, path } = self {
             temporary.persist(&path).map_err(|error| error.error)?;
+            guard::temporary(None);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), there is no
-//! memory (SIGABRT), or a file may not become longer (SIGXFSZ).
+//! memory (SIGABRT), a file may not become longer (SIGXFSZ), or somebody wants it to end (SIGHUP, SIGINT, SIGTERM).
 //!
 //! In: the maps and the temporary file of the one link that a process of the command makes. Out: a fatal line, exit
-//! status 1. Guaranteed: the temporary file is gone and the old output as it was. Only the command sets this up; a
+//! status 1; the end by the same signal where somebody wanted it. Guaranteed: the temporary file is gone and the old output as it was. Only the command sets this up; a
 //! program that uses the library has its files copied and its signals left alone.
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -27,6 +27,11 @@ static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 /// Behind what the standard library says before it gives up.
 const ABORTED: &[u8] =
     b"culd fatal   : Internal error: the line above says why this link was given up\n";
+
+/// The process cannot go on.
+const FAULTS: [c_int; 2] = [libc::SIGBUS, libc::SIGABRT];
+/// Somebody wants it to end.
+const WISHES: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
 /// Watches over `map`, which are the bytes of the file at `path`, after [`set_up`].
 pub(crate) fn watch(map: &[u8], path: &str) {
@@ -54,17 +59,21 @@ pub(crate) fn temporary(path: Option<&Path>) {
     TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
 }
 
-/// Takes over the signals.
+/// Takes over the signals. Those of people that the parent has ignored, as nohup(1) does, stay so.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
-    for signal in [libc::SIGBUS, libc::SIGABRT] {
-        // SAFETY: the structure is plain data, for which zeros are a value; both pointers are valid; the handler
+    for signal in FAULTS.into_iter().chain(WISHES) {
+        // SAFETY: the structures are plain data, for which zeros are a value; all pointers are valid; the handler
         // keeps to what a handler may do, see there.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
+            let mut before: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ended as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-            libc::sigaction(signal, &action, null_mut());
+            libc::sigaction(signal, &action, &mut before);
+            if WISHES.contains(&signal) && before.sa_sigaction == libc::SIG_IGN {
+                libc::sigaction(signal, &before, null_mut());
+            }
         }
     }
     // With a handler the write fails, and the error is told; other programs that are started do not inherit one.
@@ -77,6 +86,13 @@ extern "C" fn too_long(_: c_int) {}
 /// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)).
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    if WISHES.contains(&signal) {
+        // The signal waits until the handler returns, and then does what it does by itself, which the parent may want to know.
+        remove_temporary();
+        // SAFETY: raise may be called in a handler.
+        unsafe { libc::raise(signal) };
+        return;
+    }
     let told: &[u8] = if signal == libc::SIGBUS {
         // SAFETY: the system passes a valid structure, which has an address for this signal. The list is only ever
         // extended at its head, by nodes that are complete and never freed.
@@ -99,13 +115,18 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     } else {
         ABORTED
     };
-    // SAFETY: write, unlink and _exit may be called in a handler; bytes and name are valid and never freed.
-    unsafe {
-        libc::write(libc::STDERR_FILENO, told.as_ptr().cast(), told.len());
-        let name = TEMPORARY.load(Ordering::Acquire);
-        if !name.is_null() {
-            libc::unlink(name);
-        }
-        libc::_exit(1);
+    // SAFETY: write may be called in a handler; the bytes are valid and never freed.
+    unsafe { libc::write(libc::STDERR_FILENO, told.as_ptr().cast(), told.len()) };
+    remove_temporary();
+    // SAFETY: _exit may be called in a handler.
+    unsafe { libc::_exit(1) };
+}
+
+#[allow(unsafe_code, reason = "called in a handler")]
+fn remove_temporary() {
+    let name = TEMPORARY.load(Ordering::Acquire);
+    if !name.is_null() {
+        // SAFETY: unlink may be called in a handler; the name is valid and never freed.
+        unsafe { libc::unlink(name) };
     }
 }

@@ -15,7 +15,7 @@ use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::progress::{self, Progress};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{dialect, files, guard, host_script, index, register};
+use crate::{dialect, files, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -249,7 +249,6 @@ impl Run<'_> {
         let failed = |error: io::Error| FileError::output(path, &error);
         let verified = self.options.flag(Id::Verify);
         let replacement = Replacement::begin(path).map_err(failed)?;
-        guard::temporary(replacement.temporary());
         if replacement.is_stream() {
             let bytes = image.to_vec(session);
             if verified {
@@ -264,9 +263,7 @@ impl Run<'_> {
             }
             unchanged(self.store, session)?;
         }
-        let committed = replacement.commit().map_err(failed);
-        guard::temporary(None);
-        committed
+        replacement.commit().map_err(failed)
     }
 
     /// `system`: the system library is linked.

@@ -568,9 +568,7 @@ impl Shape {
             pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
         }
     }
-}
 
-impl Shape {
     /// Alignment of the section of an entry whose own variables ask for `own`.
     fn section_align(&self, own: u64) -> u64 {
         own.max(if self.multi { self.pool_align } else { 1 })
