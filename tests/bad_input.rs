@@ -177,6 +177,7 @@ const MERCURY_DAMAGES: &[Damage] = &[
     ("a Mercury symbol is missing", |e| { let size = e.content(".nv.merc.symtab").len() as u64; e.section(".nv.merc.symtab", SH_SIZE, size - 24); }, "section '.nv.merc.rela.text.first', offset 0xa8: relocation names symbol 28, which does not exist"),
     ("symbol of another type", |e| { e.inside(".nv.merc.symtab", (28, 1), 1); }, "section '.nv.merc.symtab', offset 0x18: symbol 1 differs from"),
     ("symbol in another section", |e| { e.inside(".nv.merc.symtab", (30, 2), 1); }, "section '.nv.merc.symtab', offset 0x18: symbol 1 differs from"),
+    ("variable in another place", |e| { let at = 24 * e.symbol_index("counter") + 8; e.inside(".nv.merc.symtab", (at, 8), 8); }, "differs from 'counter' in .symtab"),
     ("no twin in Mercury", |e| { e.section(".nv.merc.debug_frame", SH_FLAGS, 0); }, "cannot be linked: section '.nv.merc.debug_frame' of type 0x1 is of an unknown kind"),
     ("no twin in machine code", |e| { e.section(".debug_frame", SH_FLAGS, 0x1000_0000); }, "'.debug_frame'"),
     ("relocation of another half's type", |e| { e.inside(".nv.merc.rela.text.first", (8, 4), 2); }, "section '.nv.merc.rela.text.first', offset 0x0: relocation type 0x2 is unknown"),

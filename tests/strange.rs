@@ -136,3 +136,33 @@ fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
         assert_eq!(code(&changed), expected, "{file} {registers}");
     }
 }
+
+/// The first file's attributes of `.nv.compat` keep their places and what it lacks follows, but by 13.0 and 13.1 the one that a
+/// finalizer adds is behind both (all six releases, both orders of two files, `-r` too).
+#[test]
+fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
+    const ISA_CLASS: u8 = 2;
+    const FINALIZER: u8 = 0x0b;
+    let mut inputs = inputs_of("headers-and-order/every-section-100");
+    let mut editor = Editor::new(&inputs[0].1);
+    let records = editor.content(".nv.compat").start;
+    assert_eq!(editor.get(records, (5, 1)), ISA_CLASS.into());
+    // Instead of it the record before it once more.
+    let first = editor.get(records, (0, 4));
+    editor.inside(".nv.compat", (4, 4), first);
+    inputs[0].1 = editor.bytes;
+    for (release, last) in [
+        ("13.0", [ISA_CLASS, FINALIZER]),
+        ("13.1", [ISA_CLASS, FINALIZER]),
+        ("13.2", [FINALIZER, ISA_CLASS]),
+    ] {
+        let words = ["-arch=sm_100".to_owned(), format!("--dialect={release}")];
+        let options = link_options(&words).expect("options");
+        let image = link(&options, &inputs, 1).expect("threads").image.expect("an output");
+        let cubin = Cubin::parse(&image).expect("a cubin");
+        let section = cubin.section_by_name(b".nv.compat").expect("the section");
+        let records = culd_cubin::attr::Records::new(section.name, section.data);
+        let codes: Vec<u8> = records.map(|record| record.expect("a record").code).collect();
+        assert_eq!(codes[codes.len() - 2..], last, "{release}: {codes:x?}");
+    }
+}

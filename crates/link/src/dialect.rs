@@ -61,7 +61,7 @@ dialects! {
     // `.nv.compat`.
     /// COMMON is written, and PAIR even if it is 0.
     compat_keeps_common: bool =          [YES,   NO,    NO,    NO,    NO,    NO];
-    /// FINALIZER is written on targets without Mercury too.
+    /// FINALIZER is written on targets without Mercury too; on those with, it has its place and is not added last.
     compat_keeps_finalizer: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
     /// ISA_VERSION is known, and VERSION left out while it says nothing; FINALIZER is the target's own.
     compat_isa_version: bool =           [NO,    NO,    NO,    YES,   YES,   YES];

@@ -297,7 +297,11 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
     let info = sass.binding() == mercury.binding() && kind(sass) == kind(mercury);
     // Code of the halves is not of one size.
     let size = sass.is_function() || sass.size == mercury.size;
-    name && info && size && sass.other == mercury.other && sass.section == place
+    // So are places in it; those of variables are the same.
+    let is_variable = matches!(sass.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+    let has_place = is_variable && matches!(sass.section, SymbolSection::In(_));
+    let value = !has_place || sass.value == mercury.value;
+    name && info && size && value && sass.other == mercury.other && sass.section == place
 }
 
 /// Names, owners and roles as the other phases see them.

@@ -33,6 +33,8 @@ const PTX: &str = "//\n.version 9.0\n.target sm_75, debug\n.address_size 64\n\n.
 /// What is linked before it is damaged.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// Name of the case, or the folder.
+    pub name: String,
     /// `sm_90a`.
     pub arch: String,
     /// Further options.
@@ -144,6 +146,7 @@ pub fn recorded() -> Result<Vec<Program>> {
         let name = case.name.clone();
         let program = || -> Result<Program> {
             Ok(Program {
+                name: case.name.clone(),
                 arch: case.recipe.arch.clone(),
                 options: case.recipe.args.clone(),
                 inputs: case.inputs()?,
@@ -180,7 +183,8 @@ pub fn corpus(folder: &Path) -> Result<Vec<Program>> {
         }
     }
     if let Some(arch) = arch {
-        programs.push(Program { arch, options: Vec::new(), inputs, others: Vec::new() });
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        programs.push(Program { name, arch, options: Vec::new(), inputs, others: Vec::new() });
     }
     Ok(programs)
 }
@@ -193,13 +197,23 @@ fn target_of(bytes: &[u8]) -> Option<String> {
     Some(format!("sm_{}", Cubin::parse(bytes).ok()?.header.sm()))
 }
 
+/// Which program a number is of: the one whose name goes best with it, so that a new program changes few numbers.
+fn chosen(programs: &[Program], seed: u64) -> usize {
+    let weight = |name: &str| {
+        let hash = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Rng::new(name.bytes().fold(seed, hash)).bits()
+    };
+    let weights = programs.iter().map(|program| weight(&program.name));
+    weights.enumerate().max_by_key(|(_, weight)| *weight).map_or(0, |(place, _)| place)
+}
+
 /// The damaged link of this number.
 ///
 /// # Panics
 /// When there are no programs.
 pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     let mut rng = Rng::new(seed);
-    let program = &retargeted(&programs[rng.below(programs.len())], &mut rng);
+    let program = &retargeted(&programs[chosen(programs, seed)], &mut rng);
     let weights: Vec<u32> = Kind::ALL.iter().map(|(_, weight)| *weight).collect();
     let mut kind = Kind::ALL[rng.weighted(&weights).unwrap_or(0)].0;
     if kind == Kind::Index && program.others.is_empty() {
