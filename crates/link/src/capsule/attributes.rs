@@ -32,9 +32,24 @@ fn flagged(
         records.any(|record| record.code == code::ATTRIBUTE_6D && record.value != 0)
     };
     let mut reached: IdVec<NodeId, bool> = graph.nodes.ids().map(own).collect();
-    // Aliases have no attributes of their own.
-    let is_user = |node: NodeId| through_aliases || merged.function_infos[node].is_some();
-    graph.mark_users(&mut reached, is_user);
+    let is_alias = |node: NodeId| merged.function_infos[node].is_none();
+    if through_aliases {
+        graph.mark_users(&mut reached, |_| true);
+    } else {
+        // A function has one list of attributes, under the name of it that was created first; nothing goes through the other names
+        // (case attributes/launches-through-aliases).
+        let mut has_list: IdVec<NodeId, bool> = graph.nodes.ids().map(|n| !is_alias(n)).collect();
+        for alias in graph.nodes.ids().filter(|&node| is_alias(node)) {
+            // Its only callee, in the records of its file.
+            for target in graph.calls(alias).filter(|&target| alias < target) {
+                if std::mem::take(&mut has_list[target]) {
+                    has_list[alias] = true;
+                    reached[alias] = std::mem::take(&mut reached[target]);
+                }
+            }
+        }
+        graph.mark_users(&mut reached, |node| has_list[node]);
+    }
     let mut flagged = IdVec::filled(false, graph.nodes.len());
     for &entry in graph.entries() {
         flagged[entry] = reached[entry];
