@@ -251,6 +251,19 @@ fn every_damage_of_records_without_addends_is_told_in_one_line_with_its_place() 
     });
 }
 
+/// The address of a function is left to the driver, but a relocation of no symbol would be applied at once.
+#[test]
+fn compressed_code_of_jump_slots_is_not_patched() {
+    let inputs = damaged_inputs(inputs_of("unified/called-100"), |editor| {
+        editor.inside(".nv.merc.rela.nv.uft.rel.uf", (12, 4), 0);
+    });
+    let options = link_options(&["-arch=sm_100".to_owned(), "-r".to_owned()]).expect("options");
+    let outcome = link(&options, &inputs, 1).expect("threads");
+    assert!(outcome.image.is_none());
+    let told = lines(&outcome).concat();
+    assert!(told.contains("offset 0x0: Mercury code of a jump slot is compressed"), "{told}");
+}
+
 #[test]
 fn an_array_without_size_has_a_usable_alignment() {
     let good = inputs_of("shared/dynamic-aligned-90");

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sht;
-use culd_cubin::{RelocEntry, SectionIndex};
+use culd_cubin::{Malformed, RelocEntry, SectionIndex};
 use culd_reloc::{Observed, RelocDesc, Value};
 
 use hashbrown::HashMap;
@@ -464,7 +464,16 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let count = part.applied.patches.len();
         let fate = self.record(&mut part.applied, place, origin, record)?;
         part.resolved.kept.note(number, fate);
-        if self.half == Half::Mercury && place.is_code && part.applied.patches.len() != count {
+        if place.in_capsule && part.applied.patches.len() != count {
+            if !place.is_code {
+                let what = format!(
+                    "Mercury code of a jump slot is compressed: a relocation of type {:#x} cannot be applied to it",
+                    record.kind
+                );
+                let defect = Malformed::section(section.name, 24 * number as u64, what);
+                let file = object.name.to_owned();
+                return Err(Box::new(Message::Malformed { file, defect }));
+            }
             part.patched.push(record);
         }
         Ok(())

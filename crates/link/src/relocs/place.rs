@@ -29,6 +29,8 @@ pub(super) struct PlaceContext {
     pub(super) is_constant: bool,
     /// The section is code.
     pub(super) is_code: bool,
+    /// Mercury code, which is compressed, that of jump slots too.
+    pub(super) in_capsule: bool,
     /// The section is `.debug_frame` of machine code, whose records are made of Mercury's.
     pub(super) is_frames: bool,
     /// The section is a literal bank whose bytes may be gone, because the copy that they are of was replaced.
@@ -110,6 +112,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 && is_line_table(draft.names.get(section.name)),
             is_constant: matches!(section.kind, Kind::Constant(_)),
             is_code: section.kind == Kind::Text,
+            in_capsule,
             is_frames: self.half == Half::Sass && self.rebuilt.is_frames(reloc.target),
             is_emptied: section.emptied,
             size: if in_capsule { u64::MAX } else { self.size(reloc.target) },
