@@ -65,8 +65,8 @@ fn contents(
         None => Halves { own: made(shown), mercury: None },
         Some(_) => {
             let own = || {
-                let sass =
-                    Sass::new(objects, merged, &attributes.functions, slots, (graph, options));
+                let functions = &attributes.functions;
+                let sass = Sass::new(objects, merged, functions, slots, (graph, order), options);
                 let jump_slots = sass.jump_slots(graph, &attributes.slots);
                 made(Maker {
                     sass: Some(&sass),

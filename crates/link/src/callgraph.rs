@@ -219,11 +219,12 @@ impl CallGraph {
         values.into_iter().take(self.nodes.len()).collect()
     }
 
-    /// Marks in `marked` every node that calls a marked one or names it in its code, and who calls or names those; indirect
-    /// calls do not count, nor does what a node does that is not one of `users`.
+    /// Marks in `marked` every node that calls a marked one or names it in its code, and who calls or names those; `more` are
+    /// further calls. Indirect calls do not count, nor does what a node does that is not one of `users`.
     pub(crate) fn mark_users(
         &self,
         marked: &mut IdVec<NodeId, bool>,
+        more: &[(NodeId, NodeId)],
         users: impl Fn(NodeId) -> bool,
     ) {
         let mut open: Vec<NodeId> = marked.ids().filter(|&node| marked[node]).collect();
@@ -233,6 +234,8 @@ impl CallGraph {
         let used = |user: NodeId| self.calls(user).chain(self.references(user));
         let all = self.nodes.ids().filter(|&node| users(node));
         let pairs = all.flat_map(|user| used(user).map(move |node| (node, user)));
+        let more = more.iter().filter(|pair| users(pair.0)).map(|&(user, node)| (node, user));
+        let pairs = pairs.chain(more);
         let pairs: Vec<_> =
             pairs.map(|(node, user)| (node.index() as u32, user.index() as u32)).collect();
         let users = Adjacency::new(self.nodes.len(), &pairs);

@@ -8,21 +8,23 @@
 use culd_cubin::SymbolIndex;
 use culd_cubin::attr::{Record, code, format};
 
+use hashbrown::HashMap;
+
 use crate::LinkOptions;
 use crate::attributes::{Attribute, section_symbol};
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
+use crate::layout::Order;
 use crate::merge::{InfoSource, Merged};
 use crate::objects::Objects;
+use crate::strings::Strings;
 use crate::textures::TextureSlots;
 
 /// The entries that call or name, directly or not, a function whose machine code has the flag ATTRIBUTE_6D: that of `griddepcontrol.launch_dependents`
 /// (case dialects/launches-dependents).
 fn flagged(
-    objects: &Objects<'_>,
-    merged: &Merged<'_>,
-    graph: &CallGraph,
-    through_aliases: bool,
+    (objects, merged): (&Objects<'_>, &Merged<'_>),
+    (graph, order): (&CallGraph, &Order),
 ) -> IdVec<NodeId, bool> {
     let own = |node: NodeId| {
         let Some(source) = merged.function_infos[node] else { return false };
@@ -32,9 +34,14 @@ fn flagged(
         records.any(|record| record.code == code::ATTRIBUTE_6D && record.value != 0)
     };
     let mut reached: IdVec<NodeId, bool> = graph.nodes.ids().map(own).collect();
+    let mut flagged = IdVec::filled(false, graph.nodes.len());
+    if !reached.values().any(|&reached| reached) {
+        return flagged;
+    }
+    let taken_for_calls = taken_for_calls(merged, graph, order);
     let is_alias = |node: NodeId| merged.function_infos[node].is_none();
-    if through_aliases {
-        graph.mark_users(&mut reached, |_| true);
+    if merged.draft.dialect.flag_through_aliases {
+        graph.mark_users(&mut reached, &taken_for_calls, |_| true);
     } else {
         // A function has one list of attributes, under the name of it that was created first; nothing goes through the other names
         // (case attributes/launches-through-aliases).
@@ -48,13 +55,31 @@ fn flagged(
                 }
             }
         }
-        graph.mark_users(&mut reached, |node| has_list[node]);
+        graph.mark_users(&mut reached, &taken_for_calls, |node| has_list[node]);
     }
-    let mut flagged = IdVec::filled(false, graph.nodes.len());
     for &entry in graph.entries() {
         flagged[entry] = reached[entry];
     }
     flagged
+}
+
+/// Calls that nvlink sees where there are none: in the records about addresses and indirect calls it takes the place of the prototype
+/// in the table of names for the number of a symbol (case attributes/prototypes-as-symbols). The place is that of the writer
+/// before 13.5, which puts prototypes first.
+fn taken_for_calls(merged: &Merged<'_>, graph: &CallGraph, order: &Order) -> Vec<(NodeId, NodeId)> {
+    let strings = Strings::new(&merged.draft, &[&merged.draft.prototype_strings]);
+    let number = |node: NodeId| order.symbol_index(merged.function(graph, node));
+    let functions: HashMap<u32, NodeId> =
+        graph.nodes.ids().map(|node| (number(node), node)).collect();
+    let mut pairs = Vec::new();
+    for node in graph.nodes.ids() {
+        let taken = graph.prototype(node).filter(|_| graph.is_address_taken(node));
+        for prototype in taken.into_iter().chain(graph.indirect(node)) {
+            let function = functions.get(&strings.offset(prototype));
+            pairs.extend(function.map(|&function| (node, function)));
+        }
+    }
+    pairs
 }
 
 /// What the lists of machine code are made of.
@@ -80,7 +105,8 @@ impl<'a, 'd> Sass<'a, 'd> {
         merged: &'a Merged<'d>,
         mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
         slots: &TextureSlots,
-        (graph, options): (&CallGraph, &LinkOptions),
+        (graph, order): (&CallGraph, &Order),
+        options: &LinkOptions,
     ) -> Self {
         // Who has only those of other kernels' parameters is not told of it (case textures/deleted-later-parameter
         // with -g).
@@ -90,8 +116,7 @@ impl<'a, 'd> Sass<'a, 'd> {
         let is_program = !options.relocatable;
         let dialect = options.dialect;
         let takes_flag = is_program && dialect.entries_take_flag;
-        let flagged =
-            takes_flag.then(|| flagged(objects, merged, graph, dialect.flag_through_aliases));
+        let flagged = takes_flag.then(|| flagged((objects, merged), (graph, order)));
         let has_67 = is_program && options.target.sm == WITH_67;
         Sass { objects, merged, mercury, bindless, flagged, has_67 }
     }

@@ -5,7 +5,7 @@
 use culd_cubin::attr::{Records, code};
 use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
-use culd_cubin::{Cubin, Section, SymbolIndex};
+use culd_cubin::{Cubin, Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::View;
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +39,7 @@ pub(in crate::compare) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
         if rewritten.contains(&(index.0 as usize)) {
-            sizes.insert(symbol, section.size);
+            sizes.insert(symbol, (section.size, size_of_other_name(cubin, symbol, index)));
         }
         if section.sh_type == sht::CUDA_UFT {
             // Its symbol is the first slot's, of which nvlink has an idea of its own.
@@ -58,6 +58,19 @@ pub(in crate::compare) fn defect(view: &View<'_>, rewritten: &[usize]) -> Option
 fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>) -> Option<String> {
     let size = cubin.symbol(symbol)?.size;
     (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
+}
+
+/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury code (case *alias/other-file*). None
+/// for functions with one name.
+fn size_of_other_name(
+    cubin: &Cubin<'_>,
+    symbol: SymbolIndex,
+    section: SectionIndex,
+) -> Option<u64> {
+    let names = cubin.symbols.iter().filter(|other| other.is_function());
+    let names = names.filter(|other| other.defined_in() == Some(section)).count();
+    let twin = cubin.mercury_symbols.get(symbol.0 as usize)?;
+    (names > 1).then_some(twin.size)
 }
 
 /// The Mercury code stands for as many instructions as there are.
@@ -88,8 +101,8 @@ pub(in crate::compare) fn exits_in(code: &[u8]) -> Vec<u32> {
     words.filter(|(_, word)| is_exit(word)).map(|(at, _)| at).collect()
 }
 
-/// Every description of a function's frame is as long as the function.
-fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, u64>) -> Option<String> {
+/// Every description of a function's frame is as long as the function, or has the second size of `sizes`.
+fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, (u64, Option<u64>)>) -> Option<String> {
     let (index, frames) = cubin.section_indices().find(|(_, s)| s.name == b".debug_frame")?;
     let relocations =
         cubin.sections.iter().filter(|s| s.is_reloc() && s.info_section() == Some(index));
@@ -100,11 +113,11 @@ fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, u64>) -> Option<String
     let mut seen = HashSet::new();
     for record in records.into_iter().filter(|record| seen.insert(record.symbol)) {
         // A function's address is followed by its length; the other records are pointers between descriptions.
-        let Some(&size) = sizes.get(&record.symbol) else { continue };
+        let Some(&(size, other)) = sizes.get(&record.symbol) else { continue };
         let at = record.offset as usize + 8;
         let bytes = frames.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let length = bytes.map_or(0, u64::from_le_bytes);
-        if length != size {
+        if length != size && Some(length) != other {
             return Some(format!(
                 ".debug_frame+{at:#x}: {length:#x} bytes of code, there are {size:#x}"
             ));
