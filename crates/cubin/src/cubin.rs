@@ -105,9 +105,9 @@ impl<'d> Section<'d> {
         matches!(self.sh_type, sht::REL | sht::RELA)
     }
 
-    /// How many barriers the code has, where a file of CUDA 12 says it in the flags of the section.
+    /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it in the flags of the section.
     pub fn barriers_of_cuda_12(&self) -> u32 {
-        (self.flags >> 20 & 0x7f) as u32
+        ((self.flags & shf::BARRIERS) >> shf::BARRIERS.trailing_zeros()) as u32
     }
 
     /// True for machine code.

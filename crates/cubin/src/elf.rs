@@ -103,6 +103,8 @@ pub mod shf {
     pub const NOTE_TKINFO: u64 = 0x200_0000;
     /// On the note that tells the driver what the file needs.
     pub const NOTE_CUINFO: u64 = 0x100_0000;
+    /// How many barriers machine code of CUDA 12 has.
+    pub const BARRIERS: u64 = 0x7f << 20;
     /// On every section of Mercury code and what belongs to it.
     pub const MERCURY: u64 = 0x1000_0000;
 }

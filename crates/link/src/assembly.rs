@@ -5,6 +5,7 @@
 //! the order comes first; offsets need sizes, so they come last.
 
 use culd_cubin::arch::Flavour;
+use culd_cubin::elf::shf;
 
 use crate::Session;
 use crate::capsule::attributes::Sass;
@@ -27,6 +28,11 @@ pub(crate) fn assemble(
 ) -> (Halves<Contents>, Layout) {
     let Program { graph, merged, data, attributes, .. } = program;
     synth::drop_empty(merged, graph, &data.made, attributes, relocated.shown());
+    for &node in &attributes.told_barriers {
+        if let Some(code) = merged.code(graph, node) {
+            merged.draft.sections[code].flags &= !shf::BARRIERS;
+        }
+    }
     let mut high_indices = None;
     if merged.draft.flavour == Flavour::Mercury {
         high_indices = capsule::sections::keep_high_indices(&mut merged.draft);

@@ -1,9 +1,12 @@
-//! Barriers of functions of CUDA 12, whose objects tell them in the flags of their code.
+//! Barriers of functions of CUDA 12, whose objects, and objects made of them with -r, tell them in the flags of their code.
 //!
 //! In: every function's attributes, after entries took over those of others. Out: NUM_BARRIERS for these functions, and
-//! for the entries that reach them. nvlink forgets the own number of such an entry when it takes over a smaller one from an
-//! object of CUDA 13 (docs/DIFFERENCES.md, barriers-of-cuda-12); here the largest counts.
+//! for the entries that reach them, and the functions whose flags are told by that. The flags of others stay: in objects (case
+//! dialects/barriers-of-objects), and of entries that have the attribute from functions of CUDA 13 (case
+//! dialects/barriers-in-steps). nvlink forgets the own number of such an entry when it takes over a smaller one (docs/DIFFERENCES.md,
+//! barriers-of-cuda-12); here the largest counts.
 
+use culd_cubin::Section;
 use culd_cubin::attr::{code, format};
 
 use super::Attribute;
@@ -14,35 +17,35 @@ use crate::merge::Merged;
 use crate::objects::Objects;
 use crate::symbols::Symbols;
 
-/// Adds the attribute where it is missing, at the end, and raises it where it is too small.
+/// Adds the attribute where it is missing, at the end, and raises it where it is too small; the functions to which it was added.
 pub(super) fn add(
     objects: &Objects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &Merged<'_>,
     lists: &mut Lists<'_>,
-) {
-    if !objects.iter().any(|(_, object)| object.cubin.header.is_of_cuda_12()) {
-        return;
+) -> Vec<NodeId> {
+    let mut told = Vec::new();
+    let tells = |section: &Section<'_>| section.is_code() && section.barriers_of_cuda_12() > 0;
+    let mut sections = objects.iter().flat_map(|(_, object)| &object.cubin.sections);
+    if merged.draft.relocatable || !sections.any(tells) {
+        return told;
     }
     let own = |node: NodeId| {
         let site = symbols.all[graph.nodes[node]].definition?;
         let object = &objects[site.object];
         let text = object.symbol(site.index).defined_in()?;
-        let old = object.cubin.header.is_of_cuda_12();
-        old.then(|| object.section(text).barriers_of_cuda_12())
+        Some(object.section(text).barriers_of_cuda_12())
     };
     let mut needed: IdVec<NodeId, u32> = IdVec::filled(0, graph.nodes.len());
     for node in graph.nodes.ids() {
         needed[node] = own(node).unwrap_or(0);
     }
-    if !merged.draft.relocatable {
-        let reached = graph.fold(0, |node| needed[node], |a, b| *a.max(b));
-        let all = graph.nodes.ids().map(|node| needed[node]).max().unwrap_or(0);
-        for &entry in graph.entries() {
-            // For a single entry all live functions count, as in the other attributes.
-            needed[entry] = if graph.single_entry().is_some() { all } else { reached[entry] };
-        }
+    let reached = graph.fold(0, |node| needed[node], |a, b| *a.max(b));
+    let all = graph.nodes.ids().map(|node| needed[node]).max().unwrap_or(0);
+    for &entry in graph.entries() {
+        // For a single entry all live functions count, as in the other attributes.
+        needed[entry] = if graph.single_entry().is_some() { all } else { reached[entry] };
     }
     for node in graph.nodes.ids().filter(|&node| needed[node] > 0) {
         if merged.function_infos[node].is_none() {
@@ -54,7 +57,9 @@ pub(super) fn add(
             None => {
                 let code = code::NUM_BARRIERS;
                 list.push(Attribute::Number { format: format::BYTE, code, value });
+                told.push(node);
             }
         }
     }
+    told
 }

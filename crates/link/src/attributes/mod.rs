@@ -163,6 +163,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function itself.
     pub(crate) frames: IdVec<NodeId, u32>,
+    /// Functions whose barriers are an attribute now, and no longer flags of their code.
+    pub(crate) told_barriers: Vec<NodeId>,
 }
 
 impl<'d> Attributes<'d> {
@@ -197,13 +199,14 @@ impl<'d> Attributes<'d> {
             true => Vec::new(),
             false => propagate::propagate(graph, merged, &mut functions),
         };
-        barriers::add(objects, symbols, graph, merged, &mut functions);
+        let told_barriers = barriers::add(objects, symbols, graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
         let mut file = numbers.file_records(graph, merged, &entries);
         largest::gather(objects, merged, &mut file, &mut functions);
         let Numbers { frames, registers, .. } = numbers;
-        let attributes = Attributes { file, functions, slots, entries, registers, frames };
+        let attributes =
+            Attributes { file, functions, slots, entries, registers, frames, told_barriers };
         match attributes.problem() {
             Some(what) => Err(diags.fatal(Message::TooLarge { what })),
             None => Ok(attributes),

@@ -145,6 +145,7 @@ impl<'d> Merge<'_, 'd> {
             // A copy that takes over keeps the alignment of the one before.
             code.align = code.align.max(input.align());
             code.registers = input.info >> 24;
+            code.flags = code.flags & !shf::BARRIERS | input.flags & shf::BARRIERS;
             let twin = object.twin_data(text);
             code.twin_size = twin.len() as u64;
             code.parts = vec![Part { offset: 0, bytes: input.data, twin }];

@@ -60,7 +60,7 @@ fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>)
     (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
 }
 
-/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury code (case *alias/other-file*). None
+/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury code (case alias/other-file). None
 /// for functions with one name.
 fn size_of_other_name(
     cubin: &Cubin<'_>,
