@@ -200,6 +200,52 @@ fn a_link_ends_before_the_phase_in_which_it_is_cancelled() {
     }
 }
 
+/// Takes chunks until one begins at byte `until` or behind it.
+struct Full {
+    until: u64,
+    taken: std::sync::atomic::AtomicUsize,
+}
+
+impl culd_link::Output for Full {
+    fn write_at(&self, offset: u64, _: &[u8]) -> std::io::Result<()> {
+        self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match offset < self.until {
+            true => Ok(()),
+            false => Err(std::io::Error::other(format!("at {offset}"))),
+        }
+    }
+}
+
+#[test]
+fn what_is_behind_bytes_that_are_not_taken_is_not_made() {
+    use culd::cubin::build::{Builder, Code, Kernel, Linkage};
+
+    let mut builder = Builder::new(culd::Arch::by_name("sm_90").expect("sm_90"));
+    for number in 0..32 {
+        let kernel = builder.function(format!("k{number}"), Linkage::Global);
+        builder.define(kernel, Code::new(vec![0; 1 << 20]).registers(4).kernel(Kernel::new([])));
+    }
+    let object = builder.finish().expect("an object");
+    let options = culd_tests::link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    let inputs = [culd_link::Input { name: "a.cubin", bytes: &object, system: false }];
+    for threads in [1, 4] {
+        let session = culd_link::Session::with_threads(threads);
+        let image = culd_link::prepare(&session, &inputs, &options).image.expect("an image");
+        let write = |until| {
+            let full = Full { until, taken: Default::default() };
+            let error = image.write(&session, &full).err().map(|error| error.to_string());
+            (full.taken.into_inner(), error)
+        };
+        let (all, none) = write(u64::MAX);
+        assert!(all > 20 && none.is_none(), "{all} chunks");
+        let (taken, error) = write(0);
+        // Others may have begun already; the first in file order is told.
+        assert!(taken <= threads && error.as_deref() == Some("at 0"), "{taken} {error:?}");
+        let (taken, error) = write(5 << 20);
+        assert!(taken < all && error.is_some(), "{taken} {error:?}");
+    }
+}
+
 /// A ptxas that tells where it runs and takes a minute.
 #[cfg(unix)]
 #[test]

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -109,6 +109,46 @@ fn an_input_that_becomes_shorter_is_told() {
     }
 }
 
+/// Several threads read what is gone, and the first cannot tell it yet: nobody reads from a pipe that is full.
+#[test]
+fn inputs_that_become_shorter_for_several_threads_are_told_once() {
+    const FILES: usize = 64;
+    const PIPE: usize = 64 << 10;
+    // What is looked at before there are threads: the ELF header, if nobody has to find the newest input.
+    const PAGE: u64 = 4 << 10;
+    let world = world();
+    let path = |number: usize| world.path().join(format!("{number}.cubin"));
+    let mut bytes = fs::read(world.path().join("a.cubin")).expect("an input");
+    // Enough work for threads.
+    bytes.resize(128 << 10, 0);
+    (0..FILES).for_each(|number| fs::write(path(number), &bytes).expect("written"));
+    mkfifo(&world.path().join("pipe.cubin"), Mode::S_IRWXU).expect("a pipe");
+    let inputs: Vec<String> = (0..FILES).map(|number| format!("{number}.cubin")).collect();
+    let words =
+        inputs.iter().map(String::as_str).chain(["pipe.cubin", "--threads=8", "--dialect=13.0"]);
+    let words: Vec<&str> = words.collect();
+    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&[b'.'; PIPE]).expect("room in a pipe");
+    let mut command = culd(world.path(), &words);
+    let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().expect("starts");
+    drop(command);
+    let pipe = OpenOptions::new().write(true).open(world.path().join("pipe.cubin"));
+    for number in 0..FILES {
+        let file = OpenOptions::new().write(true).open(path(number));
+        file.and_then(|file| file.set_len(PAGE)).expect("shortened");
+    }
+    drop(pipe.expect("a pipe"));
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().expect("a child"), None, "it has told what nobody can have read");
+    let mut said = String::new();
+    reader.read_to_string(&mut said).expect("lines");
+    let status = child.wait().expect("an end");
+    assert_eq!(status.code(), Some(1), "{status}: {}", said.trim_start_matches('.'));
+    assert_eq!(said.matches("culd fatal   : Could not read file").count(), 1, "{said}");
+    assert_eq!(fs::read(world.path().join("out")).expect("an output"), OLD);
+    assert!(names(world.path()).iter().all(|name| !name.starts_with('.')));
+}
+
 #[test]
 fn an_input_that_changes_is_told() {
     let world = world();
@@ -196,6 +236,38 @@ fn a_link_that_somebody_ends_leaves_nothing_behind() {
             assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out"], "{signal}, {attempt}");
         }
         assert!(ended > 10, "{ended} ended by {signal}");
+    }
+}
+
+/// A ptxas that takes its time.
+#[test]
+fn a_link_that_is_ended_while_ptxas_runs_leaves_no_folder() {
+    let world = world();
+    let (ptxas, places) = (world.path().join("ptxas"), world.path().join("places"));
+    fs::write(&ptxas, "#!/bin/sh\npwd > ../../told\nexec sleep 3\n").expect("a script");
+    fs::set_permissions(&ptxas, fs::Permissions::from_mode(0o755)).expect("a script");
+    fs::create_dir(&places).expect("a folder");
+    fs::write(
+        world.path().join("x.ptx"),
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry e() { ret; }\n",
+    )
+    .expect("written");
+    let told = world.path().join("told");
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        let mut command = culd(world.path(), &["x.ptx", "--ptxas-path=./ptxas"]);
+        let mut child = command.env("TMPDIR", &places).spawn().expect("starts");
+        let begin = Instant::now();
+        while fs::read_to_string(&told).map_or(true, |text| text.is_empty()) {
+            assert!(begin.elapsed() < LIMIT, "ptxas has not been started");
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill(Pid::from_raw(child.id() as i32), signal).expect("still there");
+        let status = child.wait().expect("an end");
+        assert_eq!(status.signal(), Some(signal as i32), "{status}");
+        let place = fs::read_to_string(&told).expect("what ptxas told");
+        assert!(place.contains("/places/culd-ptx-"), "{place}");
+        assert_eq!(names(&places), [""; 0], "{signal}");
+        fs::remove_file(&told).expect("removed");
     }
 }
 

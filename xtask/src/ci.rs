@@ -1,6 +1,6 @@
 //! `xtask ci`: what continuous integration runs.
 //!
-//! In: the options of `.ci/run`. Out: its report. Guaranteed: nothing is added to or left out of that script.
+//! In: `--offline` or nothing. Out: its report. Guaranteed: nothing is added to or left out of that script.
 
 use crate::args::Args;
 use crate::workspace;

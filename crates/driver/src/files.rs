@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::ops::Deref;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use culd_link::{Output, Session};
@@ -260,15 +260,15 @@ impl Replacement {
             true => Err(io::ErrorKind::NotFound.into()),
             false => File::options().write(true).open(&real),
         };
-        let mode = match old {
+        let permissions = match old {
             Ok(old) => {
                 let meta = old.metadata()?;
                 if !meta.is_file() {
                     return Ok(Replacement::Stream(old));
                 }
-                meta.permissions().mode() & 0o7777
+                Some(meta.permissions())
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => NEW_FILE_MODE,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -276,12 +276,17 @@ impl Replacement {
         folder.metadata()?;
         // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
         let mut options = File::options();
+        let mode = if permissions.is_some() { 0o600 } else { NEW_FILE_MODE };
         options.write(true).create_new(true).mode(mode);
         let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
             // Before it is there, so that it is not left behind whenever the process is ended.
             guard::temporary(Some(path));
             options.open(path)
         })?;
+        if let Some(permissions) = permissions {
+            // Not when it is opened: the process' mask would count. Some file systems have no modes.
+            let _ = temporary.as_file().set_permissions(permissions);
+        }
         Ok(Replacement::File { temporary, path: real })
     }
 
@@ -320,16 +325,20 @@ impl Output for Replacement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn an_output_is_replaced_whole_and_keeps_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         std::fs::write(&path, b"old").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        write(path.to_str().unwrap(), b"new bytes").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new bytes");
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        // Some that a mask for new files takes away, and fewer than it leaves.
+        for mode in [0o666, 0o600] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            write(path.to_str().unwrap(), b"new bytes").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"new bytes");
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
+        }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

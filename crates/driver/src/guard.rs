@@ -1,28 +1,81 @@
 //! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), there is no
 //! memory (SIGABRT), a file may not become longer (SIGXFSZ), or somebody wants it to end (SIGHUP, SIGINT, SIGTERM).
 //!
-//! In: the maps and the temporary file of the one link that a process of the command makes. Out: a fatal line, exit
-//! status 1; the end by the same signal where somebody wanted it. Guaranteed: the temporary file is gone and the old output as it was. Only the command sets this up; a
+//! In: the maps, the temporary file and the temporary folders of the one link that a process of the command makes. Out: a
+//! fatal line, exit status 1; the end by the same signal where somebody wanted it. Guaranteed: what is temporary is gone
+//! and the old output as it was. Only the command sets this up; a
 //! program that uses the library has its files copied and its signals left alone.
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::{fs, io};
 
-/// A mapped file. The list of them grows at its head and is never shortened: maps live as long as the process.
+/// What the handler reads: grows at its head, and nothing in it is ever moved or freed.
+struct List<T: 'static>(AtomicPtr<Node<T>>);
+
+struct Node<T: 'static> {
+    value: T,
+    next: *const Node<T>,
+}
+
+impl<T: 'static> List<T> {
+    const fn new() -> Self {
+        List(AtomicPtr::new(null_mut()))
+    }
+
+    fn push(&self, value: T) -> &'static T {
+        let new = Box::leak(Box::new(Node { value, next: null_mut() }));
+        // Files are opened by several threads.
+        let mut head = self.0.load(Ordering::Acquire);
+        loop {
+            new.next = head;
+            match self.0.compare_exchange(head, new, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return &new.value,
+                Err(other) => head = other,
+            }
+        }
+    }
+
+    #[allow(unsafe_code, reason = "a list that a handler may read has no locks")]
+    fn iter(&self) -> impl Iterator<Item = &'static T> {
+        let mut next = self.0.load(Ordering::Acquire).cast_const();
+        std::iter::from_fn(move || {
+            // SAFETY: the list is only ever extended at its head, by nodes that are complete and never freed.
+            let node: &'static Node<T> = unsafe { next.as_ref()? };
+            next = node.next;
+            Some(&node.value)
+        })
+    }
+}
+
+/// A mapped file.
 struct Map {
     start: usize,
     end: usize,
     /// What is told when it becomes shorter.
     told: Vec<u8>,
-    next: *const Map,
 }
 
-static MAPS: AtomicPtr<Map> = AtomicPtr::new(null_mut());
+/// A folder for a program that is started, with the files that may be in it.
+struct Folder {
+    files: Vec<CString>,
+    name: CString,
+    gone: AtomicBool,
+}
+
+static MAPS: List<Map> = List::new();
+static FOLDERS: List<Folder> = List::new();
 /// A C string, or null.
 static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+/// Signals are taken over.
+static SET_UP: AtomicBool = AtomicBool::new(false);
+/// A thread tells of a fault and ends the process.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Behind what the standard library says before it gives up.
 const ABORTED: &[u8] =
@@ -36,20 +89,10 @@ const WISHES: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 /// Watches over `map`, which are the bytes of the file at `path`, after [`set_up`].
 pub(crate) fn watch(map: &[u8], path: &str) {
     let told = format!(
-        "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked\n"
+        "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked, or cannot be read\n"
     );
     let start = map.as_ptr() as usize;
-    let end = start + map.len();
-    let new = Box::leak(Box::new(Map { start, end, told: told.into_bytes(), next: null_mut() }));
-    // Files are opened by several threads.
-    let mut head = MAPS.load(Ordering::Acquire);
-    loop {
-        new.next = head;
-        match MAPS.compare_exchange(head, new, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(other) => head = other,
-        }
-    }
+    MAPS.push(Map { start, end: start + map.len(), told: told.into_bytes() });
 }
 
 /// Removes this file if the process is ended from now on; `None` ends that.
@@ -57,6 +100,53 @@ pub(crate) fn temporary(path: Option<&Path>) {
     let name = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
     // The few bytes of an earlier name stay: the handler may be reading them.
     TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
+}
+
+/// A folder of our own among the system's temporary ones: gone when this is, or when the process is ended.
+pub(crate) struct Scratch {
+    path: PathBuf,
+    listed: Option<&'static Folder>,
+}
+
+impl Scratch {
+    /// One whose name begins with `prefix`, for files of these names.
+    pub(crate) fn new(prefix: &str, files: &[&str]) -> io::Result<Self> {
+        let made = tempfile::Builder::new().prefix(prefix).make(|path| {
+            // Before it is there, so that it is not left behind whenever the process is ended.
+            let listed = SET_UP.load(Ordering::Acquire).then(|| list(path, files)).flatten();
+            let made = fs::DirBuilder::new().mode(0o700).create(path);
+            if let (Err(_), Some(folder)) = (&made, listed) {
+                folder.gone.store(true, Ordering::Release);
+            }
+            made.map(|()| listed)
+        })?;
+        let (listed, path) = made.keep().map_err(|error| error.error)?;
+        Ok(Scratch { path, listed })
+    }
+}
+
+fn list(path: &Path, files: &[&str]) -> Option<&'static Folder> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+    let files = files.iter().filter_map(|file| name(&path.join(file))).collect();
+    Some(FOLDERS.push(Folder { files, name: name(path)?, gone: AtomicBool::new(false) }))
+}
+
+impl Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody is interested in why it stays.
+        let _ = fs::remove_dir_all(&self.path);
+        if let Some(folder) = self.listed {
+            folder.gone.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// Takes over the signals. Those of people that the parent has ignored, as nohup(1) does, stay so.
@@ -69,7 +159,7 @@ pub(crate) fn set_up() {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut before: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ended as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigaction(signal, &action, &mut before);
             if WISHES.contains(&signal) && before.sa_sigaction == libc::SIG_IGN {
                 libc::sigaction(signal, &before, null_mut());
@@ -79,54 +169,67 @@ pub(crate) fn set_up() {
     // With a handler the write fails, and the error is told; other programs that are started do not inherit one.
     // SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGXFSZ, too_long as *const () as libc::sighandler_t) };
+    SET_UP.store(true, Ordering::Release);
 }
 
 extern "C" fn too_long(_: c_int) {}
 
-/// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)).
+/// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)). Several threads may
+/// be in it at once: a map that has become shorter is read by all of them.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     if WISHES.contains(&signal) {
+        remove_temporaries();
         // The signal waits until the handler returns, and then does what it does by itself, which the parent may want to know.
-        remove_temporary();
-        // SAFETY: raise may be called in a handler.
-        unsafe { libc::raise(signal) };
+        // SAFETY: both may be called in a handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
         return;
     }
     let told: &[u8] = if signal == libc::SIGBUS {
-        // SAFETY: the system passes a valid structure, which has an address for this signal. The list is only ever
-        // extended at its head, by nodes that are complete and never freed.
-        let map = unsafe {
-            let address = (*info).si_addr() as usize;
-            let mut map = MAPS.load(Ordering::Acquire).cast_const();
-            while let Some(node) = map.as_ref() {
-                if (node.start..node.end).contains(&address) {
-                    break;
-                }
-                map = node.next;
-            }
-            map.as_ref()
-        };
-        match map {
+        // SAFETY: the system passes a valid structure, which has an address for this signal.
+        let address = unsafe { (*info).si_addr() } as usize;
+        match MAPS.iter().find(|map| (map.start..map.end).contains(&address)) {
             Some(map) => &map.told,
-            // Not ours: with the handler gone, the instruction fails again and ends the process.
-            None => return,
+            None => {
+                // Not ours: without a handler the instruction fails again and ends the process.
+                // SAFETY: signal may be called in a handler.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+                return;
+            }
         }
     } else {
         ABORTED
     };
+    if ENDING.swap(true, Ordering::AcqRel) {
+        // Another thread ends the process. To return would be to fail again.
+        loop {
+            // SAFETY: pause may be called in a handler.
+            unsafe { libc::pause() };
+        }
+    }
     // SAFETY: write may be called in a handler; the bytes are valid and never freed.
     unsafe { libc::write(libc::STDERR_FILENO, told.as_ptr().cast(), told.len()) };
-    remove_temporary();
+    remove_temporaries();
     // SAFETY: _exit may be called in a handler.
     unsafe { libc::_exit(1) };
 }
 
 #[allow(unsafe_code, reason = "called in a handler")]
-fn remove_temporary() {
+fn remove_temporaries() {
     let name = TEMPORARY.load(Ordering::Acquire);
     if !name.is_null() {
         // SAFETY: unlink may be called in a handler; the name is valid and never freed.
         unsafe { libc::unlink(name) };
+    }
+    for folder in FOLDERS.iter().filter(|folder| !folder.gone.load(Ordering::Acquire)) {
+        for file in &folder.files {
+            // SAFETY: the same.
+            unsafe { libc::unlink(file.as_ptr()) };
+        }
+        // SAFETY: the same for rmdir.
+        unsafe { libc::rmdir(folder.name.as_ptr()) };
     }
 }

@@ -4,9 +4,11 @@
 //! no global state; an existing output is replaced only by a complete new one.
 #![deny(unsafe_code)]
 
+mod child;
 mod dialect;
 mod files;
 mod guard;
+mod heap;
 pub mod hints;
 mod host_script;
 mod index;

@@ -4,11 +4,14 @@
 //! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::{env, fs, io};
 
+use culd_link::Session;
 use thiserror::Error;
 
+use crate::child;
+use crate::guard::Scratch;
 use crate::options::{Id, Options};
 use crate::programs;
 
@@ -37,6 +40,9 @@ pub(crate) enum Failure {
     CannotRun { path: PathBuf, error: io::Error },
     #[error("cannot write a temporary file: {0}")]
     Temporary(#[from] io::Error),
+    /// Nobody wants the link any more.
+    #[error("cancelled")]
+    Cancelled,
     /// What the program says, a line each; the first says why.
     #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
     Refused(Vec<String>),
@@ -57,16 +63,22 @@ pub(crate) fn compile(
     options: &Options,
     arch: &str,
     parts: &[Part<'_>],
+    session: &Session,
 ) -> Result<Vec<u8>, Failure> {
-    let mut made = run(options, arch, parts, ("ptx", "-ptx"))?;
+    let mut made = run(options, arch, parts, ("ptx", "-ptx"), session)?;
     // It ends with NUL.
     made.truncate(made.iter().position(|&byte| byte == 0).unwrap_or(made.len()));
     Ok(made)
 }
 
 /// A relocatable cubin of them with all their functions, if the user's library makes such.
-pub(crate) fn object(options: &Options, arch: &str, parts: &[Part<'_>]) -> Option<Vec<u8>> {
-    let made = run(options, arch, parts, ("object", "-r")).ok()?;
+pub(crate) fn object(
+    options: &Options,
+    arch: &str,
+    parts: &[Part<'_>],
+    session: &Session,
+) -> Option<Vec<u8>> {
+    let made = run(options, arch, parts, ("object", "-r"), session).ok()?;
     made.starts_with(b"\x7fELF").then_some(made)
 }
 
@@ -75,10 +87,14 @@ fn run(
     arch: &str,
     parts: &[Part<'_>],
     (what, word): (&str, &str),
+    session: &Session,
 ) -> Result<Vec<u8>, Failure> {
     let program = find().ok_or(Failure::NoProgram)?;
-    let folder = tempfile::Builder::new().prefix("culd-lto-").tempdir()?;
-    let output = folder.path().join("out");
+    let files: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
+    let fixed = ["out", child::STDOUT, child::STDERR];
+    let files: Vec<&str> = files.iter().map(String::as_str).chain(fixed).collect();
+    let folder = Scratch::new("culd-lto-", &files)?;
+    let output = folder.join("out");
     let mut command = Command::new(&program);
     command.arg(what).arg(&output);
     // `-nvvmpath` names a folder of the toolkit.
@@ -89,13 +105,17 @@ fn run(
         command.arg("--option").arg(word);
     }
     for (number, Part { fatbin, name, bytes }) in parts.iter().enumerate() {
-        let file = folder.path().join(number.to_string());
+        let file = folder.join(files[number]);
         fs::write(&file, bytes)?;
         let kind = if *fatbin { "fatbin" } else { "ltoir" };
         command.args(["--input", kind, name]).arg(file);
     }
-    let done = command.stdin(Stdio::null()).output();
-    let done = done.map_err(|error| Failure::CannotRun { path: program, error })?;
+    let done = child::output(&mut command, session.cancel(), &folder);
+    let done = done.map_err(|error| match error {
+        child::Failure::CannotRun(error) => Failure::CannotRun { path: program, error },
+        child::Failure::Temporary(error) => Failure::Temporary(error),
+        child::Failure::Cancelled => Failure::Cancelled,
+    })?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
         return Err(Failure::Refused(said.lines().map(str::to_owned).collect()));

@@ -15,7 +15,7 @@ use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
 use crate::progress::{self, Progress};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{dialect, files, host_script, index, register};
+use crate::{dialect, files, heap, host_script, index, register};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -141,8 +141,9 @@ impl Run<'_> {
         };
         let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
         let phase = self.phase.clone();
-        let session =
-            Session::with_threads(threads.unwrap_or(0)).watched(move |name| phase.begin(name));
+        let session = Session::with_threads(threads.unwrap_or(0))
+            .watched(move |name| phase.begin(name))
+            .growing_heaps(heap::grow);
         let store = self.store;
         let start = Instant::now();
         self.phase.begin("inputs");

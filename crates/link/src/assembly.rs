@@ -1,4 +1,4 @@
-//! Phase 11: sections in order, with their contents, at their offsets.
+//! Phase `layout`: sections in order, with their contents, at their offsets.
 //!
 //! In: the program and its resolved relocations. Out: the contents of all sections that are not copies, for both
 //! halves, and the [`Layout`]. Guaranteed: no section changes size afterwards. Contents name symbols by index, so

@@ -1,4 +1,4 @@
-//! Phase 5: constant banks of functions that are no entries go into the entries' banks.
+//! Phase `merge`: constant banks of functions that are no entries go into the entries' banks.
 //!
 //! In: the merged draft. Out: entries' bank sections, and [`crate::merge::Bank::offset`] set.
 //! The same offset must suit every entry that can reach the function, because its code names one

@@ -1,4 +1,4 @@
-//! Phase 3: who calls whom, and who is alive.
+//! Phase `callgraph`: who calls whom, and who is alive.
 //!
 //! In: [`Objects`], [`Symbols`]. Out: [`CallGraph`]: live functions in the order in which they
 //! are first seen, their calls, and answers about all that a function can reach. Guaranteed:

@@ -1,4 +1,4 @@
-//! Phase 7: data that belongs to no one file.
+//! Phase `data`: data that belongs to no one file.
 //!
 //! In: the merged draft, to which the last sections are added. Out: [`Data`]. Guaranteed: every variable has its
 //! place, and no section is added any more. Order matters: some shared sections come before those that banks need.

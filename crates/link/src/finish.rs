@@ -1,4 +1,4 @@
-//! Phase 9: what is wrong with the program as a whole.
+//! Phase `check`: what is wrong with the program as a whole.
 //!
 //! In: everything laid out. Out: warnings and errors, in nvlink's order (docs/rules/
 //! diagnostics.md, section 2): stack sizes, limits, undefined references, register limits. None

@@ -1,4 +1,4 @@
-//! Phase 12: the file's bytes.
+//! Phase `write`: the file's bytes.
 //!
 //! In: layout, contents, patches. Out: the bytes, chunk by chunk, so that no more than a chunk for each thread is
 //! ever in memory beside the inputs. Guaranteed: only the receiver can fail; the bytes do not depend on the number
@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shn;
@@ -45,7 +46,7 @@ pub trait Output: Sync {
     /// Takes `bytes`, which start at byte `offset` of the file.
     ///
     /// # Errors
-    /// When they cannot be stored; the rest is not written then.
+    /// When they cannot be stored; what is behind them is not made then.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -116,11 +117,18 @@ impl Image<'_, '_> {
         let largest = chunks.iter().map(Chunk::size).max().unwrap_or(0);
         // Fresh memory: what no chunk fills is not taken.
         let make = || vec![0; largest];
+        // The first chunk in file order that was not taken. What is in front of it is still made: it could be that which is told.
+        let failed = AtomicUsize::new(usize::MAX);
         let written = session.map_with(chunks.len(), size, make, |buffer: &mut Vec<u8>, place| {
+            if place > failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             let chunk = &chunks[place];
             let size = chunk.size();
             writer.chunk(chunk, &mut buffer[..size]);
-            output.write_at(chunk.start, &buffer[..size])
+            output
+                .write_at(chunk.start, &buffer[..size])
+                .inspect_err(|_| _ = failed.fetch_min(place, Ordering::Relaxed))
         });
         written.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Phase 11: order, indices, offsets. Nothing else chooses any.
+//! Phase `layout`: order, indices, offsets. Nothing else chooses any.
 //!
 //! In: the finished draft. Out: [`Layout`]: sections in file order with index and offset, symbols
 //! in table order, both string tables. Guaranteed: after it no section changes size.

@@ -1,4 +1,4 @@
-//! Phase 1: every input parsed and checked.
+//! Phase `objects`: every input parsed and checked.
 //!
 //! In: the inputs' bytes. Out: [`Objects`]: tables of sections, symbols, attribute records and
 //! call-graph records in which every index is valid. Guaranteed: later phases meet no malformed
@@ -114,7 +114,7 @@ impl<'d> Object<'d> {
         self.roles[index.0 as usize]
     }
 
-    /// The string of a call-graph or prototype record; phase 1 has checked it.
+    /// The string of a call-graph or prototype record; phase `objects` has checked it.
     pub(crate) fn prototype(&self, offset: u32) -> &'d [u8] {
         self.cubin.string(offset).unwrap_or_default()
     }

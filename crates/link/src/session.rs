@@ -13,7 +13,7 @@ const PARALLEL_BYTES: usize = 4 << 20;
 /// The same for waking threads that are there.
 const WAKING_BYTES: usize = 1 << 18;
 
-/// Bytes of memory that each thread of a pool has at hand from the start.
+/// Bytes that each thread of a pool asks its heap for at the start.
 const AT_HAND: usize = 16 << 20;
 
 /// Bytes of a page of memory.
@@ -22,24 +22,13 @@ const PAGE: usize = 4 << 10;
 /// Called with the name of each phase that begins.
 type Watcher = Box<dyn Fn(&'static str) + Send + Sync>;
 
-/// Takes memory and gives it back at once, untouched.
-///
-/// The GNU C library lets the memory of a thread grow page by page, with a system call for each, for which the page
-/// faults of the other threads have to wait: 1700 of them for the tables of 1000 files. It keeps what is given back to
-/// it up to twice the largest block that was given back before (mallopt(3), M_MMAP_THRESHOLD), so a thread grows once
-/// where the caller has given back a larger block than it takes.
-fn take_and_give_back(bytes: usize) {
-    let mut block: Vec<u8> = Vec::new();
-    // Without it only time is lost.
-    let _ = block.try_reserve_exact(bytes);
-    drop(std::hint::black_box(block));
-}
-
 /// The threads of one or more links, and who watches them.
 pub struct Session {
     threads: usize,
     watcher: Option<Watcher>,
     cancel: Option<Cancel>,
+    /// Has the heap of the calling thread grow by so many bytes at once.
+    grow: Option<fn(usize)>,
     /// Made by the first work that is worth it: a tiny link does not pay for threads.
     pool: OnceLock<Option<ThreadPool>>,
 }
@@ -60,7 +49,7 @@ impl Session {
     /// library does not touch what belongs to the process. Where the system has no threads to
     /// give, work stays on the caller's.
     pub fn with_threads(threads: usize) -> Self {
-        Session { threads, watcher: None, cancel: None, pool: OnceLock::new() }
+        Session { threads, watcher: None, cancel: None, grow: None, pool: OnceLock::new() }
     }
 
     /// The same with `watcher`, which is called with the name of each phase that begins.
@@ -73,6 +62,13 @@ impl Session {
     #[must_use]
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Session { cancel: Some(cancel), ..self }
+    }
+
+    /// The same for a process that does nothing else: `grow` prepares the heap of the thread that calls it for so many bytes, and
+    /// blocks that are given back stay there. Links of many files spend less time in the system.
+    #[must_use]
+    pub fn growing_heaps(self, grow: fn(usize)) -> Self {
+        Session { grow: Some(grow), ..self }
     }
 
     /// What stops its links, if something can.
@@ -100,19 +96,22 @@ impl Session {
             return self.pool.get()?.as_ref();
         }
         let build = || {
-            take_and_give_back(AT_HAND + (4 << 20));
-            let pool = ThreadPoolBuilder::new().num_threads(self.threads);
-            pool.start_handler(|_| take_and_give_back(AT_HAND)).build().ok()
+            let mut pool = ThreadPoolBuilder::new().num_threads(self.threads);
+            if let Some(grow) = self.grow {
+                // The process has to have given back more than a thread asks for.
+                grow(AT_HAND + AT_HAND / 4);
+                pool = pool.start_handler(move |_| grow(AT_HAND));
+            }
+            pool.build().ok()
         };
         self.pool.get_or_init(build).as_ref()
     }
 
     /// Has an idle thread bring in `bytes` of memory for what the caller's thread does next alone: the system takes about
-    /// as long to hand out a page as that work takes to fill it. Nothing where there are no threads.
-    ///
-    /// The block comes from the caller's heap and goes back there, see [`take_and_give_back`].
+    /// as long to hand out a page as that work takes to fill it. Nothing where there are no threads, or where blocks do not
+    /// stay in the heap that they come from.
     pub(crate) fn bring_in(&self, bytes: usize) {
-        let Some(pool) = self.pool(bytes) else { return };
+        let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
         let mut block = vec![0u8; bytes.min(AT_HAND)];
         pool.spawn(move || {
             block.chunks_mut(PAGE).for_each(|page| page[0] = 1);

@@ -1,4 +1,4 @@
-//! Phase 6: where shared variables live.
+//! Phase `data`: where shared variables live.
 //!
 //! In: the merged draft and the call graph. Out: [`SharedLayout`], and the sizes of the shared
 //! sections. Variables declared in an entry are its own; all others form a pool and are laid out

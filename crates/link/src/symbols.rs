@@ -1,4 +1,4 @@
-//! Phase 2: which definition of every name counts.
+//! Phase `symbols`: which definition of every name counts.
 //!
 //! In: [`Objects`]. Out: [`Symbols`]: one [`SymbolId`] per global name and per local symbol, and
 //! for every symbol of every file what became of it. Whether names clash is told by [`crate::clash`].

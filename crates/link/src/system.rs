@@ -1,4 +1,4 @@
-//! Phase 1, second half: system libraries that nothing needs are left out.
+//! Phase `objects`, second half: system libraries that nothing needs are left out.
 //!
 //! In: all inputs, parsed. Out: those that are linked. nvcc puts libcudadevrt on every command
 //! line; a file of it is linked whole, or not at all (docs/LINKING.md, system libraries).

@@ -1,4 +1,4 @@
-//! Phase 7: slots for legacy texture, sampler and surface references.
+//! Phase `data`: slots for legacy texture, sampler and surface references.
 //!
 //! In: the merged draft. Out: [`TextureSlots`]; parameter banks grown by one 32-bit slot per
 //! reference of the whole program, behind the largest parameter bank, in every entry whose code

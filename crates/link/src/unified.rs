@@ -1,4 +1,4 @@
-//! Phase 6: the places of unified functions and variables.
+//! Phase `merge`: the places of unified functions and variables.
 //!
 //! In: the merged draft, in which jump slots and variables are chained up, and the index file.
 //! Out: both tables as the index file says ([`place`]), and what entries come to. Guaranteed after

@@ -4,15 +4,15 @@
 //! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
 //! the same time.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-use std::{env, fs, io, thread};
+use std::process::Command;
+use std::{env, fs, io};
 
-use culd_link::{Cancel, Session};
+use culd_link::Session;
 use thiserror::Error;
 
+use crate::child;
+use crate::guard::Scratch;
 use crate::options::{Id, Options};
 use crate::programs;
 
@@ -61,9 +61,6 @@ pub(crate) enum CompileError {
     Cancelled,
 }
 
-/// How often a link that can be cancelled looks whether its compiler has ended.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// A ptxas and what it is always told.
 pub(crate) struct Compiler {
     path: Option<PathBuf>,
@@ -75,7 +72,12 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// The compiler for a link with `options` to the target `arch`.
     pub(crate) fn new(options: &Options, arch: &str) -> Self {
-        let named = options.text(Id::PtxasPath).map(PathBuf::from);
+        // It runs in another folder than this one. What has one name only is looked for in PATH.
+        let absolute = |path: &str| match path.contains('/') {
+            true => std::path::absolute(path).unwrap_or_else(|_| path.into()),
+            false => path.into(),
+        };
+        let named = options.text(Id::PtxasPath).map(absolute);
         let mut arguments = vec![format!("-arch={arch}"), "-m64".to_owned()];
         if let Some(count) = options.number(Id::MaxRegisters) {
             arguments.push(format!("--maxrregcount={count}"));
@@ -107,59 +109,29 @@ impl Compiler {
         session: &Session,
     ) -> Result<Vec<u8>, CompileError> {
         let path = self.path.as_ref().ok_or(CompileError::NotFound)?;
-        let folder = tempfile::Builder::new().prefix("culd-ptx-").tempdir();
-        let folder = folder.map_err(CompileError::Temporary)?;
-        fs::write(folder.path().join("ptx"), job.text).map_err(CompileError::Temporary)?;
+        let files = ["ptx", OUTPUT_NAME, child::STDOUT, child::STDERR];
+        let folder = Scratch::new("culd-ptx-", &files).map_err(CompileError::Temporary)?;
+        fs::write(folder.join("ptx"), job.text).map_err(CompileError::Temporary)?;
         let mut command = Command::new(path);
         command.args(harmless(&job.options)).args(&self.arguments);
         command.args((!self.whole_program).then_some("-c")).args(["ptx", "-o", OUTPUT_NAME]);
-        command.current_dir(folder.path()).stdin(Stdio::null());
-        let output = match session.cancel() {
-            Some(cancel) => cancellable(&mut command, cancel, folder.path())?,
-            None => command.output(),
-        };
-        let output =
-            output.map_err(|error| CompileError::CannotRun { path: path.clone(), error })?;
+        command.current_dir(&*folder);
+        let output = child::output(&mut command, session.cancel(), &folder);
+        let output = output.map_err(|error| match error {
+            child::Failure::CannotRun(error) => {
+                CompileError::CannotRun { path: path.clone(), error }
+            }
+            child::Failure::Temporary(error) => CompileError::Temporary(error),
+            child::Failure::Cancelled => CompileError::Cancelled,
+        })?;
         for text in [&output.stdout, &output.stderr] {
             lines.extend(as_nvlink_says(&String::from_utf8_lossy(text)));
         }
         if !output.status.success() {
             return Err(CompileError::Refused);
         }
-        fs::read(folder.path().join(OUTPUT_NAME)).map_err(CompileError::Temporary)
+        fs::read(folder.join(OUTPUT_NAME)).map_err(CompileError::Temporary)
     }
-}
-
-/// Runs `command`, which is killed when the link is cancelled. What it says goes to files in `folder`: a pipe would have to
-/// be read all the time.
-fn cancellable(
-    command: &mut Command,
-    cancel: &Cancel,
-    folder: &Path,
-) -> Result<io::Result<Output>, CompileError> {
-    let names = ["stdout", "stderr"].map(|name| folder.join(name));
-    let [stdout, stderr] = names.clone().map(File::create);
-    let (stdout, stderr) =
-        (stdout.map_err(CompileError::Temporary)?, stderr.map_err(CompileError::Temporary)?);
-    let mut child = match command.stdout(stdout).stderr(stderr).spawn() {
-        Ok(child) => child,
-        Err(error) => return Ok(Err(error)),
-    };
-    let status = loop {
-        if cancel.is_cancelled() {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(CompileError::Cancelled);
-        }
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => thread::sleep(LOOK),
-            Err(error) => return Ok(Err(error)),
-        }
-    };
-    let [stdout, stderr] = names.map(fs::read);
-    Ok(stdout.and_then(|stdout| Ok(Output { status, stdout, stderr: stderr? })))
 }
 
 /// Lines of ptxas in the words that its counterpart in nvlink has for the same.

@@ -295,7 +295,8 @@ impl<'a> Finish<'a, '_, '_> {
     /// Has the LTO-IR compiled. Without other code it becomes the whole program, as in nvlink; else it is the first input.
     fn lto(&mut self) -> Result<(), Stopped> {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
-        let ptx = match lto::compile(self.options, self.target.name, &self.found.lto) {
+        let ptx = match lto::compile(self.options, self.target.name, &self.found.lto, self.session)
+        {
             Ok(ptx) => ptx,
             Err(failure) => {
                 let (error, notes) = (failure.to_string(), failure.notes());
@@ -313,7 +314,7 @@ impl<'a> Finish<'a, '_, '_> {
             return self.whole_program(&ptx);
         }
         // The PTX lacks functions that only other code needs (docs/DIFFERENCES.md, lto); a system library needs none.
-        let object = || lto::object(self.options, self.target.name, &self.found.lto);
+        let object = || lto::object(self.options, self.target.name, &self.found.lto, self.session);
         let object = if whole && system { None } else { object() };
         let cubin = object.map_or_else(|| self.compile_lto(&ptx, false), Ok)?;
         let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));

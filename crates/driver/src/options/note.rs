@@ -4,7 +4,7 @@ use super::table::{Id, Row, Takes};
 use super::{Options, base_name};
 
 /// Options in the order of the note. Those that are missing are not told; the option line of `-g`
-/// stands behind the second (linking.md of the project's facts, A4; testdata/cli).
+/// stands behind the second (`testdata/cli/notes.toml`).
 const ORDER: &[Id] = &[
     Id::SuppressStackSizeWarning,
     Id::SuppressArchWarning,

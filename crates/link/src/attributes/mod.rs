@@ -1,4 +1,4 @@
-//! Phase 8: attributes of functions, and what entries take over from the functions they reach.
+//! Phase `attributes`: attributes of functions, and what entries take over from the functions they reach.
 //!
 //! In: the merged draft, the call graph. Out: [`Attributes`]: the final contents of `.nv.info`
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.

@@ -3,7 +3,7 @@
 //!
 //! The two halves describe the same program: each section of code, data or debug information has
 //! a twin, and each half has its own symbols, relocations and attributes. nvlink links the Mercury
-//! half and then makes the SASS half of it. Here both are linked at once: phase 1 shows an object
+//! half and then makes the SASS half of it. Here both are linked at once: phase `objects` shows an object
 //! to the other phases as one set of sections under Mercury's names ([`twins`]), so that they need
 //! not know; relocations, attributes and debug sections are then made once for each [`Half`], and
 //! layout and image put the Mercury half behind the other.

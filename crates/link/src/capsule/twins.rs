@@ -1,4 +1,4 @@
-//! Phase 1 for objects with Mercury: which section is the twin of which.
+//! Phase `objects` for objects with Mercury: which section is the twin of which.
 //!
 //! In: a parsed cubin. Out: [`Twins`], and the cubin's sections changed so that they read like
 //! those of an older object: machine code, data and debug information of the SASS half under their

@@ -1,4 +1,4 @@
-//! Phase 4: the inputs merged into one draft, file by file.
+//! Phase `merge`: the inputs merged into one draft, file by file.
 //!
 //! In: [`Objects`], [`Symbols`], [`CallGraph`]. Out: [`Merged`]: the draft with every section,
 //! symbol and string in nvlink's order of creation, and where each input section and symbol went.

@@ -134,7 +134,7 @@ impl<'d> Merge<'_, 'd> {
             sht::RELA => (Front::Rela, b".rela"),
             _ => (Front::Rel, b".rel"),
         };
-        // Phase 1 has checked that it begins so.
+        // Phase `objects` has checked that it begins so.
         let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
         if draft.names.get(target) != tail {
             let target = draft.names.intern(tail);

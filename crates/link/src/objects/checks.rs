@@ -1,4 +1,4 @@
-//! Phase 1, last checks of an object: symbols and relocations fit what they name.
+//! Phase `objects`, last checks of an object: symbols and relocations fit what they name.
 //!
 //! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed: afterwards functions
 //! and variables are inside their sections, and everything that is patched is inside the patched section.

@@ -1,4 +1,4 @@
-//! Phase 1: sorted lookups for what later phases ask of an object by function or by section.
+//! Phase `objects`: sorted lookups for what later phases ask of an object by function or by section.
 //!
 //! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
 

@@ -1,4 +1,4 @@
-//! Phase 1: the records of an object, those of attributes, of the call graph and of `.nv.compat`.
+//! Phase `objects`: the records of an object, those of attributes, of the call graph and of `.nv.compat`.
 //!
 //! In: a cubin with the roles of its sections. Out: [`RecordTables`], and the records as methods of [`Object`], read from
 //! the file each time: a copy of them would take more room than everything else that is known of a file. Guaranteed:
@@ -83,7 +83,7 @@ impl<'d> Object<'d> {
     }
 }
 
-/// The records of a section in which phase 1 has found no defect.
+/// The records of a section in which phase `objects` has found no defect.
 fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clone + use<'d> {
     Records::new(section.name, section.data).map_while(Result::ok)
 }

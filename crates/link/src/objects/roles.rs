@@ -1,4 +1,4 @@
-//! Phase 1: what every section of an input is.
+//! Phase `objects`: what every section of an input is.
 //!
 //! In: a parsed cubin. Out: a [`Role`] for each section, by type, name and flags together, because sections are
 //! merged by name. Guaranteed: a section of a kind that nothing here knows how to link ends the link.

@@ -1,4 +1,4 @@
-//! Phase 1: may an object go into the target, and is its release known?
+//! Phase `objects`: may an object go into the target, and is its release known?
 //!
 //! In: an object and the options. Out: nothing, or the message that ends the link.
 

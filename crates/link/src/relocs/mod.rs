@@ -1,4 +1,4 @@
-//! Phase 10: every relocation resolved to bits of the output, or kept for the driver.
+//! Phase `relocations`: every relocation resolved to bits of the output, or kept for the driver.
 //!
 //! In: everything placed. Out: [`Relocated`]: per relocation section the records that stay, and
 //! per section the patches. Guaranteed: every patch lies inside its section.

@@ -35,7 +35,7 @@ pub(super) struct PlaceContext {
     pub(super) is_frames: bool,
     /// The section is a literal bank whose bytes may be gone, because the copy that they are of was replaced.
     pub(super) is_emptied: bool,
-    /// Bytes that places in the section may have. Those in Mercury code count before compression; phase 1 has
+    /// Bytes that places in the section may have. Those in Mercury code count before compression; phase `objects` has
     /// checked them.
     pub(super) size: u64,
 }
