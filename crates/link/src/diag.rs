@@ -71,6 +71,7 @@ impl Message {
             | Message::LiteralsTooLarge { entry }
             | Message::SharedTooLarge { entry, .. }
             | Message::StackTooLarge { entry, .. }
+            | Message::MixedGroups { entry }
             | Message::StackSizeUnknown { entry } => vec![entry],
             Message::TooManyRegisters { entry, function, .. } => vec![entry, function],
             Message::Malformed { .. }
@@ -184,6 +185,11 @@ pub enum Message {
          regcount of {registers}"
     )]
     TooManyRegisters { entry: String, limit: u32, function: String, registers: u32 },
+    #[error(
+        "Function '{entry}' uses single CTA(.cta_group::1) and CTA pair granularity(.cta_group::2) \
+         and that is not allowed."
+    )]
+    MixedGroups { entry: String },
     #[error("Function '{entry}' uses {needed} bytes stack but limited to {limit}")]
     StackTooLarge { entry: String, needed: i32, limit: i32 },
     #[error("Stack size for entry function '{entry}' cannot be statically determined")]

@@ -76,6 +76,8 @@ dialects! {
     aligns_dynamic_shared: bool =        [NO,    YES,   YES,   YES,   YES,   YES];
     /// A single entry keeps its own EXTERNS in front.
     externs_in_order: bool =             [NO,    NO,    YES,   YES,   YES,   YES];
+    /// A single entry must not reach tensor memory of both kinds, although it uses none itself.
+    asks_single_entry: bool =            [NO,    NO,    YES,   YES,   YES,   YES];
     /// Where kernels are selected, constants are looked up by their contents.
     looks_constants_up: bool =           [YES,   YES,   YES,   YES,   YES,   NO];
 

@@ -50,6 +50,10 @@ impl Program<'_, '_> {
             dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
         }
         self.stack_limits(diags);
+        for &entry in &self.attributes.mixed_groups {
+            let entry = self.function_name(entry);
+            diags.error(Message::MixedGroups { entry }, Vec::new());
+        }
         self.register_limits(diags);
         debugger::tell(&self.objects, self.options, diags);
         skew::tell(&self.objects, &self.merged, self.options, diags);

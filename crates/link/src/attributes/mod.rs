@@ -4,6 +4,7 @@
 //! and every `.nv.info.<function>`. Rules: docs/LINKING.md, attributes; cases attributes/*.
 
 mod barriers;
+mod granularity;
 mod largest;
 mod propagate;
 mod several;
@@ -165,6 +166,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) frames: IdVec<NodeId, u32>,
     /// Functions whose barriers are an attribute now, and no longer flags of their code.
     pub(crate) told_barriers: Vec<NodeId>,
+    /// Entries that use tensor memory for one block and for a pair of blocks.
+    pub(crate) mixed_groups: Vec<NodeId>,
 }
 
 impl<'d> Attributes<'d> {
@@ -195,8 +198,8 @@ impl<'d> Attributes<'d> {
         if functions.values().any(repeated) {
             return Err(diags.fatal(Message::Internal { what: "conflicting crs_stack attribute" }));
         }
-        let mut slots = match relocatable {
-            true => Vec::new(),
+        let (mut slots, mixed_groups) = match relocatable {
+            true => Default::default(),
             false => propagate::propagate(graph, merged, &mut functions),
         };
         let told_barriers = barriers::add(objects, symbols, graph, merged, &mut functions);
@@ -205,8 +208,16 @@ impl<'d> Attributes<'d> {
         let mut file = numbers.file_records(graph, merged, &entries);
         largest::gather(objects, merged, &mut file, &mut functions);
         let Numbers { frames, registers, .. } = numbers;
-        let attributes =
-            Attributes { file, functions, slots, entries, registers, frames, told_barriers };
+        let attributes = Attributes {
+            file,
+            functions,
+            slots,
+            entries,
+            registers,
+            frames,
+            told_barriers,
+            mixed_groups,
+        };
         match attributes.problem() {
             Some(what) => Err(diags.fatal(Message::TooLarge { what })),
             None => Ok(attributes),

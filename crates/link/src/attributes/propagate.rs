@@ -8,7 +8,7 @@
 use culd_cubin::attr::{code, format};
 
 use super::several::several;
-use super::{Attribute, slots};
+use super::{Attribute, granularity, slots};
 use hashbrown::HashSet;
 
 use crate::Dialect;
@@ -99,12 +99,12 @@ pub(super) fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
     list.iter().position(|attribute| attribute.code() == code)
 }
 
-/// Runs all propagation; returns the one list of all jump slots.
+/// Runs all propagation; returns the one list of all jump slots, and the entries that [`granularity`] is about.
 pub(super) fn propagate<'d>(
     graph: &CallGraph,
     merged: &Merged<'d>,
     lists: &mut Lists<'d>,
-) -> Vec<Attribute<'d>> {
+) -> (Vec<Attribute<'d>>, Vec<NodeId>) {
     let has_info = |node: NodeId| merged.function_infos[node].is_some();
     let entries: Vec<NodeId> =
         graph.entries().iter().copied().filter(|&entry| has_info(entry)).collect();
@@ -116,7 +116,10 @@ pub(super) fn propagate<'d>(
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
     call_return_stack(graph, &kernels, lists);
     sparse_mask(graph, merged, &entries, lists);
-    let taken = if let Some(entry) = graph.single_entry().filter(|_| entries.len() == 1) {
+    let single_entry = graph.single_entry().filter(|_| entries.len() == 1);
+    let known = (single_entry, merged.draft.dialect);
+    let mixed = granularity::mixed(graph, (&kernels, &functions), lists, known);
+    let taken = if let Some(entry) = single_entry {
         single(merged, entry, &functions, lists);
         IdVec::filled(Vec::new(), graph.nodes.len())
     } else {
@@ -128,7 +131,7 @@ pub(super) fn propagate<'d>(
     for &node in &functions {
         lists[node].retain(|attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
     }
-    slots
+    (slots, mixed)
 }
 
 /// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
@@ -229,19 +232,7 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
             take_over(&mut lists[entry], &words);
         }
     }
-    let code = code::AT_ENTRY_FRAGMENTS;
-    let attributes = functions.iter().flat_map(|&node| lists[node].iter());
-    let collected: Vec<u8> = attributes
-        .filter(|attribute| attribute.code() == code)
-        .flat_map(|attribute| attribute.bytes().to_vec())
-        .collect();
-    if !collected.is_empty() {
-        let list = &mut lists[entry];
-        let own = position(list, code).map(|at| list.remove(at));
-        let mut bytes = own.map_or(Vec::new(), |own| own.bytes().to_vec());
-        bytes.extend(collected);
-        list.push(Attribute::Bytes { code, bytes });
-    }
+    single_fragments(merged, entry, lists);
     if known(&&LAST_RULE) {
         single_number(&LAST_RULE, entry, functions, lists);
     }
@@ -309,6 +300,28 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     }
 }
 
+/// AT_ENTRY_FRAGMENTS of a single entry: the words of all live functions, its own included, in the order of reading and each
+/// once, unless its own list has them all (case attributes/tensor-memory).
+fn single_fragments(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
+    let code = code::AT_ENTRY_FRAGMENTS;
+    let mut all: Vec<u8> = Vec::new();
+    for &node in &merged.info_order {
+        for attribute in lists[node].iter().filter(|attribute| attribute.code() == code) {
+            add_words(&mut all, attribute.bytes(), |_| true);
+        }
+    }
+    let list = &mut lists[entry];
+    let at = position(list, code);
+    let own = at.map_or(&[][..], |at| list[at].bytes());
+    if own.len() == all.len() && all.chunks_exact(4).all(|word| has_word(own, word)) {
+        return;
+    }
+    if let Some(at) = at {
+        list.remove(at);
+    }
+    list.push(Attribute::Bytes { code, bytes: all });
+}
+
 /// Merges one attribute of a callee into an entry's list.
 pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<'d>) {
     let code = incoming.code();
@@ -327,16 +340,15 @@ pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<
         }
         return;
     }
-    if code == code::ATTRIBUTE_66 {
-        take_words(list, at, incoming.bytes());
-        return;
-    }
+    // Words of attribute 0x66, which objects of CUDA 13.2 and later have, are not 0 where they mean something. nvlink 13.0
+    // takes no such objects; this is what later releases do (docs/LINKING.md, attributes).
+    let counts = |word: &[u8]| code != code::ATTRIBUTE_66 || word != [0; 4];
     let Some(rule) = rule_of(code) else {
         match at {
             None => list.push(incoming.clone()),
             Some(at) => {
                 let mut bytes = list[at].bytes().to_vec();
-                bytes.extend_from_slice(incoming.bytes());
+                add_words(&mut bytes, incoming.bytes(), counts);
                 list[at] = Attribute::Bytes { code, bytes };
             }
         }
@@ -359,20 +371,15 @@ pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<
     }
 }
 
-/// Words of attribute 0x66, which objects of CUDA 13.2 and later have: those that the entry lacks
-/// are added. nvlink 13.0 takes no such objects; this is what later releases do
-/// (docs/LINKING.md, attributes).
-fn take_words(list: &mut Vec<Attribute<'_>>, at: Option<usize>, incoming: &[u8]) {
-    let code = code::ATTRIBUTE_66;
-    let Some(at) = at else {
-        list.push(Attribute::Bytes { code, bytes: incoming.to_vec() });
-        return;
-    };
-    let mut bytes = list[at].bytes().to_vec();
-    for word in incoming.chunks_exact(4) {
-        if word != [0; 4] && !bytes.chunks_exact(4).any(|own| own == word) {
+/// Adds those words that count and are not there.
+fn add_words(bytes: &mut Vec<u8>, incoming: &[u8], counts: impl Fn(&[u8]) -> bool) {
+    for word in incoming.chunks_exact(4).filter(|word| counts(word)) {
+        if !has_word(bytes, word) {
             bytes.extend_from_slice(word);
         }
     }
-    list[at] = Attribute::Bytes { code, bytes };
+}
+
+fn has_word(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.chunks_exact(4).any(|own| own == word)
 }

@@ -12,8 +12,8 @@ use culd_reloc::{Observed, Reference, RelocDesc, Value};
 
 use super::place::{Origin, PlaceContext};
 use super::{Resolver, Write};
-use crate::capsule::Half;
 use crate::capsule::rebuilt;
+use crate::capsule::{Half, SYSTEM_SHARED};
 use crate::constants;
 use crate::diag::{self, Message};
 use crate::draft::Kind;
@@ -445,6 +445,12 @@ impl<'d> Resolver<'_, 'd> {
             // An alias stands for the function whose code it names.
             Kind::Text => output.function.or(out).map_or(Meaning::Gone, Meaning::Function),
             Kind::JumpSlots => out.map_or(Meaning::Gone, Meaning::Function),
+            // The system's part of shared memory is laid out here, in Mercury later (case mercury/tensor-memory).
+            Kind::ReservedShared if self.half == Half::Sass && !self.relocatable() => {
+                let symbol = out.map_or(Anchor::Nothing, Anchor::Symbol);
+                let known = Known::at(value + SYSTEM_SHARED, symbol);
+                Meaning::Known(Known { named: Named::by(out), ..known })
+            }
             _ => {
                 let address = |symbol| Meaning::Address { symbol, base: 0 };
                 out.or(output.symbol).map_or(Meaning::Gone, address)

@@ -1,0 +1,59 @@
+//! Entries that use tensor memory both for one block and for a pair of blocks, which the hardware cannot do.
+//!
+//! In: every function's attributes as the files have them. Out: the entries that nvlink refuses, in its order. It
+//! finds them where entries take over attributes (docs/rules/diagnostics.md, section 5; cases errors-finish/tensor-memory*).
+
+use culd_cubin::attr::code;
+
+use super::propagate::Lists;
+use crate::Dialect;
+use crate::callgraph::CallGraph;
+use crate::id::{IdVec, NodeId};
+
+/// A bit for each size of the groups of blocks that a function's tensor memory is for.
+fn groups(lists: &Lists<'_>, node: NodeId) -> u8 {
+    lists[node].iter().fold(0, |groups, attribute| match attribute.code() {
+        code::TCGEN05_1CTA_USED => groups | 1,
+        code::TCGEN05_2CTA_USED => groups | 2,
+        _ => groups,
+    })
+}
+
+/// The entries among `kernels` that use both; `functions` are no entries and in the order of reading.
+pub(super) fn mixed(
+    graph: &CallGraph,
+    (kernels, functions): (&[NodeId], &[NodeId]),
+    lists: &Lists<'_>,
+    (single, dialect): (Option<NodeId>, &Dialect),
+) -> Vec<NodeId> {
+    let used = |nodes: &[NodeId]| nodes.iter().fold(0, |used, &node| used | groups(lists, node));
+    if used(kernels) | used(functions) != 3 {
+        return Vec::new();
+    }
+    // A single entry that uses none itself is not asked before CUDA 13.2, and told twice since (case
+    // attributes/tensor-memory-single).
+    if let Some(entry) = single {
+        return match groups(lists, entry) {
+            0 if !dialect.asks_single_entry => Vec::new(),
+            0 => vec![entry; 2],
+            _ => vec![entry],
+        };
+    }
+    let mut wanted = IdVec::filled(false, graph.nodes.len());
+    functions.iter().for_each(|&node| wanted[node] = groups(lists, node) != 0);
+    let reached = graph.reached_by_entries(&wanted);
+    let mut current: Vec<u8> = graph.entries().iter().map(|&entry| groups(lists, entry)).collect();
+    let mut found = Vec::new();
+    for function in functions.iter().filter(|&&node| wanted[node]) {
+        for (place, &entry) in graph.entries().iter().enumerate().rev() {
+            if current[place] == 3 || reached[place].binary_search(function).is_err() {
+                continue;
+            }
+            current[place] |= groups(lists, *function);
+            if current[place] == 3 && kernels.contains(&entry) {
+                found.push(entry);
+            }
+        }
+    }
+    found
+}
