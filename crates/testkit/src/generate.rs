@@ -13,6 +13,7 @@ mod mistakes;
 pub mod mix;
 pub mod model;
 pub mod ptx;
+mod recent;
 pub mod rng;
 mod textures;
 mod unified;

@@ -9,6 +9,7 @@ use super::model::{
     SymbolId, SymbolKind, Syscall, Type, Unit,
 };
 use super::ptx::{believed_kind, line, parameter, prototype};
+use super::recent;
 use super::textures;
 
 /// Writes one function body.
@@ -426,6 +427,10 @@ mov.b32 %v, %f1; add.u32 %acc, %acc, %v;"
     }
 
     fn special(&mut self, special: Special) {
+        if let Some(text) = recent::text(special) {
+            line!(self.out, "{text}");
+            return;
+        }
         let text = match special {
             Special::CtaidZ => ".reg .b32 %v; mov.u32 %v, %ctaid.z; add.u32 %acc, %acc, %v;",
             Special::Mbarrier => {
@@ -467,6 +472,7 @@ mov.b32 %f0, %acc; mov.b32 %f1, %acc; mov.b32 %f2, %acc; mov.b32 %f3, %acc; wgmm
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d, %d, 1, 1, 1, 0, 0;
 wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; mov.b32 %v, %f1; add.u32 %acc, %acc, %v;"
             }
+            _ => "",
         };
         line!(self.out, "{text}");
     }

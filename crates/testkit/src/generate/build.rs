@@ -10,6 +10,7 @@ use super::model::{
     Arch, Debug, Function, Item, Linkage, Program, Reference, Shape, Signature, Space, Symbol,
     SymbolId, SymbolKind, Type, Unit, Variable,
 };
+use super::recent;
 use super::rng::Rng;
 use std::collections::BTreeMap;
 
@@ -333,6 +334,11 @@ impl<'r> Builder<'r> {
         self.function_copies(unit, id, linkage, Vec::new());
     }
 
+    /// True if every file is of the newest version of PTX.
+    fn newest(&self) -> bool {
+        self.program.units.iter().all(|unit| unit.ptx_version.starts_with('9'))
+    }
+
     fn function_copies(
         &mut self,
         unit: usize,
@@ -373,6 +379,10 @@ impl<'r> Builder<'r> {
         if self.rng.chance(5) {
             params.push(Type::Bytes { size: 4 * self.rng.range(100, 900) as u32, align: 16 });
         }
+        if self.mix.recent_pc > 0 && self.newest() && self.rng.chance(20) {
+            let (size, align) = (4 * self.rng.range(1, 7000) as u32, 4 << self.rng.below(6));
+            params.push(Type::Bytes { size, align });
+        }
         let home = Home { unit, local: false, ahead: true };
         let stem = ["k", "kernel", "main"][self.rng.below(3)];
         let id = self.add(stem, SymbolKind::Entry(params), home);
@@ -388,6 +398,9 @@ impl<'r> Builder<'r> {
         let mut directives = Vec::new();
         if !self.rng.chance(self.mix.launch_bounds_pc) {
             return directives;
+        }
+        if self.mix.recent_pc > 0 && self.rng.chance(self.mix.recent_pc) {
+            return recent::kernel_directives(clusters && self.newest(), self.rng);
         }
         let threads = 32 << self.rng.below(4);
         match self.rng.below(5) {
@@ -468,6 +481,11 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
             0 if debug != Debug::Full => format!("-O{}", rng.below(4)),
             _ => format!("-maxrregcount={}", registers(rng)),
         });
+    }
+    if mix.compiler_pc > 0 && rng.chance(mix.compiler_pc) {
+        for _ in 0..rng.range(1, 2) {
+            options.extend(recent::compiler_option(debug, rng));
+        }
     }
     let stem = ["unit", "m", "file_"][rng.below(3)];
     Unit {

@@ -8,6 +8,7 @@ use super::model::{
     Init, Item, Linkage, Reference, Shape, Signature, SlowPath, Space, Special, Stmt, SymbolId,
     SymbolKind, Syscall,
 };
+use super::recent;
 
 /// Completes the program.
 pub(super) fn fill(builder: &mut Builder<'_>) {
@@ -325,6 +326,14 @@ impl Builder<'_> {
 
     fn special(&mut self, unit: usize) -> Option<Stmt> {
         let arch = self.program.units[unit].target;
+        let recent = self.mix.recent_pc;
+        // Older versions of PTX know less.
+        if recent > 0
+            && self.program.units[unit].ptx_version.starts_with('9')
+            && self.rng.chance(recent)
+        {
+            return recent::special(arch, self.rng).map(Stmt::Special);
+        }
         let sm = 10 * arch.number() + u32::from(arch.0.ends_with('a'));
         let possible: Vec<Special> = Special::ALL
             .iter()

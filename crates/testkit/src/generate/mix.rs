@@ -52,6 +52,8 @@ pub struct Mix {
     pub parameter_pc: u32,
     pub reference_pointer_pc: u32,
     pub independent_pc: u32,
+    pub compiler_pc: u32,
+    pub recent_pc: u32,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
     pub w_arith: u32,
@@ -135,6 +137,8 @@ pub const PLAIN: Mix = Mix {
     parameter_pc: 0,
     reference_pointer_pc: 0,
     independent_pc: 15,
+    compiler_pc: 0,
+    recent_pc: 0,
     w_slow_path: 0,
     w_kernel_address: 0,
     w_arith: 6,
@@ -240,6 +244,16 @@ families! {
         large_align_pc: 30, link_options: &["-v", "-w", "-g"], units: (2, 5), functions: (0, 3), entries: (1, 4), globals: (1, 4), constants: (0, 2), shared: (0, 3), commons: (0, 2),
         dynamic_shared_pc: 50, managed_pc: 5, weak_variable_pc: 25, weak_function_pc: 10, dead_pc: 20, local_pc: 20, pointer_pc: 20, w_global: 8, w_const: 2, w_shared: 8, w_function_shared: 4,
         w_address: 3, w_syscall: 1, w_frame: 1,
+    }
+    "compiler" x 0 {
+        compiler_pc: 60, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (0, 2), constants: (0, 1), shared: (0, 1), tables: (0, 1),
+        pointer_pc: 30, local_pc: 20, weak_function_pc: 15, weak_variable_pc: 10, dead_pc: 20, lines_pc: 10, debug_pc: 8, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2,
+        w_shared: 2, w_function_shared: 1, w_frame: 3, w_doubles: 2, w_switch: 2, w_barrier: 1, w_syscall: 2, w_special: 2, w_slow_path: 2,
+    }
+    "recent" x 0 {
+        recent_pc: 80, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), functions: (1, 3), entries: (1, 3), globals: (0, 1), shared: (0, 1), dynamic_shared_pc: 20,
+        local_pc: 10, weak_function_pc: 20, weak_entry_pc: 10, dead_pc: 20, recursion_pc: 2, launch_bounds_pc: 60, lines_pc: 5, debug_pc: 4, signature_variety: 3, w_special: 14, w_call_address: 2,
+        w_shared: 1, w_function_shared: 1, w_frame: 1, w_barrier: 2, w_syscall: 1, w_slow_path: 1, w_alloca: 1,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],

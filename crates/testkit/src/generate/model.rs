@@ -608,6 +608,38 @@ pub enum Special {
     BulkCopy,
     /// `wgmma` (sm_90a)
     Wgmma,
+    /// `bar.sync` and `bar.arrive` of some of the threads
+    BarrierPart,
+    /// `istypep`, and `isspacep` of every space
+    Kinds,
+    /// Atomics on 16-bit numbers in global and shared memory, which some architectures emulate
+    AtomicHalf,
+    /// Fences and atomics of the whole system, `nanosleep`
+    System,
+    /// `stacksave` and `stackrestore`
+    Stack,
+    /// Special registers of the launch
+    Launch,
+    /// `redux` and `cp.async` (sm_80 and later)
+    AsyncCopy,
+    /// `elect.sync` and `mapa` (sm_90 and later)
+    Elect,
+    /// `mbarrier.try_wait` without `init` (sm_90 and later)
+    TryWait,
+    /// `cp.async.bulk.tensor` (sm_90 and later)
+    TensorCopy,
+    /// `barrier.cluster` in its relaxed and aligned forms (sm_90 and later)
+    ClusterAligned,
+    /// `clusterlaunchcontrol` (sm_100 and later)
+    LaunchControl,
+    /// `tcgen05` for one block (sm_100a, sm_100f)
+    Tensor,
+    /// `tcgen05` for a pair of blocks (sm_100a, sm_100f)
+    TensorPair,
+    /// `tcgen05.ld` alone (sm_100a, sm_100f)
+    TensorLoad,
+    /// `setmaxnreg.dec` (sm_90a, sm_100a)
+    ReleaseRegisters,
 }
 
 impl Special {
@@ -627,5 +659,25 @@ impl Special {
         (Special::BarrierRegister, 0),
         (Special::BulkCopy, 90),
         (Special::Wgmma, 901),
+    ];
+
+    /// More of them, which families have that ask for it.
+    pub const RECENT: [(Special, &[u32]); 16] = [
+        (Special::BarrierPart, &[]),
+        (Special::Kinds, &[]),
+        (Special::AtomicHalf, &[]),
+        (Special::System, &[]),
+        (Special::Stack, &[]),
+        (Special::Launch, &[]),
+        (Special::AsyncCopy, &[80]),
+        (Special::Elect, &[90]),
+        (Special::TryWait, &[90]),
+        (Special::TensorCopy, &[90]),
+        (Special::ClusterAligned, &[90]),
+        (Special::LaunchControl, &[100]),
+        (Special::Tensor, &[1001]),
+        (Special::TensorPair, &[1001]),
+        (Special::TensorLoad, &[1001]),
+        (Special::ReleaseRegisters, &[901, 1001]),
     ];
 }
