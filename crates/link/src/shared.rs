@@ -8,6 +8,7 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
+mod reserved;
 mod symbols;
 
 use culd_cubin::arch::Flavour;
@@ -165,6 +166,7 @@ pub(crate) fn lay_out(
     }
     let order = builder.by_first_use(&pool);
     let Builder { mut layout, users, named, .. } = builder;
+    reserved::place(merged);
     let own = apply(merged, graph, &layout, (&aligns, &order), shape, options);
     if options.keeps_shared_symbols() {
         symbols::place(merged, &own, &layout, (&users, &named), options);

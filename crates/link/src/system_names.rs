@@ -17,9 +17,10 @@ pub(crate) fn is_unified_table(name: &[u8]) -> bool {
     NAMES.contains(&name)
 }
 
-/// True for the variables by which a program names the system's part of shared memory.
+/// True for the variables by which a program names the system's part of shared memory, and for the size of tensor memory,
+/// which checks ask for that ptxas makes since CUDA 13.4.
 pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
-    name.starts_with(b".nv.reservedSmem")
+    name.starts_with(b".nv.reservedSmem") || name == b"__tcgen05_tmem_max_col_size"
 }
 
 /// What a variable of the system's part of shared memory is worth where that has `size` bytes, whatever the object says.

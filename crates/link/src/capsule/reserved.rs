@@ -2,7 +2,7 @@
 //!
 //! In: the finished layout. Out: the bytes. nvlink copies what is at the section's offset in the file of which it makes
 //! the program: one of the Mercury half alone, its code not compressed, without parameters. Behind the sections without
-//! bytes come the section headers there, so their first two are seen, and in front of them what aligning takes
+//! bytes come the section headers there, so their first two or three are seen, and in front of them what aligning takes
 //! (docs/MERCURY.md, shared memory beside Mercury; cases mercury/two-files, mercury/reserved-shared).
 
 use culd_cubin::elf::sht;
@@ -38,10 +38,18 @@ impl Mercury<'_, '_> {
             align: 1,
             ..SectionHeader::default()
         };
+        let all_strings = strings_of(draft, layout);
+        let symbol_names = SectionHeader {
+            name: 1 + b".shstrtab\0".len() as u32,
+            offset: FILE_HEADER + names.size,
+            size: all_strings,
+            ..names
+        };
         let skipped = self.before_headers(draft, layout, capsules, names.size);
         let mut bytes = vec![0; skipped.min(size) as usize];
         SectionHeader::default().write(&mut bytes);
         names.write(&mut bytes);
+        symbol_names.write(&mut bytes);
         bytes.resize(size as usize, 0);
         bytes
     }
@@ -54,9 +62,7 @@ impl Mercury<'_, '_> {
         capsules: &Capsules,
         names: u64,
     ) -> u64 {
-        let late = draft.late_strings.iter().map(|name| layout.strings.offset(name)).min();
-        let strings = late.map_or(layout.strings.len() as u64, u64::from);
-        let symbols = (FILE_HEADER + names + strings).next_multiple_of(8);
+        let symbols = (FILE_HEADER + names + strings_of(draft, layout)).next_multiple_of(8);
         let mut at = symbols + 24 * (layout.symbols.len() as u64 + 1);
         let mut reserved = at;
         for &id in &layout.order {
@@ -86,4 +92,10 @@ impl Mercury<'_, '_> {
         let symbol = site.and_then(|site| self.objects[site.object].mercury_symbol(site.index));
         symbol.map_or(0, |symbol| symbol.size)
     }
+}
+
+/// Bytes of `.strtab` in that file.
+fn strings_of(draft: &Draft<'_>, layout: &Layout) -> u64 {
+    let late = draft.late_strings.iter().map(|name| layout.strings.offset(name)).min();
+    late.map_or(layout.strings.len() as u64, u64::from)
 }

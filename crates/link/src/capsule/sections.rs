@@ -159,6 +159,9 @@ impl Capsules {
             } else {
                 let size =
                     contents.size(id).unwrap_or_else(|| section.size_in(super::Half::Mercury));
+                // By CUDA 13.5 the system's part of shared memory takes no room (case mercury/reserved-shared).
+                let is_empty = first && section.kind == Kind::ReservedShared;
+                let size = if is_empty { 0 } else { size };
                 (put(size, align(section)), size)
             };
         }
@@ -215,7 +218,10 @@ impl Capsules {
         let section = &draft.sections[id];
         let symtab = self.symtab;
         let owner = section.owner.map_or(0, |owner| self.index(owner));
-        let (offset, size) = self.range(id);
+        let (offset, mut size) = self.range(id);
+        if section.kind == Kind::ReservedShared {
+            size = section.size_in(super::Half::Mercury);
+        }
         // The twin of the section that has that number, if it has one.
         let stale = || match draft.stale_links.get(&id) {
             None | Some(&SYMTAB_INDEX) => symtab,

@@ -56,10 +56,9 @@ impl<'d> Merge<'_, 'd> {
             {
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.section = Some(section);
-                // The value of a shared variable is its alignment, and stays that in an object.
+                // The value of a variable of the system's shared memory is its alignment until all are known.
                 let reserved = defined_role(object, symbol) == Some(Role::ReservedShared);
-                let placed = reserved && !self.merged.draft.relocatable;
-                entry.value = if placed { base } else { base + symbol.value };
+                entry.value = if reserved { symbol.value } else { base + symbol.value };
                 entry.size = symbol.size;
                 if is_internal(symbol) {
                     self.literal_symbols.entry(section).or_default().push(out);

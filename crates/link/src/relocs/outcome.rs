@@ -445,7 +445,7 @@ impl<'d> Resolver<'_, 'd> {
             // An alias stands for the function whose code it names.
             Kind::Text => output.function.or(out).map_or(Meaning::Gone, Meaning::Function),
             Kind::JumpSlots => out.map_or(Meaning::Gone, Meaning::Function),
-            // The system's part of shared memory is laid out here, in Mercury later (case mercury/tensor-memory).
+            // The system's part of shared memory is laid out here, in Mercury later (case attributes/tensor-memory).
             Kind::ReservedShared if self.half == Half::Sass && !self.relocatable() => {
                 let symbol = out.map_or(Anchor::Nothing, Anchor::Symbol);
                 let known = Known::at(value + SYSTEM_SHARED, symbol);

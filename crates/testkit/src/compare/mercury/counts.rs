@@ -31,6 +31,7 @@ impl<'a> Anew<'a> {
     /// Attributes that are offsets of its instructions.
     fn tells_places(self, attribute: &str) -> bool {
         attribute.ends_with("_OFFSETS")
+            || attribute.ends_with("_REG_MAP")
             || attribute == "INDIRECT_BRANCH_TARGETS"
             || (self.later && attribute == "ANNOTATIONS")
     }
