@@ -5,12 +5,12 @@
 //! them the two of the padding that ends each function's code. nvlink runs its finalizer over the table as over one
 //! function: in place of each padding the instruction before it is repeated, and one padding as long as a slot ends
 //! the table (docs/MERCURY.md). Since CUDA 13.1 each slot keeps its padding, and ptxas leaves out what fills a slot up to it:
-//! nvlink's finalizer adds that, in objects too ([`filled`]). Guaranteed by [`odd`]: a slot that gets here has that form.
+//! nvlink's finalizer adds that, in objects too ([`Slot::read`]). Guaranteed by [`odd`]: a slot that gets here has that form.
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::capmerc::{self, Capsule, Kind as Form, Record};
 use culd_cubin::unified::SLOT;
-use culd_cubin::{Cubin, Malformed, RelocEntry, SectionIndex, Symbol};
+use culd_cubin::{Cubin, Malformed, RelocEntry, Section, SectionIndex, Symbol};
 use std::borrow::Cow;
 
 use super::twins::Twins;
@@ -98,15 +98,15 @@ pub(crate) fn table(
         if let Some(section) = object.symbol(slot.function).defined_in() {
             let place = merged.draft.symbols[slot.stub].value;
             let size = object.mercury_symbol(slot.function).map_or(SLOT, |symbol| symbol.size);
-            let halves = filled(object.section(section).data, object.twin_data(section), size);
-            slots.push((place, halves));
+            let halves = (object.section(section).data, object.twin_data(section));
+            slots.push((place, Slot::read_again(halves, size)));
         }
     }
     slots.sort_unstable_by_key(|slot| slot.0);
     let mut code = Vec::with_capacity(SLOT as usize * (slots.len() + 1));
     let mut entries: Vec<Option<&[u8]>> = Vec::with_capacity(INSTRUCTIONS * slots.len() + 1);
-    for (_, (own, twin)) in &slots {
-        let instructions = || own.chunks_exact(capmerc::INSTRUCTION as usize);
+    for (_, slot) in &slots {
+        let instructions = || slot.own.chunks_exact(capmerc::INSTRUCTION as usize);
         let (kept, repeated) = match keeps_padding {
             true if for_debugger => (INSTRUCTIONS, None),
             true => (OWN, instructions().next_back()),
@@ -114,17 +114,15 @@ pub(crate) fn table(
         };
         let whole = instructions().take(kept).chain(repeated.into_iter().cycle());
         whole.take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
-        let records = Capsule::parse(b"", twin).into_iter().flat_map(|capsule| capsule.records());
-        entries.extend(
-            records.take(OWN).map(|record| twin.get(record.bytes).filter(|b| !b.is_empty())),
-        );
+        let records = slot.records.iter().take(OWN);
+        entries.extend(records.map(|record| slot.bytes(record).filter(|b| !b.is_empty())));
         match keeps_padding {
             true => entries.push(Some(&PADDING)),
             false => entries.extend([None; INSTRUCTIONS - OWN]),
         }
     }
-    if let (Some((_, (own, _))), false) = (slots.first(), keeps_padding) {
-        let padding = own.chunks_exact(capmerc::INSTRUCTION as usize).skip(OWN);
+    if let (Some((_, first)), false) = (slots.first(), keeps_padding) {
+        let padding = first.own.chunks_exact(capmerc::INSTRUCTION as usize).skip(OWN);
         let repeated = padding.clone().next_back().into_iter().cycle();
         padding.chain(repeated).take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
         entries.push(Some(&LAST_PADDING));
@@ -145,25 +143,113 @@ pub(crate) fn in_object(
         let site = symbols.all[program].definition?;
         let size = objects[site.object].mercury_symbol(site.index)?.size;
         let part = section.parts.first()?;
-        let (own, twin) = filled(part.bytes, part.twin, size);
-        Some((id, own.into_owned(), twin.into_owned()))
+        let slot = Slot::read_again((part.bytes, part.twin), size);
+        Some((id, slot.own.into_owned(), slot.twin.into_owned()))
     });
     halves.collect()
 }
 
-/// Both halves of a slot that has `expanded` bytes before compression: what a slot has less is filled up in front of its padding,
-/// which has as much more (cases unified/frames and unified/relocatable by CUDA 13.1).
-fn filled<'d>(own: &'d [u8], twin: &'d [u8], expanded: u64) -> (Cow<'d, [u8]>, Cow<'d, [u8]>) {
-    match fill(own, twin, expanded) {
-        Some((own, twin)) => (own.into(), twin.into()),
-        None => (own.into(), twin.into()),
+/// One slot as it goes into the output.
+struct Slot<'d> {
+    /// Machine code.
+    own: Cow<'d, [u8]>,
+    /// Mercury code; empty where a file has none.
+    twin: Cow<'d, [u8]>,
+    /// The records of that.
+    records: Vec<Record>,
+}
+
+impl<'d> Slot<'d> {
+    /// The slot with this code, which has `expanded` bytes before compression: what it has less is filled up in front of its
+    /// padding, which has as much more (cases unified/frames and unified/relocatable by CUDA 13.1). Errors: damaged Mercury
+    /// code, of the section called `name`.
+    fn read(
+        name: &[u8],
+        (own, twin): (&'d [u8], &'d [u8]),
+        expanded: u64,
+    ) -> Result<Self, Malformed> {
+        if twin.is_empty() {
+            return Ok(Slot { own: own.into(), twin: twin.into(), records: Vec::new() });
+        }
+        let records: Vec<Record> = Capsule::parse(name, twin)?.records().collect();
+        match fill((own, twin), &records, expanded) {
+            None => Ok(Slot { own: own.into(), twin: twin.into(), records }),
+            Some((own, twin)) => {
+                let records = Capsule::parse(name, &twin)?.records().collect();
+                Ok(Slot { own: own.into(), twin: twin.into(), records })
+            }
+        }
+    }
+
+    /// The same of one that phase `objects` has read.
+    fn read_again(halves: (&'d [u8], &'d [u8]), expanded: u64) -> Self {
+        Slot::read(b"", halves, expanded).expect("phase `objects` has read it")
+    }
+
+    /// The bytes of a record.
+    fn bytes(&self, record: &Record) -> Option<&[u8]> {
+        self.twin.get(record.bytes.clone())
+    }
+
+    /// The record of the padding, and those in front of it.
+    fn split(&self) -> Option<(&[u8], &[Record])> {
+        let (padding, own) = self.records.split_last()?;
+        Some((self.bytes(padding)?, own))
+    }
+
+    /// Why it has not the form that [`table`] knows; `halves` are its sections, and where its jump has a relocation.
+    fn oddity(
+        &self,
+        cubin: &Cubin<'_>,
+        halves: [(SectionIndex, &Section<'_>, u64); 2],
+    ) -> Option<Failure> {
+        let [(_, slot, _), (_, mercury, _)] = halves;
+        if self.has_frame() {
+            let section = String::from_utf8_lossy(slot.name);
+            let reason = format!(
+                "section '{section}' is a jump slot with a frame, which the table of slots has no form for"
+            );
+            return Some(Failure::Unsupported(reason));
+        }
+        if !self.has_form() {
+            let what = "Mercury code of a jump slot that is not six instructions and padding";
+            return Some(Malformed::section(mercury.name, 0, what).into());
+        }
+        let (_, section, place) =
+            halves.into_iter().find(|&(target, _, place)| !has_jump(cubin, target, place))?;
+        let what = format!("a jump slot without its one relocation, at {place:#x}");
+        Some(Malformed::section(section.name, place, what).into())
+    }
+
+    /// Six entries of an instruction each, and the padding.
+    fn has_form(&self) -> bool {
+        let plain = |record: &Record| matches!(record.kind, Form::Elided | Form::Short);
+        self.split().is_some_and(|(padding, own)| {
+            own.len() == OWN && own.iter().all(plain) && padding == PADDING
+        })
+    }
+
+    /// The form of slots of functions with parameters on the stack: in front of the jump the frame, one instruction or, where a
+    /// parameter is aligned to 16 bytes, three, and the less padding. nvlink takes out the padding of all but the last slot, so that the others are not where
+    /// their entries say, and puts the relocation on the frame, or does not end (docs/DIFFERENCES.md, slots-with-frames).
+    fn has_frame(&self) -> bool {
+        let Some((padding, own)) = self.split() else { return false };
+        // sm_120 since 13.3 has a record for what makes the frame, too.
+        let is_jump =
+            |record: &Record| self.bytes(record).is_some_and(|b| b.starts_with(&JUMP_RECORD));
+        padding_of(padding).is_some_and(|padding| own.len() + padding == INSTRUCTIONS)
+            && own.iter().position(is_jump).is_some_and(|jump| jump > 0)
+            && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
     }
 }
 
-/// [`filled`], if something is missing and the padding has room for it.
-fn fill(own: &[u8], twin: &[u8], expanded: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+/// Both halves of a slot with what is missing, if something is and the padding has room for it.
+fn fill(
+    (own, twin): (&[u8], &[u8]),
+    records: &[Record],
+    expanded: u64,
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let missing = (SLOT.checked_sub(expanded)? / capmerc::INSTRUCTION) as usize;
-    let records: Vec<Record> = Capsule::parse(b"", twin).ok()?.records().collect();
     let (padding, front) = records.split_last()?;
     let there = padding_of(twin.get(padding.bytes.clone())?)?;
     if missing == 0 || there <= missing || front.len() + there != INSTRUCTIONS {
@@ -191,41 +277,25 @@ fn padding_bytes(count: usize) -> [u8; 2] {
     ((count as u16) << 7 | 0x50).to_le_bytes()
 }
 
-/// Why the slots of an object have not the form that [`table`] knows. Errors: damaged Mercury code.
+/// Why a slot of an object has not the form that [`table`] knows; the first of them. Errors: damaged Mercury code, of any slot.
 pub(super) fn odd(
     cubin: &Cubin<'_>,
     roles: &[Role],
     twins: &Twins,
 ) -> Result<Option<Failure>, Malformed> {
+    let mut first = None;
     for ((index, slot), _) in
         cubin.section_indices().zip(roles).filter(|(_, role)| **role == Role::JumpSlot)
     {
         let twin = twins.of(index).and_then(|twin| Some((twin, cubin.section(twin)?)));
         let Some((twin, mercury)) = twin else { continue };
-        Capsule::parse(mercury.name, mercury.data)?;
         let own = |symbol: &&Symbol<'_>| symbol.defined_in() == Some(twin) && symbol.is_function();
         let size = cubin.mercury_symbols.iter().find(own).map_or(SLOT, |symbol| symbol.size);
-        let (_, code) = filled(slot.data, mercury.data, size);
-        let records: Vec<Record> = Capsule::parse(mercury.name, &code)?.records().collect();
-        if has_frame(&code, &records) {
-            let section = String::from_utf8_lossy(slot.name);
-            let reason = format!(
-                "section '{section}' is a jump slot with a frame, which the table of slots has no form for"
-            );
-            return Ok(Some(Failure::Unsupported(reason)));
-        }
-        if !has_form(&code, &records) {
-            let what = "Mercury code of a jump slot that is not six instructions and padding";
-            return Ok(Some(Malformed::section(mercury.name, 0, what).into()));
-        }
-        for (target, section, place) in [(index, slot, 0), (twin, mercury, JUMP)] {
-            if !has_jump(cubin, target, place) {
-                let what = format!("a jump slot without its one relocation, at {place:#x}");
-                return Ok(Some(Malformed::section(section.name, place, what).into()));
-            }
-        }
+        // All are read, though one may be odd: an object that is linked again keeps them.
+        let read = Slot::read(mercury.name, (slot.data, mercury.data), size)?;
+        first = first.or_else(|| read.oddity(cubin, [(index, slot, 0), (twin, mercury, JUMP)]));
     }
-    Ok(None)
+    Ok(first)
 }
 
 /// True for a slot whose one relocation is about a function, at `place`.
@@ -235,29 +305,6 @@ fn has_jump(cubin: &Cubin<'_>, target: SectionIndex, place: u64) -> bool {
         tables.flat_map(|table| table.relocations().iter().collect::<Vec<_>>()).collect();
     let [record] = all[..] else { return false };
     record.offset == place && cubin.symbol(record.symbol).is_some_and(Symbol::is_function)
-}
-
-/// Six entries of an instruction each, and the padding.
-fn has_form(code: &[u8], records: &[Record]) -> bool {
-    let Some((padding, own)) = records.split_last() else { return false };
-    own.len() == OWN
-        && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
-        && code.get(padding.bytes.clone()) == Some(&PADDING)
-}
-
-/// The form of slots of functions with parameters on the stack: in front of the jump the frame, one instruction or, where a
-/// parameter is aligned to 16 bytes, three, and the less padding. nvlink takes out the padding of all but the last slot, so that the others are not where
-/// their entries say, and puts the relocation on the frame, or does not end (docs/DIFFERENCES.md, slots-with-frames).
-fn has_frame(code: &[u8], records: &[Record]) -> bool {
-    let Some((padding, own)) = records.split_last() else { return false };
-    let padding = code.get(padding.bytes.clone()).and_then(padding_of);
-    // sm_120 since 13.3 has a record for what makes the frame, too.
-    let is_jump = |record: &Record| {
-        code.get(record.bytes.clone()).is_some_and(|b| b.starts_with(&JUMP_RECORD))
-    };
-    padding.is_some_and(|padding| own.len() + padding == INSTRUCTIONS)
-        && own.iter().position(is_jump).is_some_and(|jump| jump > 0)
-        && own.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
 }
 
 #[cfg(test)]
@@ -270,9 +317,8 @@ mod tests {
         const JUMP: Option<&[u8]> = Some(&[0x42, 0x0a, 2, 0x0e]);
         let form = |entries: &[Option<&[u8]>]| {
             let code = capmerc::encode(entries);
-            let capsule = Capsule::parse(b"", &code).expect("the code is sound");
-            let records: Vec<Record> = capsule.records().collect();
-            (has_form(&code, &records), has_frame(&code, &records))
+            let slot = Slot::read_again((&[], &code), SLOT);
+            (slot.has_form(), slot.has_frame())
         };
         let padding = |count| padding_bytes(count);
         assert_eq!(form(&[JUMP, None, None, None, None, None, Some(&padding(2))]), (true, false));
