@@ -264,6 +264,19 @@ fn compressed_code_of_jump_slots_is_not_patched() {
     assert!(told.contains("offset 0x0: Mercury code of a jump slot is compressed"), "{told}");
 }
 
+/// What no literal names at the end of a bank is not copied.
+#[test]
+fn a_symbol_behind_the_literals_of_its_bank_is_refused() {
+    let mut inputs = inputs_of("literals/replaced-twice-86");
+    assert!(refused_for("sm_86", &inputs).is_err_and(|what| what == "links, saying []"));
+    let strong = inputs.iter_mut().find(|(name, _)| name == "strong.cubin").expect("a file");
+    let mut editor = Editor::new(&strong.1);
+    editor.symbol("k.const_opt.24.32", ST_OTHER, 0x80);
+    strong.1 = editor.bytes;
+    let line = refused_for("sm_86", &inputs).expect("refused");
+    assert!(line.contains("('k.const_opt.24.32') is behind the literals of its bank"), "{line}");
+}
+
 #[test]
 fn an_array_without_size_has_a_usable_alignment() {
     let good = inputs_of("shared/dynamic-aligned-90");

@@ -9,7 +9,7 @@ use culd_cubin::{
     SymbolSection,
 };
 
-use super::{Object, Role, takes_part};
+use super::{Object, Role, is_internal, takes_part};
 use crate::system_names::is_unified_table;
 
 /// The bits of a code section's `sh_info` that say whose code it is.
@@ -228,9 +228,9 @@ impl<'d> Object<'d> {
             if symbol.section == SymbolSection::Absolute && takes_part(symbol) {
                 return Err(symbol_defect(index, symbol, "is absolute"));
             }
-            let SymbolSection::In(section) = symbol.section else { continue };
-            let role = self.role(section);
-            let section = self.section(section);
+            let SymbolSection::In(at) = symbol.section else { continue };
+            let role = self.role(at);
+            let section = self.section(at);
             let fits = match symbol.kind() {
                 _ if !takes_part(symbol) => continue,
                 stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
@@ -264,8 +264,28 @@ impl<'d> Object<'d> {
                 let what = format!("symbol {} ('{name}') does not fit its section", index.0);
                 return Err(Malformed::section(section.name, start, what));
             }
+            if matches!(role, Role::Constant(1..)) && !is_internal(symbol) {
+                self.check_among_literals(at, index, symbol)?;
+            }
         }
         Ok(())
+    }
+
+    /// What is behind the last literal of a bank of literals is not copied: nobody may name it.
+    fn check_among_literals(
+        &self,
+        bank: SectionIndex,
+        index: SymbolIndex,
+        symbol: &Symbol<'_>,
+    ) -> Result<(), Malformed> {
+        let literals = self.literals(bank);
+        let end = symbol.value.saturating_add(symbol.size);
+        match literals.last() {
+            Some(&(_, last)) if end > last => {
+                Err(symbol_defect(index, symbol, "is behind the literals of its bank"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
