@@ -36,8 +36,9 @@ impl World {
         world.script(
             "ptxas",
             &format!(
-                "case \"$*\" in *' -c '*) cp {} elf.o;; *) printf WHOLE > elf.o;; esac\n\
+                "echo \"$*\" >> {}\ncase \"$*\" in *' -c '*) cp {} elf.o;; *) printf WHOLE > elf.o;; esac\n\
                  grep -q 'made of LL MM' ptx || exit 1",
+                world.path("assembled").display(),
                 smooth.display()
             ),
         );
@@ -120,6 +121,35 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
     assert_eq!(fs::read(world.path("text")).unwrap(), b"// made of LL MM\n");
     assert!(world.words().contains("--option -Xnvvm=-opt-level=2"));
+}
+
+#[test]
+fn options_of_the_compilation_reach_both_compilers() {
+    let world = World::new();
+    world.compiler();
+    let options = "-Ofc=mid -split-compile-extended 2 -device-stack-protector true -Xptxas -v -maxrregcount 40";
+    let done = world.run(&format!("{options} a.ltoir b.ltoir -o out"));
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    let words = world.words();
+    for word in [
+        "-Ofc=mid",
+        "-split-compile-extended=2",
+        "-Xptxas=-device-stack-protector=true",
+        "-Xptxas=-v",
+        "-maxrregcount=40",
+    ] {
+        assert!(words.contains(&format!("--option {word} ")), "{word}: {words}");
+    }
+    let assembled = fs::read_to_string(world.path("assembled")).unwrap();
+    let given = "-Ofc=mid -device-stack-protector=true -arch=sm_90 -m64 --maxrregcount=40 -v ptx";
+    assert!(assembled.starts_with(given), "{assembled}");
+    // A PTX input is no LTO-IR: as in nvlink, these are not for it.
+    fs::write(world.path("x.ptx"), format!("// made of LL MM\n.version 8.0\n{}", " ".repeat(64)))
+        .unwrap();
+    fs::remove_file(world.path("assembled")).unwrap();
+    world.run("-Ofc=mid -device-stack-protector true x.ptx -o out");
+    let assembled = fs::read_to_string(world.path("assembled")).unwrap();
+    assert!(assembled.starts_with("-arch=sm_90 -m64 -c ptx"), "{assembled}");
 }
 
 #[test]

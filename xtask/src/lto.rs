@@ -46,6 +46,12 @@ const LINKS: &[(&str, Expect)] = &[
     ("c.ltoir b.ltoir a.ltoir", Same),
     ("a.o b.o c.o -lcudadevrt", Same),
     ("-emit-ptx a.ltoir b.ltoir c.ltoir", Same),
+    ("-Ofc=max a.ltoir b.ltoir c.ltoir", Same),
+    ("-Ofc=min a.ltoir b.ltoir c.ltoir", Same),
+    ("-emit-ptx -Ofc=mid a.ltoir b.ltoir c.ltoir", Same),
+    ("-split-compile-extended 2 a.ltoir b.ltoir c.ltoir", Same),
+    ("-device-stack-protector true a.ltoir b.ltoir c.ltoir", Same),
+    ("-Xptxas -O1 a.ltoir b.ltoir c.ltoir", Same),
     // The notes of the tools have other lengths.
     ("-g a.ltoir b.ltoir c.ltoir", Kernels),
     ("a.o b.o cs.o", Kernels),

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::child;
 use crate::guard::Scratch;
+use crate::input::STACK_PROTECTOR;
 use crate::options::{Id, Options};
 use crate::programs;
 
@@ -131,14 +132,23 @@ fn words(options: &Options, arch: &str, what: &str) -> Vec<String> {
     }
     for (id, name) in [
         (Id::Xnvvm, "-Xnvvm"),
+        (Id::Xptxas, "-Xptxas"),
         (Id::KernelsUsed, "-kernels-used"),
         (Id::VariablesUsed, "-variables-used"),
     ] {
         words.extend(options.list(id).iter().map(|value| format!("{name}={value}")));
     }
-    for (id, name) in [(Id::SplitCompile, "-split-compile"), (Id::MaxRegisters, "-maxrregcount")] {
-        words.extend(options.number(id).map(|value| format!("{name}={value}")));
+    for (id, name) in [
+        (Id::FastCompile, "-Ofc"),
+        (Id::SplitCompile, "-split-compile"),
+        (Id::SplitCompileExtended, "-split-compile-extended"),
+        (Id::MaxRegisters, "-maxrregcount"),
+    ] {
+        words.extend(options.text(id).map(|value| format!("{name}={value}")));
     }
+    // The library has no option for it, but one for options of ptxas.
+    let protector = options.text(Id::StackProtector);
+    words.extend(protector.map(|value| format!("-Xptxas={STACK_PROTECTOR}={value}")));
     words
 }
 

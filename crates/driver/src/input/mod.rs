@@ -34,6 +34,7 @@ use crate::options::{Id, Options, Target};
 
 pub(crate) use crate::files::Store;
 pub use crate::input::item::{Content, InputKind, Item};
+pub(crate) use crate::input::ptx::STACK_PROTECTOR;
 pub(crate) use crate::input::ready::{Ready, no_lto};
 
 /// Bytes of images that may be unpacked for one link: a small file can declare any size.

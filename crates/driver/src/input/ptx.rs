@@ -61,6 +61,9 @@ pub(crate) enum CompileError {
     Cancelled,
 }
 
+/// The option that has ptxas protect the stack; it takes `true` or `false`.
+pub(crate) const STACK_PROTECTOR: &str = "-device-stack-protector";
+
 /// A ptxas and what it is always told.
 pub(crate) struct Compiler {
     path: Option<PathBuf>,
@@ -87,6 +90,16 @@ impl Compiler {
         }
         arguments.extend_from_slice(options.list(Id::Xptxas));
         Compiler { path: named.or_else(find), arguments, whole_program: false }
+    }
+
+    /// The compiler of what was made of LTO-IR. nvlink gives it options that PTX inputs do not get.
+    pub(crate) fn of_lto(options: &Options, arch: &str) -> Self {
+        let mut compiler = Compiler::new(options, arch);
+        let values = [("-Ofc", Id::FastCompile), (STACK_PROTECTOR, Id::StackProtector)];
+        let given = |(name, id)| Some(format!("{name}={}", options.text(id)?));
+        // In front of -Xptxas, which the user chose for ptxas itself.
+        compiler.arguments.splice(0..0, values.into_iter().filter_map(given));
+        compiler
     }
 
     /// Compiles all `jobs`, results in order.

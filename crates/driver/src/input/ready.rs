@@ -342,7 +342,7 @@ impl<'a> Finish<'a, '_, '_> {
     }
 
     fn compile_lto(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
-        let mut compiler = Compiler::new(self.options, self.target.name);
+        let mut compiler = Compiler::of_lto(self.options, self.target.name);
         compiler.whole_program = whole;
         let job = Job { text: ptx, options: String::new() };
         let compiled = compiler.compile(&[job], self.session).pop();
