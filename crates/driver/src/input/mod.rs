@@ -16,6 +16,7 @@ mod item;
 mod library;
 mod ptx;
 mod ready;
+mod record;
 mod select;
 mod walk;
 
