@@ -72,7 +72,8 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
         Ok(Request::Link(options)) => run(&options),
         Err(error) => {
             let mut lines = Lines::of(parsed.told_target.as_deref());
-            lines.push(Line::new(Severity::Fatal, error));
+            let notes = if parsed.notes { error.notes() } else { Vec::new() };
+            lines.push(Line::new(Severity::Fatal, error).with_notes(notes));
             (String::new(), lines.end())
         }
     };

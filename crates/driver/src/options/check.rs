@@ -1,17 +1,7 @@
 //! What a command line must have, and what excludes what, in nvlink's order.
 
-use super::table::{Id, Row};
+use super::table::{Id, Row, Support, TABLE};
 use super::{Options, Target, UsageError};
-
-/// Options that change bytes in ways that are not known well enough to reproduce.
-const NOT_SUPPORTED: &[Id] = &[
-    Id::ExtendedShared,
-    Id::ForceRela,
-    Id::NoSharedReservation,
-    Id::NvHost,
-    Id::ReserveNull,
-    Id::SyscallOffset,
-];
 
 /// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at before it tells what
 /// it ignores.
@@ -41,8 +31,9 @@ pub(super) fn check(options: &Options, target: Target) -> Result<(), UsageError>
     }
     lto(options)?;
     cuda_version(options)?;
-    if let Some(&id) = NOT_SUPPORTED.iter().find(|id| options.text(**id).is_some()) {
-        return Err(UsageError::NotSupported(Row::of(id).long));
+    let refused = |row: &&Row| row.support == Support::Refused && options.text(row.id).is_some();
+    if let Some(row) = TABLE.iter().find(refused) {
+        return Err(UsageError::NotSupported(row.long));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod note;
+mod notes;
 mod pages;
 mod parse;
 mod response;
@@ -69,8 +70,8 @@ pub enum UsageError {
     NumberTooLarge(String),
     #[error("'{0}': expected true or false")]
     BoolExpected(String),
-    #[error("Could not open options file '{0}'")]
-    OptionsFile(String),
+    #[error("Could not open options file '{path}'")]
+    OptionsFile { path: String, reason: String },
     #[error("Too many options file opened '{0}'")]
     TooManyOptionsFiles(String),
     #[error("Stray '{0}' character")]

@@ -8,6 +8,7 @@ use culd_link::Dialect;
 use crate::subcommand::COMMANDS;
 
 use super::Target;
+use super::notes::support;
 use super::table::{Origin, Row, TABLE, Takes};
 
 /// The first lines of help and manual page.
@@ -65,7 +66,7 @@ pub fn help() -> String {
             let short =
                 if row.short.is_empty() { String::new() } else { format!("(-{})", row.short) };
             let line = format!("{names:<51} {short}");
-            let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(row.help, "        "));
+            let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(&told(row), "        "));
             if row.takes == Takes::Target {
                 let names = format!("Targets: {}.", targets().join(", "));
                 let _ = writeln!(text, "{}", wrapped(&names, "        "));
@@ -77,6 +78,11 @@ pub fn help() -> String {
         let _ = write!(text, "culd {command}\n{}\n", wrapped(what, "        "));
     }
     text
+}
+
+/// What `row` does, and that culd does not do it.
+fn told(row: &Row) -> String {
+    format!("{}{}", row.help, support(row))
 }
 
 /// `text` in lines of at most 90 columns, each behind `indent`.
@@ -121,7 +127,7 @@ pub fn man_page() -> String {
                 text,
                 ".TP\n\\fB\\-\\-{}\\fR{short}{value}\n{}",
                 roff(row.long),
-                roff(row.help)
+                roff(&told(row))
             );
         }
     }
@@ -166,20 +172,30 @@ fn choices(row: &Row) -> Vec<String> {
 }
 
 /// All names of targets.
-fn targets() -> Vec<String> {
+pub(super) fn targets() -> Vec<String> {
     let kinds = [Target::Real, Target::Virtual, Target::Lto];
     kinds.iter().flat_map(|kind| ARCHS.iter().map(|arch| kind(arch).name())).collect()
 }
 
 /// The names of `row` with their dashes.
-fn names(row: &Row) -> Vec<String> {
+pub(super) fn names(row: &Row) -> Vec<String> {
     let short = Some(row.short).filter(|short| !short.is_empty());
     let short = short.map(|short| format!("-{short}"));
     short.into_iter().chain([format!("--{}", row.long)]).collect()
 }
 
+/// The names of all commands.
+fn commands() -> Vec<&'static str> {
+    COMMANDS.iter().filter_map(|(usage, _)| usage.split(' ').next()).collect()
+}
+
+/// The shells that completions are made for.
+const SHELLS: &str = "bash zsh fish";
+
 fn bash() -> String {
-    let mut cases = String::new();
+    let mut cases = format!(
+        "        completions) COMPREPLY=($(compgen -W '{SHELLS}' -- \"$word\")); return ;;\n"
+    );
     for row in TABLE {
         let words = choices(row);
         if !words.is_empty() {
@@ -196,8 +212,11 @@ fn bash() -> String {
         "# bash completion of culd\n_culd() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
          [ \"$word\" = = ] && word=\n    [ \"$previous\" = = ] && previous=${{COMP_WORDS[COMP_CWORD-2]}}\n    \
          case $previous in\n{cases}    esac\n    case $word in\n        -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n        \
-         *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}}\ncomplete -o filenames -F _culd culd\n",
-        all.join(" ")
+         *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n    \
+         [ \"$COMP_CWORD\" = 1 ] && COMPREPLY+=($(compgen -W '{}' -- \"$word\"))\n}}\n\
+         complete -o filenames -F _culd culd\n",
+        all.join(" "),
+        commands().join(" ")
     )
 }
 
@@ -205,7 +224,7 @@ fn zsh() -> String {
     let mut text = String::from("#compdef culd\n_arguments \\\n");
     for row in TABLE {
         let help =
-            row.help.replace('\'', "").replace('[', "(").replace(']', ")").replace(':', "\\:");
+            told(row).replace('\'', "").replace('[', "(").replace(']', ")").replace(':', "\\:");
         let words = choices(row);
         let value = match row.takes {
             Takes::Nothing => String::new(),
@@ -216,14 +235,28 @@ fn zsh() -> String {
             let _ = writeln!(text, "  '*{name}[{help}]{value}' \\");
         }
     }
+    let commands = commands().join(" ");
+    let _ = writeln!(
+        text,
+        "  '1:object or command:_alternative \"files:object:_files\" \"commands:command:({commands})\"' \\"
+    );
     text.push_str("  '*:object:_files'\n");
     text
 }
 
 fn fish() -> String {
     let mut text = String::from("# fish completion of culd\n");
+    for (usage, what) in COMMANDS {
+        let name = usage.split(' ').next().unwrap_or_default();
+        let what = what.replace('\'', "\\'");
+        let _ = writeln!(text, "complete -c culd -n __fish_use_subcommand -a {name} -d '{what}'");
+    }
+    let _ = writeln!(
+        text,
+        "complete -c culd -n '__fish_seen_subcommand_from completions' -x -a '{SHELLS}'"
+    );
     for row in TABLE {
-        let help = row.help.replace('\\', "").replace('\'', "\\'");
+        let help = told(row).replace('\\', "").replace('\'', "\\'");
         let short = match row.short {
             "" => String::new(),
             short if short.len() == 1 => format!(" -s {short}"),
@@ -242,6 +275,7 @@ fn fish() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Support;
     use super::*;
 
     #[test]
@@ -257,6 +291,34 @@ mod tests {
             for page in &pages {
                 assert!(page.contains(row.long) && page.contains(row.short), "{}", row.long);
             }
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_every_page() {
+        let pages = [
+            help(),
+            completions(Shell::Bash),
+            completions(Shell::Zsh),
+            completions(Shell::Fish),
+            man_page().replace("\\-", "-"),
+        ];
+        for command in ["install-shadow", "abi-check", "man", "completions"] {
+            let word = |page: &String| {
+                page.split(|c: char| c.is_whitespace() || "()'\"".contains(c))
+                    .any(|word| word.trim_end_matches("\\fR") == command)
+            };
+            assert!(pages.iter().all(word), "{command}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_what_is_refused() {
+        let help = help().split_whitespace().collect::<Vec<_>>().join(" ");
+        let refused = TABLE.iter().filter(|row| row.support == Support::Refused);
+        assert_eq!(refused.clone().count(), 6);
+        for row in refused {
+            assert!(help.contains(&format!("{}. Not supported by culd: an error", row.help)));
         }
     }
 

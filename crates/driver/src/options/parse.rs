@@ -4,13 +4,12 @@
 //! `-l`, `-L` and `-m` only. A repeated option with another value warns and the last one counts;
 //! lists add up and are split at commas. All this is nvlink's, except `@file`.
 
-use std::fs;
 use std::iter::Peekable;
 
 use super::check::{check, check_basics, ignores_host_info};
 use super::table::{Id, Origin, RISCV64, Row, Takes};
 use super::{Newer, Options, Target, UsageError, help, response, version};
-use crate::dialect;
+use crate::{dialect, files};
 use culd_link::Dialect;
 
 /// How many options files may be open at once, one naming the next; nvlink's number.
@@ -39,6 +38,8 @@ pub struct Parsed {
     pub ignores_host_info: bool,
     /// The target, if the line asks that lines tell it. Errors about single words never do.
     pub told_target: Option<String>,
+    /// Notes are wanted.
+    pub notes: bool,
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
@@ -48,9 +49,10 @@ pub fn parse(args: &[String]) -> Parsed {
     let Parser { options, redefined } = parser;
     let tells = read.is_ok() && options.flag(Id::ReportArch);
     let told_target = options.target.filter(|_| tells).map(|target| target.name());
+    let notes = !options.flag(Id::NoNotes);
     let mut ignores_host_info = false;
     let request = read.and_then(|()| finish(options, &mut ignores_host_info));
-    Parsed { request, redefined, ignores_host_info, told_target }
+    Parsed { request, redefined, ignores_host_info, told_target, notes }
 }
 
 fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
@@ -104,8 +106,12 @@ impl Parser {
         if depth == MAX_DEPTH {
             return Err(UsageError::TooManyOptionsFiles(path.to_owned()));
         }
-        let bytes = fs::read(path).map_err(|_| UsageError::OptionsFile(path.to_owned()))?;
-        let words = response::words(&String::from_utf8_lossy(&bytes))?;
+        let refused = |reason: String| UsageError::OptionsFile { path: path.to_owned(), reason };
+        let (bytes, _) = files::read(path).map_err(|error| refused(error.to_string()))?;
+        // A word that is another afterwards could name another file.
+        let text =
+            std::str::from_utf8(&bytes).map_err(|error| refused(format!("no UTF-8: {error}")))?;
+        let words = response::words(text)?;
         self.words(words.into_iter().peekable(), depth + 1)
     }
 
@@ -354,6 +360,9 @@ mod tests {
         let error = parsed(&format!("@{}", path("loop"))).request.unwrap_err();
         assert_eq!(error, UsageError::TooManyOptionsFiles(path("loop")));
         let error = parsed("-optf nowhere").request.unwrap_err();
-        assert_eq!(error, UsageError::OptionsFile("nowhere".to_owned()));
+        assert_eq!(error.to_string(), "Could not open options file 'nowhere'");
+        std::fs::write(path("latin"), b"-o caf\xe9").unwrap();
+        let error = parsed(&format!("-optf {}", path("latin"))).request.unwrap_err();
+        assert!(error.notes()[0].starts_with("no UTF-8: "), "{:?}", error.notes());
     }
 }

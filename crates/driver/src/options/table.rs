@@ -52,6 +52,17 @@ pub enum Origin {
     Culd,
 }
 
+/// What culd makes of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// What its help says.
+    Full,
+    /// Nothing.
+    Ignored,
+    /// An error: it changes bytes in ways that are not known well enough to reproduce.
+    Refused,
+}
+
 /// One option.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
@@ -65,8 +76,10 @@ pub struct Row {
     pub takes: Takes,
     /// Who has it.
     pub origin: Origin,
-    /// What it does.
+    /// What it does, in nvlink or in culd.
     pub help: &'static str,
+    /// What culd makes of it.
+    pub support: Support,
 }
 
 const fn row(
@@ -77,7 +90,7 @@ const fn row(
     origin: Origin,
     help: &'static str,
 ) -> Row {
-    Row { id, long, short, takes, origin, help }
+    Row { id, long, short, takes, origin, help, support: Support::Full }
 }
 
 /// A value of `--cpu-arch` that only later releases know.
@@ -91,11 +104,11 @@ const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 pub const TABLE: &[Row] = &[
     row(Id::FastCompile, "Ofast-compile", "Ofc", Text("0|min|mid|max"), Nvlink, "Trade code quality for compilation speed; only with LTO"),
     row(Id::Xnvvm, "Xnvvm", "Xnvvm", List("options"), Nvlink, "Options for nvvm; only with LTO"),
-    row(Id::Xptxas, "Xptxas", "Xptxas", List("options"), Nvlink, "Options for ptxas; only with LTO"),
+    row(Id::Xptxas, "Xptxas", "Xptxas", List("options"), Nvlink, "Options for the ptxas that compiles PTX inputs and what LTO-IR becomes"),
     row(Id::Arch, "arch", "arch", Target, Nvlink, "Link for this architecture. 'compute_*' checks the inputs and links nothing"),
     row(Id::CpuArch, "cpu-arch", "cpu-arch", Choice(CPU_ARCHS), Nvlink, "The host's architecture; recorded and of no other effect"),
-    row(Id::Debug, "debug", "g", Nothing, Nvlink, "Keep dead functions and the symbols of shared variables"),
-    row(Id::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of compiled code; only with LTO"),
+    row(Id::Debug, "debug", "g", Nothing, Nvlink, "Keep dead functions and the symbols of shared variables; compile with -g"),
+    row(Id::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of code made of LTO-IR; only with LTO"),
     row(Id::DisableInfos, "disable-infos", "disable-infos", Nothing, Nvlink, "Print no infos, and no warnings about stack sizes, architectures and compatibility"),
     row(Id::DisableWarnings, "disable-warnings", "w", Nothing, Nvlink, "Print no warnings about ignored inputs; those of the link itself stay, as in nvlink"),
     row(Id::Dlto, "dlto", "dlto", Nothing, Nvlink, "Do link-time optimization; another name of --link-time-opt"),
@@ -112,7 +125,7 @@ pub const TABLE: &[Row] = &[
     row(Id::LibraryPath, "library-path", "L", List("folder"), Nvlink, "Look for libraries here"),
     row(Id::Lto, "link-time-opt", "lto", Nothing, Nvlink, "Do link-time optimization; without LTO objects it changes nothing"),
     row(Id::Machine, "machine", "m", Number("64"), Nvlink, "Address size in bits; only 64 exists"),
-    row(Id::MaxRegisters, "maxrregcount", "maxrregcount", Number("amount"), Nvlink, "Register limit of compiled code; only with LTO"),
+    row(Id::MaxRegisters, "maxrregcount", "maxrregcount", Number("amount"), Nvlink, "Register limit of what the link compiles: PTX inputs and LTO-IR"),
     row(Id::NvvmPath, "nvvmpath", "nvvmpath", Text("folder"), Nvlink, "Where libnvvm is; only with LTO"),
     row(Id::OptionsFile, "options-file", "optf", List("file"), Nvlink, "Take further words of the command line from this file"),
     row(Id::Output, "output-file", "o", Text("file"), Nvlink, "Write the linked cubin to this file"),
@@ -137,19 +150,19 @@ pub const TABLE: &[Row] = &[
     row(Id::Verbose2, "verbose2", "v2", Nothing, Later, "As --verbose"),
     row(Id::AllowUndefinedGlobals, "allow-undefined-globals", "allow-undefined-globals", Nothing, Hidden, "Leave undefined variables undefined"),
     row(Id::CudaApiVersion, "cuda-api-version", "cuda-api-version", Text("version"), Hidden, "The version of the CUDA API"),
-    row(Id::NoSharedReservation, "disable-smem-reservation", "disable-smem-reservation", Bool, Hidden, "Keep no shared memory for the system"),
-    row(Id::ExtendedShared, "enable-extended-smem", "enable-extended-smem", Bool, Hidden, "Allow more static shared memory"),
-    row(Id::ForceRela, "force-rela", "force-rela", Nothing, Hidden, "Use relocations with addends"),
+    row(Id::NoSharedReservation, "disable-smem-reservation", "disable-smem-reservation", Bool, Hidden, "Keep no shared memory for the system").refused(),
+    row(Id::ExtendedShared, "enable-extended-smem", "enable-extended-smem", Bool, Hidden, "Allow more static shared memory").refused(),
+    row(Id::ForceRela, "force-rela", "force-rela", Nothing, Hidden, "Use relocations with addends").refused(),
     row(Id::HostCompiler, "host-ccbin", "host-ccbin", Text("file"), Hidden, "The host compiler; asked for its linker script by -ghls=lcs-abs"),
-    row(Id::NvHost, "nv-host", "nv-host", Text("file"), Hidden, "A host file"),
-    row(Id::ReserveNull, "reserve-null-pointer", "reserve-null-pointer", Nothing, Hidden, "Keep address 0 unused"),
+    row(Id::NvHost, "nv-host", "nv-host", Text("file"), Hidden, "A host file").refused(),
+    row(Id::ReserveNull, "reserve-null-pointer", "reserve-null-pointer", Nothing, Hidden, "Keep address 0 unused").refused(),
     row(Id::Shared, "shared", "shared", Nothing, Hidden, "Passed by nvcc -shared; changes nothing"),
-    row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants"),
-    row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note"),
+    row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants").refused(),
+    row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note, where culd names itself").ignored(),
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
     row(Id::Dialect, "dialect", "dialect", Choice(RELEASES), Culd, "Follow the rules of nvlink of this release; auto: of the toolkit that culd is installed in (install-shadow), else of the newest object"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
-    row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs; else one beside nvcc in PATH"),
+    row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
     row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),
     row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
     row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads; 0 takes one per core"),
@@ -158,6 +171,14 @@ pub const TABLE: &[Row] = &[
 ];
 
 impl Row {
+    const fn refused(self) -> Row {
+        Row { support: Support::Refused, ..self }
+    }
+
+    const fn ignored(self) -> Row {
+        Row { support: Support::Ignored, ..self }
+    }
+
     /// The row of `id`.
     pub fn of(id: Id) -> &'static Row {
         &TABLE[id as usize]
