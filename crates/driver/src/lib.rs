@@ -38,9 +38,18 @@ pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
+pub use crate::programs::toolkit_homes;
 pub use crate::run::{command, run};
 pub use crate::subcommand::subcommand;
 pub use crate::verify::verify;
+
+/// The bytes of the file at `path`; of a pipe or device no more than a link takes.
+///
+/// # Errors
+/// It cannot be read, or has no end.
+pub fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
+    files::read(path).map(|(bytes, _)| bytes.to_vec())
+}
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -3,7 +3,7 @@
 //! In: LTO-IR and the options of the link. Out: PTX, or why not. Guaranteed: nothing of
 //! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
@@ -98,8 +98,7 @@ fn run(
     let output = folder.join("out");
     let mut command = Command::new(&program);
     command.arg(what).arg(&output);
-    // `-nvvmpath` names a folder of the toolkit.
-    if let Some(toolkit) = options.text(Id::NvvmPath).and_then(|path| Path::new(path).parent()) {
+    for toolkit in programs::toolkit_homes(options) {
         command.arg("--toolkit").arg(toolkit);
     }
     for word in words(options, arch, word) {

@@ -125,7 +125,8 @@ fn run(
     cubins: &[&Cubin],
     want: Want,
 ) -> Result<(Made, String), Refusal> {
-    let path = culd_lto::find(home::library(), None).ok_or_else(|| refusal(&LtoError::NotFound))?;
+    let path = culd_lto::find(home::library(), &culd_driver::toolkit_homes(&options.options))
+        .ok_or_else(|| refusal(&LtoError::NotFound))?;
     let ours = |word: &&String| !OURS.iter().any(|option| word.starts_with(option));
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
     let name = options.arch.name.trim_start_matches("sm_");

@@ -65,7 +65,7 @@ pub struct Made {
 pub enum LtoError {
     /// There is no library.
     #[error(
-        "no {NAME} of NVIDIA's: there is none in the toolkit of CUDA_HOME, CUDA_PATH or an nvcc in PATH; \
+        "no {NAME} of NVIDIA's: there is none in the toolkit of CUDA_HOME, CUDA_PATH, or a ptxas or nvcc in PATH; \
          CULD_NVJITLINK names one"
     )]
     NotFound,
@@ -89,25 +89,16 @@ pub enum LtoError {
     },
 }
 
-/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of `toolkit` or of the toolkit in the environment. `own` is a
+/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the first of `toolkits` that has one. `own` is a
 /// file that is not meant, because it is the one that asks.
-pub fn find(own: Option<&Path>, toolkit: Option<&Path>) -> Option<PathBuf> {
+pub fn find(own: Option<&Path>, toolkits: &[PathBuf]) -> Option<PathBuf> {
     if let Some(named) = env::var_os("CULD_NVJITLINK") {
         return Some(named.into());
     }
-    let first = toolkit.map(Path::to_owned).into_iter();
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
-    let of_nvcc = |folder: PathBuf| {
-        let nvcc = folder.join("nvcc").canonicalize().ok()?;
-        Some(nvcc.parent()?.parent()?.to_owned())
-    };
-    let toolkits = first.chain(homes).chain(env::split_paths(&path).filter_map(of_nvcc));
-    let files =
-        toolkits.flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder).join(NAME)));
+    let folders = toolkits.iter().flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder)));
     let own = own.and_then(|own| own.canonicalize().ok());
-    files
-        .filter_map(|file| file.canonicalize().ok())
+    folders
+        .filter_map(|folder| folder.join(NAME).canonicalize().ok())
         .find(|file| Some(file) != own.as_ref() && file.is_file())
 }
 

@@ -11,14 +11,14 @@ use std::process::ExitCode;
 use culd_lto::{Input, Kind, LtoError, Want, compile, find};
 
 const USAGE: &str = "\
-usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR] [--option WORD]... [--input KIND NAME FILE]...
+usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--option WORD]... [--input KIND NAME FILE]...
 Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. An object, which needs libnvJitLink 13.3, is empty without. KIND is ltoir, fatbin, object or cubin.
-The library is the one that CULD_NVJITLINK names, or that of DIR, CUDA_HOME, CUDA_PATH or an nvcc in PATH.";
+The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.";
 
 /// What the words ask for.
 #[derive(Default)]
 struct Task {
-    toolkit: Option<PathBuf>,
+    toolkits: Vec<PathBuf>,
     options: Vec<String>,
     inputs: Vec<(Kind, String, Vec<u8>)>,
 }
@@ -47,7 +47,7 @@ fn run(words: Vec<String>) -> Result<String, String> {
         _ => return Err(USAGE.to_owned()),
     };
     let task = task(words)?;
-    let path = find(None, task.toolkit.as_deref()).ok_or_else(|| LtoError::NotFound.to_string())?;
+    let path = find(None, &task.toolkits).ok_or_else(|| LtoError::NotFound.to_string())?;
     let inputs: Vec<Input<'_>> =
         task.inputs.iter().map(|(kind, name, bytes)| Input { kind: *kind, name, bytes }).collect();
     let made = compile(&path, &task.options, &inputs, want).map_err(|error| match &error {
@@ -65,7 +65,7 @@ fn task(mut words: impl Iterator<Item = String>) -> Result<Task, String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| USAGE.to_owned());
         match word.as_str() {
-            "--toolkit" => task.toolkit = Some(value()?.into()),
+            "--toolkit" => task.toolkits.push(value()?.into()),
             "--option" => task.options.push(value()?),
             "--input" => {
                 let kind = match value()?.as_str() {

@@ -4,9 +4,9 @@
 //! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
 //! the same time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use culd_link::Session;
 use thiserror::Error;
@@ -46,8 +46,8 @@ pub(crate) struct Compiled {
 #[derive(Debug, Error)]
 pub(crate) enum CompileError {
     #[error(
-        "no ptxas: there is none beside this program, in PATH, beside an nvcc in PATH or in \
-         CUDA_HOME; --ptxas-path names one"
+        "no ptxas: there is none beside this program, in CUDA_HOME or CUDA_PATH, in PATH or beside \
+         an nvcc in PATH; --ptxas-path names one"
     )]
     NotFound,
     #[error("cannot run '{}': {error}", path.display())]
@@ -93,7 +93,11 @@ impl Compiler {
             arguments.push("-g".to_owned());
         }
         arguments.extend_from_slice(options.list(Id::Xptxas));
-        Compiler { path: named.or_else(find), arguments, whole_program: false }
+        Compiler {
+            path: named.or_else(|| programs::ptxas(options)),
+            arguments,
+            whole_program: false,
+        }
     }
 
     /// The compiler of what was made of LTO-IR. nvlink gives it options that PTX inputs do not get.
@@ -172,24 +176,10 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
     lines
 }
 
-/// ptxas beside this program, in PATH, beside an nvcc in PATH, or in the toolkit that the
-/// environment names.
-fn find() -> Option<PathBuf> {
-    let beside = |program: PathBuf| Some(program.parent()?.to_owned());
-    let beside_nvcc = |folder: PathBuf| beside(folder.join("nvcc").canonicalize().ok()?);
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-    let folders = programs::own()
-        .and_then(beside)
-        .into_iter()
-        .chain(programs::folders())
-        .chain(programs::folders().filter_map(beside_nvcc))
-        .chain(homes.map(|home| Path::new(&home).join("bin")));
-    programs::in_folders(folders, "ptxas")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn fake(folder: &Path, script: &str) -> Compiler {
         use std::os::unix::fs::PermissionsExt;
