@@ -1,28 +1,33 @@
 //! The command `culd`: arguments in, exit status out. Everything else is in the driver.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Outcome, command, parse, subcommand};
+use culd_driver::{Outcome, parse, subcommand};
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
-    let program = program_name(&program).to_owned();
-    let args = args.collect::<Vec<_>>();
-    // nvlink knows no commands: under its name they are names of files.
-    let command = match program.as_str() {
-        "nvlink" => None,
-        _ => {
-            subcommand(&args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()))
-        }
+    let program = program_name(&program.to_string_lossy()).to_owned();
+    let (text, outcome) = match args.map(OsString::into_string).collect::<Result<Vec<_>, _>>() {
+        Ok(args) => run(&program, &args),
+        Err(word) => (String::new(), Outcome::not_text(&word)),
     };
-    let (text, outcome) = command.unwrap_or_else(|| link(&args));
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
     print(&program, &outcome);
     ExitCode::from(outcome.status)
+}
+
+fn run(program: &str, args: &[String]) -> (String, Outcome) {
+    // nvlink knows no commands: under its name they are names of files.
+    let command = match program {
+        "nvlink" => None,
+        _ => subcommand(args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
+    };
+    command.unwrap_or_else(|| command_line(args))
 }
 
 /// What messages begin with: the last part of the name that the program was started by, without
@@ -32,8 +37,8 @@ fn program_name(started_by: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-fn link(args: &[String]) -> (String, Outcome) {
-    command(parse(args))
+fn command_line(args: &[String]) -> (String, Outcome) {
+    culd_driver::command(parse(args))
 }
 
 fn print(program: &str, outcome: &Outcome) {

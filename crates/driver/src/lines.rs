@@ -1,5 +1,6 @@
 //! What is printed to standard error, and the exit status.
 
+use std::ffi::OsStr;
 use std::fmt;
 
 use culd_abi::check::Finding;
@@ -139,6 +140,11 @@ impl Outcome {
     /// One fatal line.
     pub(crate) fn fatal(text: impl ToString) -> Self {
         Outcome::fatal_line(Line::new(Severity::Fatal, text))
+    }
+
+    /// A word of the command line is not UTF-8. Read as another word, it would name another file.
+    pub fn not_text(word: &OsStr) -> Self {
+        Outcome::fatal_line(Line::about(Severity::Fatal, InputError::not_text(word)))
     }
 
     /// One line, which is fatal.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
 use crate::handles;
-use crate::link::Link;
+use crate::link::{Link, NO_TEXT};
 use crate::result::Code;
 
 /// A handle, which C takes for a pointer.
@@ -32,17 +32,32 @@ fn with(handle: Handle, work: impl FnOnce(&mut Link) -> Code) -> c_int {
     })
 }
 
-/// Text of C's.
+/// Text of C's for messages.
 ///
 /// # Safety
 /// `text` is null or ends with NUL.
 unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: as the caller promises.
+    unsafe { exact(text) }.map(|text| text.unwrap_or_else(|shown| shown))
+}
+
+/// Text of C's that names something; what is not UTF-8 is an error, and what messages call it.
+///
+/// # Safety
+/// `text` is null or ends with NUL.
+unsafe fn exact(text: *const c_char) -> Option<Result<String, String>> {
     if text.is_null() {
         return None;
     }
     // SAFETY: not null; else as the caller promises.
     let text = unsafe { CStr::from_ptr(text) };
-    Some(text.to_string_lossy().into_owned())
+    Some(text.to_str().map(str::to_owned).map_err(|_| text.to_string_lossy().into_owned()))
+}
+
+/// A link one of whose options is not UTF-8, shown as `word`.
+fn not_text(word: String) -> Link {
+    let text = format!("unrecognized option: {word}\n{}{NO_TEXT}\n", culd_driver::NOTE);
+    Link::refused((Code::UnrecognizedOption, text))
 }
 
 /// Puts `value` where `place` points.
@@ -116,12 +131,13 @@ export! {
             }
             let mut words = Vec::new();
             for place in 0..count as usize {
-                match text(*options.add(place)) {
+                match exact(*options.add(place)) {
                     Some(word) => words.push(word),
                     None => return Code::NullInput,
                 }
             }
-            let link = Link::new(&words);
+            let words: Result<Vec<String>, String> = words.into_iter().collect();
+            let link = words.map_or_else(not_text, |words| Link::new(&words));
             let code = link.created();
             put(handle, handles::create(link).get());
             code
@@ -165,8 +181,9 @@ export! {
     fn nvJitLinkAddFile(handle: Handle, kind: c_int, path: *const c_char)
     [__nvJitLinkAddFile_13_0 __nvJitLinkAddFile_13_1 __nvJitLinkAddFile_13_2
      __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5] {
-        with(handle, |link| match text(path) {
-            Some(path) => link.add_file(kind, &path),
+        with(handle, |link| match exact(path) {
+            Some(Ok(path)) => link.add_file(kind, &path),
+            Some(Err(shown)) => link.refuse_path(&shown),
             None => Code::NullInput,
         })
     }
@@ -303,4 +320,50 @@ export! {
 #[unsafe(no_mangle)]
 pub extern "C" fn __nvJitLinkAPI() -> *const c_void {
     std::ptr::null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// The code and error log of a link that is given the file at `path`.
+    fn add(path: &Path) -> (c_int, String) {
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        let mut handle: Handle = 0;
+        let mut log = [0; 512];
+        // SAFETY: the pointers are of values that live here, and texts end with NUL.
+        let code = unsafe {
+            assert_eq!(nvJitLinkCreate(&raw mut handle, 1, [c"-arch=sm_90".as_ptr()].as_ptr()), 0);
+            let code = nvJitLinkAddFile(handle, 10, path.as_ptr());
+            assert_eq!(nvJitLinkGetErrorLog(handle, log.as_mut_ptr()), 0);
+            nvJitLinkDestroy(&raw mut handle);
+            code
+        };
+        let log: Vec<u8> = log.iter().map_while(|&byte| u8::try_from(byte).ok()).collect();
+        let log = String::from_utf8_lossy(&log);
+        (code, log.trim_end_matches('\0').to_owned())
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("loop");
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let (code, log) = add(&path);
+        assert_eq!(code, Code::InvalidInput as c_int);
+        assert!(log.contains("  >>> Too many levels of symbolic links"), "{log}");
+        let missing = folder.path().join("missing");
+        assert_eq!(add(&missing).1, format!("no such file: {}\n", missing.display()));
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_not_read_as_another() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("caf\u{fffd}"), "words of no known kind").unwrap();
+        let (code, log) = add(&folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9")));
+        assert_eq!(code, Code::InvalidInput as c_int);
+        assert!(log.starts_with("no such file: "), "{log}");
+    }
 }

@@ -4,12 +4,13 @@
 //! and the texts of the logs are those of libnvJitLink 13.0.88 where docs/JITLINK.md says nothing else.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::time::Instant;
 
 use culd_cubin::arch::Flavour;
 use culd_driver::{
     Cause, Content, Cubin, Ignored, InputError, InputKind, Item, Kind as LineKind, Line,
-    LinkRequest, Outcome, Target,
+    LinkRequest, NOTE as NOTE_BEGIN, Outcome, Target,
 };
 use culd_fatbin::{Format, sniff};
 use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
@@ -22,6 +23,8 @@ use crate::result::{Code, Kind};
 /// What NVIDIA's library says of itself in the tool note; ours is as long (in bytes).
 const OBJECT_NAME: &str = "in-memory-ELF-image";
 const NOTE: &str = "through the functions of libnvJitLink";
+/// What a path or option that is no text is told.
+pub const NO_TEXT: &str = "its name is not UTF-8";
 /// Bytes of an ELF header.
 const ELF_HEADER: usize = 64;
 /// What messages call an input without a name.
@@ -85,6 +88,16 @@ impl Link {
         }
     }
 
+    /// A link that is refused from the beginning.
+    pub fn refused((code, text): Refusal) -> Self {
+        Link { options: Err(code), errors: text, ..Link::new(&[]) }
+    }
+
+    /// Refuses a file whose path is no text: read as another, it would name another file.
+    pub fn refuse_path(&mut self, path: &str) -> Code {
+        self.refuse((Code::InvalidInput, format!("no such file: {path}\n{NOTE_BEGIN}{NO_TEXT}\n")))
+    }
+
     /// What `nvJitLinkCreate` returns.
     pub fn created(&self) -> Code {
         match &self.options {
@@ -140,9 +153,14 @@ impl Link {
 
     /// Adds the file at `path`.
     pub fn add_file(&mut self, kind: i32, path: &str) -> Code {
-        match std::fs::read(path) {
+        match culd_driver::read_file(path) {
             Ok(bytes) => self.add_data(kind, Some(path), &bytes),
-            Err(_) => self.refuse((Code::InvalidInput, format!("no such file: {path}\n"))),
+            // NVIDIA's library says so of whatever it cannot read.
+            Err(error) => {
+                let plain = [ErrorKind::NotFound, ErrorKind::IsADirectory].contains(&error.kind());
+                let why = if plain { String::new() } else { format!("{NOTE_BEGIN}{error}\n") };
+                self.refuse((Code::InvalidInput, format!("no such file: {path}\n{why}")))
+            }
         }
     }
 
@@ -432,7 +450,9 @@ impl Link {
 fn index_file(path: &str) -> Result<(Option<IndexFile>, String), Refusal> {
     let refused = |text: String| Err((Code::InvalidInput, text));
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    match std::fs::read(path) {
+    // What is no file is not waited for.
+    let read = if is_file { culd_driver::read_file(path) } else { Ok(Vec::new()) };
+    match read {
         Ok(bytes) if is_file && !bytes.is_empty() => Ok(match IndexFile::parse(bytes) {
             Ok(index) => (Some(index), String::new()),
             Err(_) => {

@@ -21,6 +21,7 @@ mod select;
 mod walk;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use culd_link::{Dialect, Input, Session, Severity};
@@ -187,6 +188,20 @@ pub enum InputError {
     Lto { file: String, error: String },
     #[error("PTX in '{file}' cannot be compiled: {error}")]
     Compiler { file: String, error: String },
+    #[error("'{0}' is not UTF-8; culd takes no such names of files and options")]
+    NotText(String),
+}
+
+impl InputError {
+    /// The error about a name or word that is not UTF-8; other bytes are shown as `\xe9`.
+    pub fn not_text(word: impl AsRef<OsStr>) -> Self {
+        let bytes = word.as_ref().as_encoded_bytes().utf8_chunks();
+        let shown = |chunk: std::str::Utf8Chunk<'_>| {
+            let other = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+            chunk.valid().to_owned() + &other.collect::<String>()
+        };
+        InputError::NotText(bytes.map(shown).collect())
+    }
 }
 
 /// Something in the order of the inputs.
