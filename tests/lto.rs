@@ -155,6 +155,39 @@ fn options_of_the_compilation_reach_both_compilers() {
 }
 
 #[test]
+fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
+    let world = World::new();
+    world.compiler();
+    for toolkit in ["toolkit/bin", "other/bin"] {
+        fs::create_dir_all(world.path(toolkit)).unwrap();
+    }
+    fs::rename(world.path("ptxas"), world.path("toolkit/bin/ptxas")).unwrap();
+    world.script("other/bin/ptxas", "exit 1");
+    let mut command = Command::new(world.path("culd"));
+    command.args([
+        "-arch=sm_90",
+        "-lto",
+        "-nvvmpath=toolkit/nvvm",
+        "a.ltoir",
+        "b.ltoir",
+        "-o",
+        "out",
+    ]);
+    command.env("PATH", world.path("other/bin").display().to_string() + ":/usr/bin:/bin");
+    let command = command.env("CUDA_HOME", world.path("other")).current_dir(world.folder.path());
+    let done = command.output().unwrap();
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert_eq!(fs::read(world.path("out")).unwrap(), b"WHOLE");
+    let other = world.path("other").display().to_string();
+    assert!(
+        world
+            .words()
+            .contains(&format!("--toolkit toolkit --toolkit {}", world.path("").display()))
+    );
+    assert!(world.words().contains(&format!("--toolkit {other} ")), "{}", world.words());
+}
+
+#[test]
 fn other_code_is_linked_with_it() {
     let world = World::new();
     world.compiler();
