@@ -32,6 +32,7 @@ impl Program<'_, '_> {
     /// Tells everything that is wrong; `Err` when the link ends at once.
     pub(crate) fn check(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
         self.functions_fit(diags)?;
+        self.literals_fit(diags)?;
         let silent = self.options.suppress_stack_size_warning || self.options.disable_infos;
         if !silent && !self.options.relocatable {
             self.stack_sizes(diags);
@@ -77,6 +78,33 @@ impl Program<'_, '_> {
                 definition.map_or("<input>".to_owned(), |site| self.objects.file(site.object));
             let reason = format!(
                 "function '{}' is in code of another function, of which another file has a shorter one",
+                explain::shown(draft.names.get(symbol.name))
+            );
+            return Err(diags.fatal(Message::Unsupported { file, reason }));
+        }
+        Ok(())
+    }
+
+    /// In an object, literals and parameters keep their symbols. A copy that counts can bring a shorter bank than one that its
+    /// symbols came with (`testdata/fuzz/link_records/symbol-of-a-shorter-bank`).
+    fn literals_fit(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let draft = &self.merged.draft;
+        if !self.options.relocatable {
+            return Ok(());
+        }
+        for symbol in draft.symbols.values().filter(|symbol| !symbol.dropped) {
+            let Some(section) = symbol.section.map(|id| &draft.sections[id]) else { continue };
+            let inside =
+                symbol.value.checked_add(symbol.size).is_some_and(|end| end <= section.size);
+            if inside || !matches!(section.kind, Kind::Constant(_)) {
+                continue;
+            }
+            let definition =
+                symbol.program.and_then(|program| self.symbols.all[program].definition);
+            let file =
+                definition.map_or("<input>".to_owned(), |site| self.objects.file(site.object));
+            let reason = format!(
+                "'{}' is in a bank of constants of which another file has a shorter one",
                 explain::shown(draft.names.get(symbol.name))
             );
             return Err(diags.fatal(Message::Unsupported { file, reason }));
