@@ -598,8 +598,13 @@ impl<'d> Draft<'d> {
 
     /// The bank of constant variables, `.nv.constant3`.
     pub(crate) fn constant_variables(&self) -> Option<SectionId> {
+        self.common_bank(3)
+    }
+
+    /// A constant bank that belongs to no function.
+    pub(crate) fn common_bank(&self, number: u8) -> Option<SectionId> {
         let mut sections = self.sections.iter();
-        let found = sections.find(|(_, s)| s.kind == Kind::Constant(3) && s.owner.is_none());
+        let found = sections.find(|(_, s)| s.kind == Kind::Constant(number) && s.owner.is_none());
         found.map(|(id, _)| id)
     }
 

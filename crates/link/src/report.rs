@@ -45,6 +45,8 @@ pub struct Report {
     pub global: u64,
     /// Constant variables, where there are some.
     pub constant3: Option<u64>,
+    /// Addresses that position-independent code uses, where there are some.
+    pub constant4: Option<u64>,
     /// Entries, the one whose code was created last first.
     pub entries: Vec<EntryReport>,
 }
@@ -77,8 +79,10 @@ impl Report {
     /// The lines of `-v`, as nvlink words them.
     pub fn lines(&self) -> Vec<String> {
         let mut first = format!("{} bytes gmem", self.global);
-        if let Some(size) = self.constant3 {
-            first.push_str(&format!(", {size} bytes cmem[3]"));
+        for (bank, size) in [(3, self.constant3), (4, self.constant4)] {
+            if let Some(size) = size {
+                first.push_str(&format!(", {size} bytes cmem[{bank}]"));
+            }
         }
         let mut lines = vec![first];
         for entry in &self.entries {
@@ -96,9 +100,11 @@ impl Report {
         let draft = &program.merged.draft;
         // Mercury's names for constant banks and slots are none that nvlink tells.
         let classic = draft.flavour == Flavour::Classic;
-        let told = draft.constant_variables();
-        let told = told.filter(|&bank| classic && !draft.sections[bank].dropped);
-        let constant3 = told.map(|bank| draft.sections[bank].size);
+        let common_bank = |number| {
+            let told = draft.common_bank(number);
+            let told = told.filter(|&bank| classic && !draft.sections[bank].dropped);
+            told.map(|bank| draft.sections[bank].size)
+        };
         let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
         let shared = shared_by_name(program);
         // By their code: a kernel may be named by a file before the one that defines it.
@@ -139,7 +145,8 @@ impl Report {
         });
         Report {
             global: size_of(|kind| matches!(kind, Kind::Global | Kind::GlobalInit)),
-            constant3,
+            constant3: common_bank(3),
+            constant4: common_bank(4),
             entries: entries.collect(),
         }
     }

@@ -32,6 +32,7 @@ impl<'d> Merge<'_, 'd> {
                 let placed = self.append(Kind::Constant(bank), (input, &[]));
                 if let Placed::At { base, .. } = placed
                     && self.selecting
+                    && bank == 3
                     && self.merged.draft.dialect.looks_constants_up
                     && looked_up(input)
                 {

@@ -126,10 +126,14 @@ impl<'d> Merge<'_, 'd> {
         let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;
-        let hidden = symbol.is_shared()
-            && !relocatable
-            && !self.is_never_defined(program, symbol)
-            && !self.keeps_shared(object, program, symbol);
+        // Places of addresses in position-independent code are chosen by name, like variables, and forgotten
+        // (case constant/addresses).
+        let place = symbol.other & sto::INTERNAL != 0 && !relocatable && !self.preserve;
+        let hidden = place
+            || symbol.is_shared()
+                && !relocatable
+                && !self.is_never_defined(program, symbol)
+                && !self.keeps_shared(object, program, symbol);
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
@@ -152,7 +156,7 @@ impl<'d> Merge<'_, 'd> {
         } else {
             draft.locals.push(out);
         }
-        // Shared variables are laid out and forgotten: not even their names stay.
+        // What is laid out and forgotten leaves not even its name.
         if !hidden && global {
             draft.global_strings.add(name);
         } else if !hidden {

@@ -264,7 +264,9 @@ impl<'d> Object<'d> {
                 let what = format!("symbol {} ('{name}') does not fit its section", index.0);
                 return Err(Malformed::section(section.name, start, what));
             }
-            if matches!(role, Role::Constant(1..)) && !is_internal(symbol) {
+            // Banks without an owner are copied whole: constant variables, and addresses of position-independent code.
+            let owned = section.info_section().is_some();
+            if owned && matches!(role, Role::Constant(1..)) && !is_internal(symbol) {
                 self.check_among_literals(at, index, symbol)?;
             }
         }
