@@ -3,6 +3,8 @@
 //! The state kept per name, the checks and the order of the lines are those of nvlink
 //! (docs/rules/diagnostics.md, section 1).
 
+mod tensor;
+
 use culd_cubin::attr::Record;
 use culd_cubin::callgraph::Edge;
 use culd_cubin::compat::code::ISA_CLASS;
@@ -11,11 +13,12 @@ use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
+pub(crate) use self::tensor::TensorMemory;
 use crate::diag::{Diagnostics, Failed, Message, Note};
 use crate::explain::{self, SameObjects};
 use crate::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::objects::{Object, Objects, Role};
-use crate::symbols::{Site, SymbolInfo, Symbols, defined_role, space};
+use crate::symbols::{Fate, Site, SymbolInfo, Symbols, defined_role, space};
 use crate::system_names::is_system_call;
 use crate::{Dialect, LinkOptions};
 
@@ -58,6 +61,8 @@ struct Clashes<'d> {
     /// For notes about two definitions.
     same_objects: SameObjects,
     locals: Locals,
+    /// The way that was seen first.
+    tensor_memory: Option<TensorMemory>,
 }
 
 /// Local functions and variables by name, as far as a parameter of a kernel asked for them.
@@ -92,6 +97,7 @@ pub(crate) fn check(
         bank_clashes: BTreeMap::new(),
         same_objects: SameObjects::default(),
         locals: Locals::default(),
+        tensor_memory: None,
     };
     objects.iter().try_for_each(|(id, _)| clashes.check(symbols, objects, id, options, diags))
 }
@@ -111,6 +117,7 @@ impl<'d> Clashes<'d> {
         let mut check =
             Check { clashes: self, dialect: options.dialect, symbols, objects, object, id, lines };
         check.symbols();
+        check.fragments();
         let mut failed = check.tell(diags);
         if options.target.has_compat && !options.disable_infos && lacks_isa_class(object) {
             // nvlink says 90 for sm_90a too.
@@ -154,7 +161,34 @@ impl<'d> Check<'_, 'd> {
         self.report_bank_clash(None);
     }
 
+    /// The attributes of functions that are accepted, dead ones too, and of strong ones that clash.
+    fn fragments(&mut self) {
+        let object = self.object;
+        for &(list, way) in &object.records.tensor_memory {
+            let function =
+                object.section(list).info_section().and_then(|c| object.code_function(c));
+            let weak = |index| object.symbol(index).binding() == stb::WEAK;
+            let lost = |index| self.symbols.fate(self.id, index) == Fate::Lost && weak(index);
+            if !function.is_some_and(lost) {
+                self.tensor_memory(way);
+            }
+        }
+    }
+
+    /// All of a program have to give tensor memory out in the same way; each place that does not is told.
+    fn tensor_memory(&mut self, way: TensorMemory) {
+        if *self.clashes.tensor_memory.get_or_insert(way) != way {
+            let file = self.object.name.to_owned();
+            self.lines.push((Message::TensorMemoryMismatch { file }, Vec::new()));
+        }
+    }
+
     fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
+        if defined_role(self.object, symbol) == Some(Role::ReservedShared)
+            && let Some(way) = TensorMemory::of_variable(symbol.name)
+        {
+            self.tensor_memory(way);
+        }
         let Some(id) = self.symbols.of(self.id, index) else { return };
         if self.reference_clashes(id, index, symbol) {
             return;

@@ -85,8 +85,10 @@ impl Message {
             | Message::DebugMixture { .. }
             | Message::OlderCompiler { .. }
             | Message::LaterCompiler { .. }
+            | Message::NoBarriersAtExit { .. }
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
+            | Message::TensorMemoryMismatch { .. }
             | Message::MergeFailed
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
@@ -151,6 +153,10 @@ pub enum Message {
     WeakParameterBank { symbol: String },
     #[error("Prototype doesn't match for '{symbol}' in '{file}', first defined in '{first}'")]
     PrototypeMismatch { symbol: String, file: String, first: String },
+    #[error(
+        "Object '{file}' cannot be linked due to version mismatch. Objects using tcgen05 in 12.x cannot be linked with 13.0 or later, they must be rebuilt with latest compiler"
+    )]
+    TensorMemoryMismatch { file: String },
     #[error("Unified symbols found but index file not specified.")]
     NoIndexFile,
     #[error("Unified id ({id}) of '{symbol}' in '{file}': {what}")]
@@ -229,6 +235,11 @@ pub enum Message {
         and_others(*.others)
     )]
     LaterCompiler { file: String, others: usize },
+    #[error(
+        "Input file '{file}'{} compiled without -make-errors-visible-at-exit, other files with it; machine code is kept as compiled",
+        and_others(*.others)
+    )]
+    NoBarriersAtExit { file: String, others: usize },
     /// A line of `-dump-callgraph`, printed as it is.
     #[error("{line}")]
     Dump { line: String },

@@ -43,6 +43,7 @@ impl Program<'_, '_> {
         }
         if self.options.relocatable {
             self.constant_variables(diags);
+            skew::tell_barriers(&self.objects, &self.merged, self.options, diags);
             return Ok(());
         }
         self.limits(diags);
@@ -58,6 +59,7 @@ impl Program<'_, '_> {
         self.register_limits(diags);
         debugger::tell(&self.objects, self.options, diags);
         skew::tell(&self.objects, &self.merged, self.options, diags);
+        skew::tell_barriers(&self.objects, &self.merged, self.options, diags);
         self.aliases(diags)
     }
 

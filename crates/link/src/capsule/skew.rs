@@ -1,12 +1,12 @@
 //! Code of another compiler than the finalizer of the release that is followed was made for.
 //!
-//! In: the objects and what is left of them. Out: a line for the user for code of an older release, and one for code of a
-//! later compiler. nvlink's finalizer writes both anew; here code stays as it is (docs/DIFFERENCES.md, kept-code; docs/DIALECTS.md,
+//! In: the objects and what is left of them. Out: a line for the user for code of an older release, one for code of a
+//! later compiler, and one for code without error barriers beside code with them. nvlink's finalizer writes all anew; here code stays as it is (docs/DIFFERENCES.md, kept-code; docs/DIALECTS.md,
 //! Mercury of an older release).
 
 use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
-use culd_cubin::attr::code;
+use culd_cubin::attr::{Record, code};
 
 use crate::LinkOptions;
 use crate::diag::{Diagnostics, Message};
@@ -15,6 +15,28 @@ use crate::objects::{Object, Objects};
 
 /// The first release whose finalizer makes code with `ATTRIBUTE_6B`. ptxas V13.0.100 has it too, nvlink 13.0.88 does not.
 const SINCE: u16 = 132;
+
+/// Tells the first object with a function in the program that can end a thread and was compiled without error barriers in front
+/// of that, if another object was compiled with them: nvlink's finalizer puts them into all functions then, with `-r` too.
+pub(crate) fn tell_barriers(
+    objects: &Objects<'_>,
+    merged: &Merged<'_>,
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+) {
+    let with = |object: &Object<'_>| object.records.barriers_at_exit;
+    let tells = options.target.flavour == Flavour::Mercury && !options.disable_infos;
+    if !tells || !objects.iter().any(|(_, object)| with(object)) {
+        return;
+    }
+    let without = |object: &Object<'_>, section| {
+        let ends = |record: &Record<'_>| record.code == code::EXIT_INSTR_OFFSETS;
+        !with(object) && object.info_records(section).any(|record| ends(&record))
+    };
+    if let Some((file, others)) = with_function(objects, merged, without) {
+        diags.info(Message::NoBarriersAtExit { file, others });
+    }
+}
 
 /// Tells the first object that has such a function in the program, and how many there are.
 pub(crate) fn tell(

@@ -11,6 +11,7 @@ use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 
 use super::{Object, Role};
+use crate::clash::TensorMemory;
 
 /// What is remembered of the records of one object.
 #[derive(Default)]
@@ -19,6 +20,10 @@ pub(crate) struct RecordTables<'d> {
     register_counts: Vec<(SymbolIndex, u32)>,
     /// Attributes of `.nv.compat`, if the file has one.
     pub(crate) compat: Option<Vec<Record<'d>>>,
+    /// Lists of attributes of functions that tell how tensor memory is given out, once for each record that does.
+    pub(crate) tensor_memory: Vec<(SectionIndex, TensorMemory)>,
+    /// Some function has error barriers in front of what ends a thread.
+    pub(crate) barriers_at_exit: bool,
 }
 
 impl<'d> RecordTables<'d> {
@@ -30,8 +35,8 @@ impl<'d> RecordTables<'d> {
             prototype_bytes: 0,
             last_string: None,
         };
-        for (section, role) in cubin.sections.iter().zip(roles) {
-            reader.section(section, *role)?;
+        for ((index, section), role) in cubin.section_indices().zip(roles) {
+            reader.section(index, section, *role)?;
         }
         reader.tables.register_counts.sort_unstable();
         Ok(reader.tables)
@@ -120,9 +125,15 @@ struct Reader<'a, 'd> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    fn section(&mut self, section: &Section<'d>, role: Role) -> Result<(), Malformed> {
+    fn section(
+        &mut self,
+        index: SectionIndex,
+        section: &Section<'d>,
+        role: Role,
+    ) -> Result<(), Malformed> {
         match role {
-            Role::FileInfo | Role::FunctionInfo | Role::TwinInfo => self.read_info(section),
+            Role::FunctionInfo => self.read_info(Some(index), section),
+            Role::FileInfo | Role::TwinInfo => self.read_info(None, section),
             Role::CallGraph => self.read_call_graph(section),
             Role::Prototype => self.read_prototypes(section),
             Role::Table if section.sh_type == sht::CUDA_COMPAT => {
@@ -134,12 +145,23 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    fn read_info(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
+    /// Attributes, those of a function that are linked if the section's `index` is given.
+    fn read_info(
+        &mut self,
+        index: Option<SectionIndex>,
+        section: &Section<'d>,
+    ) -> Result<(), Malformed> {
         let mut at = 0u64;
         for record in Records::new(section.name, section.data) {
             let record = record?;
             self.check_info_record(section, at, &record)?;
             at += 4 + record.payload.len() as u64;
+            self.tables.barriers_at_exit |= record.code == attr::code::GEN_ERRBAR_AT_EXIT;
+            if let Some(index) = index
+                && let Some(way) = TensorMemory::of_attribute(&record)
+            {
+                self.tables.tensor_memory.push((index, way));
+            }
             if record.code == attr::code::REGCOUNT
                 && let (Some(function), Some(count)) = (record.word(0), record.word(1))
             {

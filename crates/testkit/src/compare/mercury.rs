@@ -8,7 +8,7 @@
 //! | class | which kernels | what may differ |
 //! |---|---|---|
 //! | control | makes no call, has no frame | bits 105 to 121 of the 16-byte words of its code |
-//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with | its code, and what counts it: `counts` lists it |
+//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with; error barriers at exits: all kernels without a call, and code without such barriers | its code, and what counts it: `counts` lists it |
 //! | later | has `ATTRIBUTE_6B`: compiled by a later ptxas | as above, `ANNOTATIONS` too, and the attribute |
 //! | kept | all others, and every function that is no kernel | nothing |
 
@@ -20,6 +20,7 @@ mod inputs;
 pub(super) mod listed;
 
 pub use classes::Classes;
+pub(super) use classes::{has_barriers, lacks_barrier};
 pub use inputs::Inputs;
 
 use super::deliberate::unified::{list_is_longer, words_of_slots};

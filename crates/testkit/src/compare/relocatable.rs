@@ -6,7 +6,7 @@
 //! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
 use super::mercury::consistent::{self, exits_in};
-use super::mercury::{self, Inputs, copies, listed};
+use super::mercury::{self, Inputs, copies, has_barriers, lacks_barrier, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
 use culd_cubin::elf::{sht, stb, sto, stt};
@@ -75,7 +75,7 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
         copies::clear_equal_names(&theirs, &mut expected_bytes);
         copies::clear_equal_names(&before, &mut resolved);
         // Where relocations stay there are more sections.
-        let sections = Rewritten::find(&theirs, inputs).sections;
+        let sections = rewritten.sections_in(&theirs.cubin);
         listed::labels(&theirs, &sections, &mut expected_bytes);
         listed::labels(&before, &rewritten.sections, &mut resolved);
         let stray = listed::stray(&before, &rewritten.sections);
@@ -357,6 +357,7 @@ struct Rewritten {
 impl Rewritten {
     fn find(view: &View<'_>, inputs: &Inputs) -> Self {
         let mut found = Rewritten::default();
+        let barriers = !view.cubin.mercury_symbols.is_empty() && has_barriers(&view.cubin);
         for (symbol, word) in view.cubin.symbols.iter().zip(&view.symbols) {
             let Some(section) = symbol.defined_in().filter(|_| symbol.is_function()) else {
                 continue;
@@ -365,13 +366,27 @@ impl Rewritten {
                 let code = view.cubin.section(section);
                 symbol.is_entry() || code.is_some_and(|code| !exits_in(code.data).is_empty())
             };
-            if inputs.lacks_debug(symbol.name) && ends() {
+            let bare = || {
+                let code = view.cubin.section(section);
+                barriers && code.is_some_and(|code| lacks_barrier(code.data))
+            };
+            if inputs.lacks_debug(symbol.name) && ends() || bare() {
                 found.names.push(word.clone());
                 found.functions.push(symbol.name.to_vec());
                 found.sections.push(section.0 as usize);
             }
         }
         found
+    }
+
+    /// Where the code of functions with their names is in another file.
+    fn sections_in(&self, cubin: &Cubin<'_>) -> Vec<usize> {
+        let functions: HashSet<&[u8]> = self.functions.iter().map(Vec::as_slice).collect();
+        let same = cubin
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.is_function() && functions.contains(symbol.name));
+        same.filter_map(Symbol::defined_in).map(|section| section.0 as usize).collect()
     }
 
     /// True for a line about an attribute that is places in such code.

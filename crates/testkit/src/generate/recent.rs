@@ -98,7 +98,7 @@ pub(super) fn kernel_directives(clusters: bool, rng: &mut Rng) -> Vec<String> {
 }
 
 /// Options whose objects for sm_100 and later cannot be linked, or not as by nvlink (docs/DIFFERENCES.md, Missing so far).
-const MISSING: &[&str] = &["-pic=true", "-make-errors-visible-at-exit"];
+const MISSING: &[&str] = &["-pic=true"];
 
 /// An option of ptxas that changes more than the choice of instructions: functions of its own, attributes, sections.
 pub(super) fn compiler_option(target: Arch, plain: bool, rng: &mut Rng) -> Option<String> {

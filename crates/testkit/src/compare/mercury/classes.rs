@@ -24,6 +24,8 @@ const CALL: u32 = 75;
 const FENCE: [u8; 4] = [0x84, 0xf9, 0xff, 0xff];
 /// Opcode of a call through a register, the lower 12 bits of a word.
 const CALL_REGISTER: u16 = 0x343;
+/// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of what ends a thread.
+const BARRIER: u16 = 0x5ab;
 
 /// What may differ of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +158,7 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
             callers.insert(target);
         }
     }
+    let barriers = has_barriers(cubin);
     let mut kernels = Vec::new();
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
@@ -166,7 +169,8 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
         }
         if !function.is_entry() {
             let ends = || !exits_in(section.data).is_empty();
-            if inputs.lacks_debug(function.name) && ends() {
+            let bare = || barriers && lacks_barrier(section.data);
+            if inputs.lacks_debug(function.name) && ends() || bare() {
                 kernels.push(kernel(view, index, Class::Rewritten));
             }
             continue;
@@ -180,6 +184,8 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
         let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
         let frame = || frames.get(&symbol).is_some_and(|&size| size != 0);
         let class = match () {
+            // nvlink's barriers are shorter where it writes the code of a kernel again (mercury/barriers-at-exit).
+            () if barriers && (!calls || lacks_barrier(section.data)) => Class::Rewritten,
             () if inputs.rewrites(function.name, calls) => Class::Rewritten,
             () if calls => Class::Kept,
             () if fence() => Class::Rewritten,
@@ -218,10 +224,29 @@ fn frames(cubin: &Cubin<'_>) -> HashMap<SymbolIndex, u32> {
     frames.filter_map(|record| Some((SymbolIndex(record.word(0)?), record.word(1)?))).collect()
 }
 
+/// The operation of an instruction.
+fn opcode(word: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff)
+}
+
 /// True for code with a call through a register.
 fn calls_register(code: &[u8]) -> bool {
-    let opcode = |word: &[u8]| Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff);
     code.chunks_exact(16).any(|word| opcode(word) == Some(CALL_REGISTER))
+}
+
+/// True for a program of which an object was compiled with error barriers in front of what ends a thread.
+pub(in crate::compare) fn has_barriers(cubin: &Cubin<'_>) -> bool {
+    let Some(info) = cubin.section_by_name(b".nv.info") else { return false };
+    let mut records = Records::new(info.name, info.data).filter_map(Result::ok);
+    records.any(|record| record.code == code::GEN_ERRBAR_AT_EXIT)
+}
+
+/// True for code that ends a thread somewhere without such a barrier.
+pub(in crate::compare) fn lacks_barrier(code: &[u8]) -> bool {
+    exits_in(code).into_iter().any(|exit| {
+        let before = (exit as usize).checked_sub(16).and_then(|at| code.get(at..));
+        before.and_then(opcode) != Some(BARRIER)
+    })
 }
 
 /// Functions that call through a pointer, as the call graph says.
