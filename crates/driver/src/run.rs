@@ -4,7 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use culd_link::{Counts, Image, Input, Output as _, Session, Severity};
+use culd_link::{Counts, Image, Input, LinkOptions, Output as _, Session, Severity};
 use thiserror::Error;
 
 use crate::files::Replacement;
@@ -145,13 +145,12 @@ impl Run<'_> {
         let session = Session::with_threads(threads.unwrap_or(0))
             .watched(move |name| phase.begin(name))
             .growing_heaps(heap::grow);
-        let store = self.store;
         let start = Instant::now();
         self.phase.begin("inputs");
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
         let dialect = dialect::chosen(options);
         let job = Job { options, target: self.target, index, dialect, session: &session };
-        let staged = job.stage(items, store, lines);
+        let staged = job.stage(items, self.store, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&staged.gathered.times);
@@ -160,16 +159,32 @@ impl Run<'_> {
             return;
         }
         let Staged { gathered, link_options, .. } = staged;
-        let inputs = gathered.link_inputs();
-        if let Target::Virtual(_) = self.target {
-            return self.write_register_file(&gathered, false, lines);
-        }
-        if let Some(finished) = &gathered.finished {
+        let system = if let Target::Virtual(_) = self.target {
+            false
+        } else if let Some(finished) = &gathered.finished {
             self.write_finished(finished, lines);
-            return self.write_register_file(&gathered, false, lines);
-        }
+            false
+        } else {
+            match self.link(&session, &gathered, &link_options, lines) {
+                Some(system) => system,
+                None => return,
+            }
+        };
+        self.write_register_file(&gathered, system, lines);
+    }
+
+    /// Links and writes the output; returns whether a system library is part of it, `None` if that is of no use because
+    /// the link failed.
+    fn link(
+        &mut self,
+        session: &Session,
+        gathered: &Gathered<'static>,
+        link_options: &LinkOptions,
+        lines: &mut Lines,
+    ) -> Option<bool> {
+        let inputs = gathered.link_inputs();
         let mut start = Instant::now();
-        let outcome = culd_link::prepare(&session, &inputs, &link_options);
+        let outcome = culd_link::prepare(session, &inputs, link_options);
         for phase in &outcome.phases {
             self.phase(phase.name, start, phase.time);
             start += phase.time;
@@ -178,32 +193,39 @@ impl Run<'_> {
             input.system && outcome.unused.binary_search(&place).is_err()
         };
         let system = inputs.iter().enumerate().any(used);
-        lines.extend(job::explained(outcome.diagnostics, &gathered));
-        if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
+        lines.extend(job::explained(outcome.diagnostics, gathered));
+        if let Some(report) = outcome.report.filter(|_| self.options.flag(Id::Verbose)) {
             lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
         }
         if lines.fatal() {
-            return;
+            return None;
         }
-        if let (Some(image), Some(path), false) = (outcome.image, options.output(), lines.failed())
-        {
-            let start = Instant::now();
-            self.phase.begin("write");
-            let counts = options.flag(Id::Stats).then(|| image.counts());
-            let written = self.write(&session, &image, path);
-            // So does what the image was made of.
-            std::mem::forget(image);
-            if let Err(line) = written {
-                return lines.push(line);
-            }
-            self.time("write", start);
+        let image = outcome.image.filter(|_| !lines.failed());
+        if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-            if let Err(line) = self.tell(input_bytes, counts, lines) {
-                lines.push(line);
-                return;
-            }
+            let written = self.output(session, image, path, input_bytes, lines);
+            written.map_err(|line| lines.push(line)).ok()?;
         }
-        self.write_register_file(&gathered, system, lines);
+        Some(system)
+    }
+
+    fn output(
+        &mut self,
+        session: &Session,
+        image: Image<'_, '_>,
+        path: &str,
+        input_bytes: u64,
+        lines: &mut Lines,
+    ) -> Result<(), Line> {
+        let start = Instant::now();
+        self.phase.begin("write");
+        let counts = self.options.flag(Id::Stats).then(|| image.counts());
+        let written = self.write(session, &image, path);
+        // What the image was made of stays until the process ends, as the inputs do.
+        std::mem::forget(image);
+        written?;
+        self.time("write", start);
+        self.tell(input_bytes, counts, lines)
     }
 
     /// Writes an output that was not linked here.

@@ -49,7 +49,8 @@ pub(crate) struct CallGraph {
     components: Components,
 }
 
-/// All records of all files as pairs of program symbols.
+/// All records of all files as pairs: of program symbols, or of the nodes of live functions. The second of `indirect` is the
+/// name of a prototype.
 #[derive(Default)]
 struct Records {
     calls: Vec<(u32, u32)>,
@@ -66,6 +67,49 @@ impl Records {
             list.retain(|&pair| seen.insert(pair));
         }
     }
+
+    /// Those among live functions.
+    fn among(&self, node_of: &IdVec<SymbolId, Option<NodeId>>) -> Self {
+        let node = |symbol: u32| {
+            node_of[SymbolId::from_index(symbol as usize)].map(|node| node.index() as u32)
+        };
+        let pairs = |list: &[(u32, u32)]| {
+            list.iter().filter_map(|&(from, to)| Some((node(from)?, node(to)?))).collect()
+        };
+        let named = |&(from, name): &(u32, u32)| Some((node(from)?, name));
+        Records {
+            calls: pairs(&self.calls),
+            indirect: self.indirect.iter().filter_map(named).collect(),
+            references: pairs(&self.references),
+        }
+    }
+}
+
+/// The records of all files, the kernels, and what is known of parameters.
+fn read<'d>(
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    options: &LinkOptions,
+    names: &mut Names<'d>,
+) -> (Records, Roots, IdVec<SymbolId, Signature>) {
+    let mut signatures = IdVec::filled(Signature::default(), symbols.all.len());
+    let mut records = Records::default();
+    let selection = options.effective_selection();
+    // An object keeps all kernels, but those that are left out are made as late as functions (cases
+    // selection/* with -r).
+    let late = options.relocatable && !options.debug;
+    let known_by = if late { &options.selection } else { selection };
+    let mut roots = Roots::none(symbols);
+    let matchers = (selection.matcher(), known_by.matcher());
+    for (id, object) in objects.iter() {
+        let read = Reader { symbols, object, id };
+        roots.meet_kernels(&read, &matchers, &signatures);
+        read.edges(&mut records, &mut signatures, names);
+    }
+    if options.relocatable {
+        records.list_once();
+    }
+    (records, roots, signatures)
 }
 
 impl CallGraph {
@@ -75,51 +119,19 @@ impl CallGraph {
         options: &LinkOptions,
         names: &mut Names<'d>,
     ) -> Self {
-        let mut signatures: IdVec<SymbolId, Signature> =
-            IdVec::filled(Signature::default(), symbols.all.len());
-        let mut records = Records::default();
-        let selection = options.effective_selection();
-        // An object keeps all kernels, but those that are left out are made as late as functions (cases
-        // selection/* with -r).
-        let late = options.relocatable && !options.debug;
-        let known_by = if late { &options.selection } else { selection };
-        let mut roots = Roots::none(symbols);
-        let matchers = (selection.matcher(), known_by.matcher());
-        for (id, object) in objects.iter() {
-            let read = Reader { symbols, object, id };
-            roots.meet_kernels(&read, &matchers, &signatures);
-            read.edges(&mut records, &mut signatures, names);
-        }
+        let (records, mut roots, signatures) = read(objects, symbols, options, names);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
         roots.add_taken(objects, symbols, &signatures, &slots);
-        if options.relocatable {
-            records.list_once();
-        }
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
             alive(symbols, &roots, &records, &signatures, &slots)
         };
         let Numbering { nodes, node_of, all_alive } = number(objects, symbols, &alive);
-        let pairs = |list: &[(u32, u32)]| -> Vec<(u32, u32)> {
-            let node = |symbol: u32| node_of[SymbolId::from_index(symbol as usize)];
-            let pair = |&(from, to): &(u32, u32)| {
-                Some((node(from)?.index() as u32, node(to)?.index() as u32))
-            };
-            list.iter().filter_map(pair).collect()
-        };
-        let indirect: Vec<(u32, u32)> = records
-            .indirect
-            .iter()
-            .filter_map(|&(function, name)| {
-                let node = node_of[SymbolId::from_index(function as usize)]?;
-                Some((node.index() as u32, name))
-            })
-            .collect();
+        let live = records.among(&node_of);
         let signatures: IdVec<NodeId, Signature> =
             nodes.values().map(|&symbol| signatures[symbol]).collect();
-        let calls = pairs(&records.calls);
-        let (reach, components) = condense(&nodes, &signatures, &calls, &indirect);
+        let (reach, components) = condense(&nodes, &signatures, &live.calls, &live.indirect);
         let is_dead = |(symbol, info): (SymbolId, &SymbolInfo)| {
             let function = |site: Site| objects[site.object].symbol(site.index).is_function();
             node_of[symbol].is_none() && info.definition.is_some_and(function)
@@ -135,9 +147,9 @@ impl CallGraph {
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
             all_alive,
             single: roots.single,
-            calls: Adjacency::new(nodes.len(), &calls),
-            indirect: Adjacency::new(nodes.len(), &indirect),
-            references: Adjacency::new(nodes.len(), &pairs(&records.references)),
+            calls: Adjacency::new(nodes.len(), &live.calls),
+            indirect: Adjacency::new(nodes.len(), &live.indirect),
+            references: Adjacency::new(nodes.len(), &live.references),
             nodes,
             node_of,
             signatures,

@@ -295,85 +295,91 @@ impl<'d> Check<'_, 'd> {
 
     /// Prints a line for everything in which `symbol` contradicts what is known.
     fn compare(&mut self, id: SymbolId, known: &Known<'d>, site: Site, symbol: &Symbol<'d>) {
-        // Most names agree: texts are made for lines only.
-        let (objects, object) = (self.objects, self.object);
-        let first_site = self.symbols.all[id].first;
-        let first_symbol = objects[first_site.object].symbol(first_site.index);
-        let name = || String::from_utf8_lossy(first_symbol.name).into_owned();
-        let file = || object.name.to_owned();
-        let first = || known.file.map_or("<input>".to_owned(), |file| objects.file(file));
-        let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
-        let both = || [known.site, site].map(|site| explain::definition(objects, site)).to_vec();
         if symbol.is_function() && symbol.is_entry() != known.entry {
-            self.lines.push((Message::NotGlobalEverywhere { symbol: name() }, both()));
+            let symbol = self.name(id);
+            self.note(Message::NotGlobalEverywhere { symbol }, known, site);
         }
-        let place = || (name(), file(), first());
         if space(symbol) != known.space {
-            let (symbol, file, first) = place();
-            self.lines.push((Message::SpaceMismatch { symbol, file, first }, both()));
+            let (symbol, file, first) = self.place(id, known);
+            self.note(Message::SpaceMismatch { symbol, file, first }, known, site);
         }
-        // A shared array without size counts as a definition where the spaces differ.
-        let unsized_shared = known.standing == Standing::Undefined
-            && known.space == sto::SPACE_SHARED
-            && known.size == 0
-            && space(symbol) != known.space;
         let managed_differs =
             !symbol.is_function() && (symbol.other & sto::MANAGED != 0) != known.managed;
-        if !symbol.is_function() {
-            if managed_differs {
-                let (symbol, file, first) = place();
-                self.lines.push((Message::ManagedMismatch { symbol, file, first }, both()));
-            }
-            let own_rule = match (standing, known.standing) {
-                (Standing::Common, Standing::Common) => true,
-                (Standing::Common, _) => known.initialised,
-                (_, Standing::Common) => initialised,
-                _ => false,
-            };
-            let sizes_differ = if unsized_shared {
-                standing == Standing::Common
-            } else {
-                // A declaration may leave the size open.
-                let open = |standing, size| standing == Standing::Undefined && size == 0;
-                let open = open(standing, symbol.size) || open(known.standing, known.size);
-                symbol.size != known.size && !open
-            };
-            if !own_rule && sizes_differ {
-                let (symbol, file, first) = place();
-                self.lines.push((Message::SizeMismatch { symbol, file, first }, both()));
-            }
+        if managed_differs {
+            let (symbol, file, first) = self.place(id, known);
+            self.note(Message::ManagedMismatch { symbol, file, first }, known, site);
         }
+        if !symbol.is_function() && self.sizes_differ(known, symbol) {
+            let (symbol, file, first) = self.place(id, known);
+            self.note(Message::SizeMismatch { symbol, file, first }, known, site);
+        }
+        let (standing, initialised) = (self.standing(symbol), self.initialised(symbol));
         if standing == Standing::Common && known.initialised && symbol.size > known.size {
-            let (symbol, file) = (name(), file());
-            self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
+            let (symbol, file, _) = self.place(id, known);
+            self.note(Message::CommonTooLarge { symbol, file }, known, site);
         }
         let too_small = initialised && known.size > symbol.size;
         if known.standing == Standing::Common && too_small && !managed_differs {
-            let (symbol, file) = (name(), first());
-            self.lines.push((Message::CommonTooLarge { symbol, file }, both()));
+            let (symbol, _, file) = self.place(id, known);
+            self.note(Message::CommonTooLarge { symbol, file }, known, site);
         }
-        let second = match standing {
+        if self.both_define(known, symbol) {
+            let (symbol, file, first) = self.place(id, known);
+            let mut notes = self.both(known, site);
+            let same = &mut self.clashes.same_objects;
+            notes.extend(explain::same_bytes(self.objects, site, known.site, same));
+            self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
+        }
+    }
+
+    /// The name, the file that is read, and the one that what is known comes from.
+    fn place(&self, id: SymbolId, known: &Known<'d>) -> (String, String, String) {
+        let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
+        (self.name(id), self.object.name.to_owned(), first)
+    }
+
+    /// A line, with the two definitions it is about.
+    fn note(&mut self, message: Message, known: &Known<'d>, site: Site) {
+        self.lines.push((message, self.both(known, site)));
+    }
+
+    fn both(&self, known: &Known<'d>, site: Site) -> Vec<Note> {
+        [known.site, site].map(|site| explain::definition(self.objects, site)).to_vec()
+    }
+
+    fn sizes_differ(&self, known: &Known<'d>, symbol: &Symbol<'d>) -> bool {
+        let standing = self.standing(symbol);
+        let own_rule = match (standing, known.standing) {
+            (Standing::Common, Standing::Common) => true,
+            (Standing::Common, _) => known.initialised,
+            (_, Standing::Common) => self.initialised(symbol),
+            _ => false,
+        };
+        if own_rule {
+            return false;
+        }
+        if unsized_shared(known, symbol) {
+            return standing == Standing::Common;
+        }
+        // A declaration may leave the size open.
+        let open = |standing, size| standing == Standing::Undefined && size == 0;
+        let open = open(standing, symbol.size) || open(known.standing, known.size);
+        symbol.size != known.size && !open
+    }
+
+    fn both_define(&self, known: &Known<'d>, symbol: &Symbol<'d>) -> bool {
+        let second = match self.standing(symbol) {
             Standing::Strong => true,
             Standing::Common => !self.defines(known.initialised) && symbol.binding() != stb::WEAK,
             _ => false,
         };
-        let first_defined = match known.standing {
+        let first = match known.standing {
             Standing::Strong => true,
             // Only a function cannot take the place of a tentative definition.
             Standing::Common => symbol.is_function(),
-            _ => unsized_shared,
+            _ => unsized_shared(known, symbol),
         };
-        if second && first_defined {
-            let (symbol, file, first) = place();
-            let mut notes = both();
-            notes.extend(explain::same_bytes(
-                objects,
-                site,
-                known.site,
-                &mut self.clashes.same_objects,
-            ));
-            self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
-        }
+        second && first
     }
 
     fn update(&self, known: &mut Known<'d>, site: Site, symbol: &Symbol<'d>) {
@@ -525,4 +531,12 @@ fn reference(symbol: &Symbol<'_>) -> Option<(u8, u8)> {
 /// True for a reference that is a parameter of a kernel.
 fn is_parameter((_, binding): (u8, u8)) -> bool {
     binding == stb::LOCAL
+}
+
+/// A shared array without size counts as a definition where the spaces differ.
+fn unsized_shared(known: &Known<'_>, symbol: &Symbol<'_>) -> bool {
+    known.standing == Standing::Undefined
+        && known.space == sto::SPACE_SHARED
+        && known.size == 0
+        && space(symbol) != known.space
 }

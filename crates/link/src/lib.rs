@@ -5,7 +5,7 @@
 //! Guaranteed: no I/O, no globals, no printing; the result depends on the inputs' order, names
 //! and bytes and on the options only, not on threads, paths or the machine.
 //!
-//! [`link`] below is the table of contents: one phase after the other, each in a module of its
+//! `run` below is the table of contents: one phase after the other, each in a module of its
 //! own that says what comes in and what goes out.
 #![forbid(unsafe_code)]
 
@@ -72,6 +72,7 @@ use std::time::Instant;
 
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
+use crate::capsule::Halves;
 use crate::capsule::rebuilt::Rebuilt;
 use crate::data::Data;
 use crate::diag::{Diagnostics, Failed};
@@ -79,6 +80,7 @@ use crate::names::Names;
 use crate::objects::Objects;
 use crate::phases::Phases;
 use crate::program::{Placed, Program};
+use crate::relocs::Relocated;
 use crate::symbols::Symbols;
 use crate::void::VoidRecords;
 
@@ -169,24 +171,8 @@ where
     let mut objects = Objects::parse(session, inputs, options, diags)?;
     *unused = system::remove_unused(&mut objects, inputs, options);
 
-    // Up to the merged draft there is work for one thread only.
-    let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
-    let draft = DRAFT_BYTES * sections;
-    session.bring_in(draft);
-
-    // Which definition counts.
-    phases.begin("symbols", diags)?;
-    let mut names = Names::new();
-    let symbols = Symbols::resolve(&objects, options, &mut names);
-
-    // Who is alive, and whether all files mean the same by a name. Below this line no name clashes, and no function joins
-    // or leaves the program.
-    phases.begin("callgraph", diags)?;
-    let build = || CallGraph::build(&objects, &symbols, options, &mut names);
-    let check = || clash::check(&objects, &symbols, options, diags);
-    let (graph, checked) = session.join(draft, build, check);
-    checked?;
-    patches::check(&objects, &symbols, &names, options, diags)?;
+    // Below this line no name clashes, and no function joins or leaves the program.
+    let (names, symbols, graph) = choose(session, &objects, options, diags, phases)?;
 
     // All files in one draft. Below this line no input adds a section or a symbol.
     phases.begin("merge", diags)?;
@@ -200,8 +186,6 @@ where
     let data = Data::lay_out(&objects, &symbols, &graph, &mut merged, calls, options)
         .map_err(|problem| diags.fatal(problem))?;
 
-    // Attributes; and beside them values into bits, or records for the driver.
-    phases.begin("attributes", diags)?;
     let placed = Placed {
         objects: &objects,
         symbols: &symbols,
@@ -211,20 +195,8 @@ where
         data: &data,
         options,
     };
-    let work = objects.iter().map(|(_, object)| object.reloc_bytes()).sum();
-    let start = Instant::now();
-    let attributes = || {
-        let built = Attributes::build(session, &objects, &symbols, &graph, &merged, diags);
-        (built, start.elapsed())
-    };
-    let relocate = || -> Result<_, Box<Message>> {
-        let rebuilt = Rebuilt::build(session, placed)?;
-        let relocated = relocs::resolve(session, placed, &rebuilt, work)?;
-        Ok((rebuilt, relocated))
-    };
-    let ((attributes, time), relocated) = session.join(work, attributes, relocate);
-    phases.ran_beside(time, "relocations");
-    let attributes = attributes?;
+    let work = objects.reloc_bytes();
+    let (attributes, resolved) = resolve(session, placed, work, diags, phases)?;
 
     // Everything that is wrong with the program as a whole, told at once; then what is with a single record. Below this
     // line nothing can be wrong but sizes.
@@ -235,7 +207,7 @@ where
     checked?;
     *report = Some(built);
     diags.check()?;
-    let (rebuilt, relocated) = relocated.map_err(|message| diags.fatal(*message))?;
+    let (rebuilt, relocated) = resolved.map_err(|message| diags.fatal(*message))?;
     rebuilt.set_sizes(&mut program.merged.draft);
 
     // Order, then contents that name symbols by index, then offsets. Below this line no section
@@ -251,4 +223,59 @@ where
     }
 
     Ok(Image { program, layout, contents, relocated })
+}
+
+/// Which definition of each name counts, who is alive, and whether all files mean the same by a name.
+fn choose<'d>(
+    session: &Session,
+    objects: &Objects<'d>,
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+    phases: &mut Phases<'_>,
+) -> Result<(Names<'d>, Symbols, CallGraph), Failed> {
+    // Up to the merged draft there is work for one thread only.
+    let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+    let draft = DRAFT_BYTES * sections;
+    session.bring_in(draft);
+
+    phases.begin("symbols", diags)?;
+    let mut names = Names::new();
+    let symbols = Symbols::resolve(objects, options, &mut names);
+
+    phases.begin("callgraph", diags)?;
+    let build = || CallGraph::build(objects, &symbols, options, &mut names);
+    let check = || clash::check(objects, &symbols, options, diags);
+    let (graph, checked) = session.join(draft, build, check);
+    checked?;
+    patches::check(objects, &symbols, &names, options, diags)?;
+    Ok((names, symbols, graph))
+}
+
+/// What came of the relocations: code and records, or what is wrong with one of them, which counts only where
+/// nothing is wrong with the program as a whole.
+type Resolved = Result<(Rebuilt, Halves<Relocated>), Box<Message>>;
+
+/// Attributes; and beside them values into bits, or records for the driver.
+fn resolve<'d>(
+    session: &Session,
+    placed: Placed<'_, 'd>,
+    work: usize,
+    diags: &mut Diagnostics,
+    phases: &mut Phases<'_>,
+) -> Result<(Attributes<'d>, Resolved), Failed> {
+    phases.begin("attributes", diags)?;
+    let Placed { objects, symbols, graph, merged, .. } = placed;
+    let start = Instant::now();
+    let attributes = || {
+        let built = Attributes::build(session, objects, symbols, graph, merged, diags);
+        (built, start.elapsed())
+    };
+    let relocate = || {
+        let rebuilt = Rebuilt::build(session, placed)?;
+        let relocated = relocs::resolve(session, placed, &rebuilt, work)?;
+        Ok((rebuilt, relocated))
+    };
+    let ((attributes, time), resolved) = session.join(work, attributes, relocate);
+    phases.ran_beside(time, "relocations");
+    Ok((attributes?, resolved))
 }

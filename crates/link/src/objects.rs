@@ -168,6 +168,11 @@ impl<'d> std::ops::Index<ObjectId> for Objects<'d> {
 }
 
 impl<'d> Objects<'d> {
+    /// Bytes of the relocation records of all files, a measure of work.
+    pub(crate) fn reloc_bytes(&self) -> usize {
+        self.iter().map(|(_, object)| object.reloc_bytes()).sum()
+    }
+
     /// Parses all inputs; reports the first that cannot be linked, in command order.
     pub(crate) fn parse(
         session: &Session,

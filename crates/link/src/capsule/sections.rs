@@ -202,35 +202,51 @@ impl Capsules {
             false => place,
         };
         let name = self.names.get(place).copied().unwrap_or(0);
-        let Some(&id) = self.order.get(place) else {
-            return SectionHeader {
-                name,
-                sh_type: sht::MERCURY_SYMTAB,
-                flags: shf::MERCURY,
-                offset: self.symbols_at,
-                size: 24 * self.symbol_count(layout) as u64,
-                link: 2,
-                info: layout.first_global,
-                align: 8,
-                entsize: 24,
-            };
-        };
+        let Some(&id) = self.order.get(place) else { return self.symtab_header(layout, name) };
         let section = &draft.sections[id];
-        let symtab = self.symtab;
-        let owner = section.owner.map_or(0, |owner| self.index(owner));
         let (offset, mut size) = self.range(id);
         if section.kind == Kind::ReservedShared {
             size = section.size_in(super::Half::Mercury);
         }
-        // The twin of the section that has that number, if it has one.
-        let stale = || match draft.stale_links.get(&id) {
-            None | Some(&SYMTAB_INDEX) => symtab,
-            Some(&link) => {
-                let named = link.checked_sub(layout.first_index());
-                let twin = named.and_then(|at| layout.order.get(at as usize));
-                twin.map(|&twin| self.index(twin)).filter(|&twin| twin != 0).unwrap_or(link)
-            }
+        let Form { sh_type, flags, link, info } = self.form(draft, layout, id);
+        let entsize = match section.kind {
+            // Since 13.5 as other code.
+            Kind::JumpSlots if draft.dialect.new_writer => 0,
+            Kind::JumpSlots | Kind::HighIndices => section.entsize(),
+            _ => elf::entsize(sh_type),
         };
+        SectionHeader {
+            name,
+            sh_type,
+            flags: flags | shf::MERCURY,
+            offset,
+            size,
+            link,
+            info,
+            align: align(section),
+            entsize,
+        }
+    }
+
+    fn symtab_header(&self, layout: &Layout, name: u32) -> SectionHeader {
+        SectionHeader {
+            name,
+            sh_type: sht::MERCURY_SYMTAB,
+            flags: shf::MERCURY,
+            offset: self.symbols_at,
+            size: 24 * self.symbol_count(layout) as u64,
+            link: 2,
+            info: layout.first_global,
+            align: 8,
+            entsize: 24,
+        }
+    }
+
+    /// What the header of the twin of section `id` has by its kind.
+    fn form(&self, draft: &Draft<'_>, layout: &Layout, id: SectionId) -> Form {
+        let section = &draft.sections[id];
+        let symtab = self.symtab;
+        let owner = section.owner.map_or(0, |owner| self.index(owner));
         let (sh_type, flags, link, info) = match section.kind {
             Kind::Text | Kind::JumpSlots => {
                 let function = named_by(draft, id).map_or(0, |symbol| layout.symbol_index(symbol));
@@ -252,8 +268,8 @@ impl Capsules {
                 (sht::MERCURY_CONSTANT_OPTIMIZER, shf::ALLOC | shf::INFO_LINK, 0, owner)
             }
             Kind::FunctionTable => (sht::CUDA_UFT_ENTRY, 0, 0, 0),
-            Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, 0, stale(), 0),
-            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, 0, stale(), 0),
+            Kind::FunctionIds => (sht::CUDA_UFT_ENTRY, 0, self.stale_link(draft, layout, id), 0),
+            Kind::VariableIds => (sht::CUDA_UDT_ENTRY, 0, self.stale_link(draft, layout, id), 0),
             Kind::Index => (sht::CUDA_UIDX, 0, 0, 0),
             Kind::UnifiedData => (sht::CUDA_UDT, shf::ALLOC | shf::WRITE, 0, 0),
             Kind::HighIndices => (sht::SYMTAB_SHNDX, 0, symtab, 0),
@@ -261,25 +277,28 @@ impl Capsules {
             Kind::ReservedShared => (sht::CUDA_SHARED_RESERVED, shf::ALLOC | shf::WRITE, 0, 0),
             _ => (sht::PROGBITS, 0, 0, 0),
         };
-        let flags = flags | shf::MERCURY;
-        let entsize = match section.kind {
-            // Since 13.5 as other code.
-            Kind::JumpSlots if draft.dialect.new_writer => 0,
-            Kind::JumpSlots | Kind::HighIndices => section.entsize(),
-            _ => elf::entsize(sh_type),
-        };
-        SectionHeader {
-            name,
-            sh_type,
-            flags,
-            offset,
-            size,
-            link,
-            info,
-            align: align(section),
-            entsize,
+        Form { sh_type, flags, link, info }
+    }
+
+    /// The twin of the section that has the number that section `id` links to, if it has one.
+    fn stale_link(&self, draft: &Draft<'_>, layout: &Layout, id: SectionId) -> u32 {
+        match draft.stale_links.get(&id) {
+            None | Some(&SYMTAB_INDEX) => self.symtab,
+            Some(&link) => {
+                let named = link.checked_sub(layout.first_index());
+                let twin = named.and_then(|at| layout.order.get(at as usize));
+                twin.map(|&twin| self.index(twin)).filter(|&twin| twin != 0).unwrap_or(link)
+            }
         }
     }
+}
+
+/// Fields of a section header that depend on the kind of section.
+struct Form {
+    sh_type: u32,
+    flags: u64,
+    link: u32,
+    info: u32,
 }
 
 /// The function that the Mercury code of section `id` is of: of a table of slots it is that which was read first, by 13.5 that at

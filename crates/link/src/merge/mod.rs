@@ -354,79 +354,110 @@ pub(crate) fn merge<'d>(
     names: Names<'d>,
     options: &'d LinkOptions,
 ) -> Merged<'d> {
-    let unified_functions = objects.iter().any(|(_, object)| object.has_unified_functions());
-    let (mut draft, fixed) = Draft::new(names, options, unified_functions);
-    let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
-    // What inputs have is about what the output has. Room that is not used is not taken.
-    draft.sections.reserve(total);
-    draft.symbols.reserve(symbols.all.len() + total / 2);
-    draft.locals.reserve(symbols.all.len() + total / 2);
-    draft.relocs.reserve(total / 2);
-    draft.reserve_names(total);
-    let twins = if draft.flavour == Flavour::Mercury { total } else { 0 };
-    let merged = Merged {
-        draft,
-        fixed,
-        targets: IdVec::filled(Target::None, symbols.all.len()),
-        placed: Vec::with_capacity(total),
-        twin_bases: Vec::with_capacity(twins),
-        section_starts: IdVec::new(),
-        banks: IdVec::new(),
-        shared: SharedVariables::default(),
-        unified: Tables::default(),
-        commons: Vec::new(),
-        // FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE and REGCOUNT of each.
-        file_records: Vec::with_capacity(4 * graph.nodes.len()),
-        function_infos: IdVec::filled(None, graph.nodes.len()),
-        info_order: Vec::new(),
-        void_debug: HashMap::new(),
-        void_rel: HashMap::new(),
-        void_dead: HashMap::new(),
-        moved: Moved::default(),
-        slot_relocs: HashMap::new(),
-        entry_banks: HashMap::new(),
-    };
-    let mut merge = Merge {
-        symbols,
-        graph,
-        void,
-        merged,
-        by_name: IdMap::default(),
-        relocs_of: IdMap::default(),
-        preserve: options.preserve_relocs,
-        keeps_table_names: options.keeps_unified(),
-        resolved_ids: HashMap::new(),
-        named_shared: options.keeps_shared_symbols().then(|| shared::named(objects, symbols)),
-        selecting: options.effective_selection().is_active(),
-        host_references: options.effective_selection().is_host(),
-        strong_seen: IdVec::filled(false, symbols.all.len()),
-        common_seen: HashSet::new(),
-        loser_banks: HashMap::new(),
-        second_banks: HashMap::new(),
-        literal_symbols: HashMap::new(),
-        info_of_code: IdMap::default(),
-        bank_of: HashMap::new(),
-        bank_parts: HashMap::new(),
-        tables: HashMap::new(),
-        node_of_text: IdMap::default(),
-        dead_with_relocations: HashSet::new(),
-        infos_read: 0,
-        had_relocs: IdMap::default(),
-        counted: HashSet::new(),
-    };
+    let merged = Merged::empty(objects, symbols, graph, names, options);
+    let named_shared = options.keeps_shared_symbols().then(|| shared::named(objects, symbols));
+    let mut merge = Merge::new(symbols, graph, void, merged, named_shared, options);
     for (id, object) in objects.iter() {
         merge.file(id, object);
     }
-    let mut merged = merge.merged;
-    // Lists of copies that were replaced were read in vain.
-    let mut order = vec![None; merge.infos_read as usize];
-    for (node, source) in merged.function_infos.iter() {
-        if let Some(source) = source {
-            order[source.read as usize] = Some(node);
+    merge.finish()
+}
+
+impl<'d> Merged<'d> {
+    /// Nothing, with room for what the files have.
+    fn empty(
+        objects: &Objects<'d>,
+        symbols: &Symbols,
+        graph: &CallGraph,
+        names: Names<'d>,
+        options: &'d LinkOptions,
+    ) -> Self {
+        let unified_functions = objects.iter().any(|(_, object)| object.has_unified_functions());
+        let (mut draft, fixed) = Draft::new(names, options, unified_functions);
+        let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+        // What inputs have is about what the output has. Room that is not used is not taken.
+        draft.sections.reserve(total);
+        draft.symbols.reserve(symbols.all.len() + total / 2);
+        draft.locals.reserve(symbols.all.len() + total / 2);
+        draft.relocs.reserve(total / 2);
+        draft.reserve_names(total);
+        let twins = if draft.flavour == Flavour::Mercury { total } else { 0 };
+        Merged {
+            draft,
+            fixed,
+            targets: IdVec::filled(Target::None, symbols.all.len()),
+            placed: Vec::with_capacity(total),
+            twin_bases: Vec::with_capacity(twins),
+            section_starts: IdVec::new(),
+            banks: IdVec::new(),
+            shared: SharedVariables::default(),
+            unified: Tables::default(),
+            commons: Vec::new(),
+            // FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE and REGCOUNT of each.
+            file_records: Vec::with_capacity(4 * graph.nodes.len()),
+            function_infos: IdVec::filled(None, graph.nodes.len()),
+            info_order: Vec::new(),
+            void_debug: HashMap::new(),
+            void_rel: HashMap::new(),
+            void_dead: HashMap::new(),
+            moved: Moved::default(),
+            slot_relocs: HashMap::new(),
+            entry_banks: HashMap::new(),
         }
     }
-    merged.info_order = order.into_iter().flatten().collect();
-    merged
+}
+
+impl<'a, 'd> Merge<'a, 'd> {
+    fn new(
+        symbols: &'a Symbols,
+        graph: &'a CallGraph,
+        void: &'a VoidRecords,
+        merged: Merged<'d>,
+        named_shared: Option<HashSet<SymbolId>>,
+        options: &LinkOptions,
+    ) -> Self {
+        Merge {
+            symbols,
+            graph,
+            void,
+            merged,
+            by_name: IdMap::default(),
+            relocs_of: IdMap::default(),
+            preserve: options.preserve_relocs,
+            keeps_table_names: options.keeps_unified(),
+            resolved_ids: HashMap::new(),
+            named_shared,
+            selecting: options.effective_selection().is_active(),
+            host_references: options.effective_selection().is_host(),
+            strong_seen: IdVec::filled(false, symbols.all.len()),
+            common_seen: HashSet::new(),
+            loser_banks: HashMap::new(),
+            second_banks: HashMap::new(),
+            literal_symbols: HashMap::new(),
+            info_of_code: IdMap::default(),
+            bank_of: HashMap::new(),
+            bank_parts: HashMap::new(),
+            tables: HashMap::new(),
+            node_of_text: IdMap::default(),
+            dead_with_relocations: HashSet::new(),
+            infos_read: 0,
+            had_relocs: IdMap::default(),
+            counted: HashSet::new(),
+        }
+    }
+
+    fn finish(self) -> Merged<'d> {
+        let mut merged = self.merged;
+        // Lists of copies that were replaced were read in vain.
+        let mut order = vec![None; self.infos_read as usize];
+        for (node, source) in merged.function_infos.iter() {
+            if let Some(source) = source {
+                order[source.read as usize] = Some(node);
+            }
+        }
+        merged.info_order = order.into_iter().flatten().collect();
+        merged
+    }
 }
 
 impl<'d> Merge<'_, 'd> {
