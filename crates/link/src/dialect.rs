@@ -65,6 +65,8 @@ dialects! {
     compat_keeps_finalizer: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
     /// ISA_VERSION is known, and VERSION left out while it says nothing; FINALIZER is the target's own.
     compat_isa_version: bool =           [NO,    NO,    NO,    YES,   YES,   YES];
+    /// FINALIZER of an accelerated target has its own bit alone, unless PAIR says that code suits the family.
+    compat_asks_pair: bool =             [NO,    YES,   YES,   YES,   YES,   YES];
     /// ISA_LEVEL and FINALIZER_VERSION are known; what the latter is on targets with Mercury.
     compat_finalizer_version: Option<u16> = [None, None, None, None, Some(0x400), Some(0x440)];
 

@@ -152,6 +152,11 @@ pub(crate) fn compat(
     }
     if flavour == Flavour::Mercury {
         if let Some(value) = finalizer(objects, options, live) {
+            let pair = merged.iter().find(|old| old.rule.code == code::PAIR).map(|old| old.value);
+            let value = match own_target(options) {
+                Some(own) if !live.is_empty() && keeps_to_itself(options, pair) => value & own,
+                _ => value,
+            };
             if !dialect.compat_keeps_finalizer {
                 // Left out, and added again behind what the first file lacks (`tests/strange.rs`).
                 merged.retain(|old| old.rule.code != code::FINALIZER);
@@ -183,8 +188,24 @@ pub(crate) fn compat(
 /// Bytes of the attribute that tells what the finalizer finds, on targets with Mercury.
 pub(crate) const FINALIZER_SIZE: u64 = 12;
 
-/// Targets whose code a finalizer may take over for other ones, and what the later releases say of it.
-const FAST_TARGETS: [(u32, u64); 2] = [(100, 9), (120, 0x50)];
+/// Targets whose code a finalizer may take over for other ones, what the later releases say of it, and the bit of the target
+/// itself.
+const FAST_TARGETS: [(u32, u64, u64); 2] = [(100, 9, 1), (120, 0x50, 0x10)];
+/// What PAIR has to be for code of an accelerated target to suit other devices.
+const SUITS_FAMILY: u64 = 5;
+
+/// True for code that suits no device but the target: code of accelerated targets whose PAIR does not say that it does (case
+/// dialects/accelerated-devices-13-1).
+fn keeps_to_itself(options: &LinkOptions, pair: Option<u64>) -> bool {
+    let accelerated = options.target.variant == Variant::Accelerated;
+    accelerated && options.dialect.compat_asks_pair && pair != Some(SUITS_FAMILY)
+}
+
+/// The bit of the target itself in FINALIZER.
+fn own_target(options: &LinkOptions) -> Option<u64> {
+    let own = FAST_TARGETS.iter().find(|target| target.0 == options.target.sm);
+    own.map(|target| target.2)
+}
 
 /// Which other targets machine code is good for as it is: what all files agree on whose code is in the program (cases
 /// generated/kept-functions, weak/entry-literals), since 13.3 a constant. nvlink looks at the functions themselves
