@@ -268,6 +268,26 @@ fn members_of_one_name_and_weak_copies() {
     world.links(&["thin.a"]);
 }
 
+/// 300,000 members that are no code, empty and not: a line for each took more memory than the archive.
+#[test]
+fn members_that_are_ignored() {
+    let world = World::new();
+    world.add("a.cubin", &Object::default().bytes());
+    for (content, why) in [(&b""[..], "is empty"), (b"words", "it is no object")] {
+        let members = vec![("m.txt", content); 300_000];
+        world.add("all.a", &pack::archive(&members, Flavour::Gnu));
+        let (status, said) = world.link(&["a.cubin", "all.a"], 4096);
+        assert_eq!(status, 0);
+        let lines: Vec<&str> = said.lines().collect();
+        let (last, first) = lines.split_last().expect("warnings");
+        assert!(first.len() == 16 && first.iter().all(|line| line.contains(why)), "{first:?}");
+        assert!(
+            last.ends_with("Library 'all.a' has 299984 more members that were ignored"),
+            "{last}"
+        );
+    }
+}
+
 /// A million records about one place, and about one variable.
 #[test]
 fn records_about_one_place() {

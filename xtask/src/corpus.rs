@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::compare::class;
 use culd_testkit::compare::mercury::Classes;
 use culd_testkit::compare::trial::{
-    Tools, Trial, Verdict, Way, compile_arguments, link_arguments, trial,
+    Tools, Trial, Verdict, Way, compile_arguments, compiler_name, link_arguments, trial,
 };
 use culd_testkit::edit::Kind;
 use culd_testkit::generate::mix::FAMILIES;
@@ -134,7 +134,7 @@ fn seeds(text: Option<&str>, timed: bool) -> Result<Range<u64>> {
 fn show(program: &Program) {
     println!("// family {}, -arch={}", program.family, program.link_arch);
     for unit in &program.units {
-        println!("// ptxas {}", compile_arguments(unit).join(" "));
+        println!("// {} {}", compiler_name(unit), compile_arguments(unit).join(" "));
         println!("{}", culd_testkit::generate::ptx::print(program, unit));
     }
 }
@@ -270,7 +270,7 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
     };
     let what = [what].into_iter().chain(edits).collect::<Vec<_>>().join("\n  ");
     let mut script = String::from(
-        "#!/bin/sh\n# Repeats the difference; needs ptxas, nvlink and culd on PATH.\n",
+        "#!/bin/sh\n# Repeats the difference; needs ptxas or nvcc, nvlink and culd on PATH.\n",
     );
     let Program { seed, family, link_arch, .. } = program;
     let _ = writeln!(script, "# seed {seed}, family {family}, {link_arch}");
@@ -280,7 +280,8 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
     script.push_str("cd \"$(dirname \"$0\")\" || exit 2\n");
     if program.rounds.is_empty() {
         for unit in &program.units {
-            let _ = writeln!(script, "ptxas {}", compile_arguments(unit).join(" "));
+            let words = compile_arguments(unit).join(" ");
+            let _ = writeln!(script, "{} {words}", compiler_name(unit));
         }
     } else {
         script.push_str("# The cubins are edited: compiling the sources does not give them.\n");

@@ -7,6 +7,7 @@
 
 mod body;
 mod build;
+mod cuda;
 mod dwarf;
 mod fill;
 mod mistakes;
@@ -93,7 +94,8 @@ mod tests {
             let program = generate(3, Wish { family: Some(family), ..Wish::default() });
             assert!(program.units.len() >= 2, "{}", family.name);
             for unit in &program.units {
-                assert!(ptx::print(&program, unit).contains(".address_size 64"));
+                let mark = if family.mix.cuda { "__device__" } else { ".address_size 64" };
+                assert!(ptx::print(&program, unit).contains(mark));
             }
         }
     }

@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     drop_link_option,
     simplify_index,
     drop_symbol,
+    drop_part,
     drop_item,
     drop_statement,
     unwrap_statement,
@@ -178,6 +179,20 @@ fn nth_item(program: &Program, n: usize) -> Option<(usize, usize)> {
         .enumerate()
         .flat_map(|(unit, content)| (0..content.items.len()).map(move |item| (unit, item)));
     places.into_iter().nth(n)
+}
+
+/// Removes one part of a file of CUDA C++.
+fn drop_part(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut left = n;
+    for cuda in program.units.iter_mut().filter_map(|unit| unit.cuda.as_mut()) {
+        if left < cuda.parts.len() {
+            cuda.parts.remove(left);
+            return Some(program);
+        }
+        left -= cuda.parts.len();
+    }
+    None
 }
 
 /// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit` returns what replaces it.

@@ -12,6 +12,9 @@ use crate::files::{self, Identity};
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
 
+/// How many members of an archive are told of one by one when they are ignored. Lines take more memory than members.
+pub(super) const MAX_TOLD: usize = 16;
+
 /// An archive being read.
 pub(super) struct Archive<'s, 'a> {
     /// Its name in messages.
@@ -52,12 +55,15 @@ impl<'a> Gather<'a, '_> {
             Err(error) => return Err(self.bad_archive(bad(&error))),
         };
         let mut without_code = 0;
+        let outer = self.members_ignored.replace(0);
         for member in members {
             let member = member.map_err(|error| self.bad_archive(bad(&error)))?;
             let before = self.found.without_code;
             self.member(archive, &member)?;
             without_code += usize::from(self.found.without_code != before);
         }
+        let ignored = std::mem::replace(&mut self.members_ignored, outer).unwrap_or_default();
+        self.others_ignored(archive.name, ignored.saturating_sub(MAX_TOLD));
         self.members_without_code(archive.name, without_code);
         Ok(())
     }
@@ -128,6 +134,13 @@ impl<'a> Gather<'a, '_> {
     fn bad_archive(&mut self, note: String) -> Stopped {
         self.fatal(InputError::NotArchive, vec![note]);
         self.fatal(InputError::Internal, Vec::new())
+    }
+
+    /// Tells how many members are ignored besides those that have lines of their own.
+    fn others_ignored(&mut self, path: &str, count: usize) {
+        if count != 0 {
+            self.ignored(Ignored::Others { file: path.to_owned(), count });
+        }
     }
 
     /// Tells how many members lack the target: nvlink does not.

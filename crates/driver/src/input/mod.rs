@@ -132,6 +132,8 @@ pub enum Ignored {
         "Library '{file}' has no code for '{arch}' in {count} of its members, which were ignored"
     )]
     Members { file: String, arch: String, count: usize },
+    #[error("Library '{file}' has {count} more members that were ignored")]
+    Others { file: String, count: usize },
 }
 
 /// Messages about inputs. Texts are nvlink's where it has one.
@@ -251,6 +253,8 @@ struct Gather<'a, 'o> {
     seen: Vec<Identity>,
     /// Files that thin archives name.
     thin_members: HashMap<Identity, &'a [u8]>,
+    /// How many members of the archive that is being read are ignored so far.
+    members_ignored: Option<usize>,
     /// The working folder, once somebody asked for it.
     folder: Option<PathBuf>,
 }
@@ -278,6 +282,7 @@ pub(crate) fn gather<'a>(
         found: Gathered { references: Some(References::default()), ..Gathered::default() },
         seen: Vec::new(),
         thin_members: HashMap::new(),
+        members_ignored: None,
         folder: None,
     };
     let walked = gather.walk();
@@ -320,6 +325,12 @@ impl<'a> Gather<'a, '_> {
 
     /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md, ignored-inputs).
     fn ignored(&mut self, ignored: Ignored) {
+        if let Some(count) = &mut self.members_ignored {
+            *count += 1;
+            if *count > archive::MAX_TOLD {
+                return;
+            }
+        }
         if let Some(severity) = ignored_severity(self.options) {
             self.line(severity, ignored, Vec::new());
         }

@@ -269,29 +269,35 @@ pub fn compile(
     unit: &Unit,
     dir: &Path,
 ) -> Result<Option<String>> {
-    let source = format!("{}.ptx", unit.name);
     let text = ptx::print(program, unit);
-    fs::write(dir.join(&source), &*compiler.release().ptx(&text))?;
-    let mut command = compiler.command("ptxas");
+    fs::write(dir.join(source(unit)), &*compiler.release().ptx(&text))?;
+    let mut command = compiler.command(compiler_name(unit));
     command.current_dir(dir).args(compile_arguments(unit));
-    let run = process::run(&mut command, COMPILE_LIMIT).context("cannot start ptxas")?;
+    let run = process::run(&mut command, COMPILE_LIMIT).context("cannot start the compiler")?;
     Ok((!run.status.success()).then(|| run.stderr_text()))
 }
 
-/// Arguments of ptxas for a unit.
+/// The program that compiles a unit.
+pub fn compiler_name(unit: &Unit) -> &'static str {
+    if unit.cuda.is_some() { "nvcc" } else { "ptxas" }
+}
+
+fn source(unit: &Unit) -> String {
+    format!("{}.{}", unit.name, if unit.cuda.is_some() { "cu" } else { "ptx" })
+}
+
+/// Arguments of the compiler for a unit.
 pub fn compile_arguments(unit: &Unit) -> Vec<String> {
-    let mut arguments = vec!["-c".to_owned(), format!("-arch={}", unit.arch)];
+    let kind: &[&str] = if unit.cuda.is_some() { &["-dc", "-cubin"] } else { &["-c"] };
+    let mut arguments: Vec<String> = kind.iter().map(|&word| word.to_owned()).collect();
+    arguments.push(format!("-arch={}", unit.arch));
     arguments.extend(unit.options.iter().cloned());
     match unit.debug {
         Debug::Off => {}
         Debug::Lines => arguments.push("-lineinfo".to_owned()),
         Debug::Full => arguments.push("-g".to_owned()),
     }
-    arguments.extend([
-        format!("{}.ptx", unit.name),
-        "-o".to_owned(),
-        format!("{}.cubin", unit.name),
-    ]);
+    arguments.extend([source(unit), "-o".to_owned(), format!("{}.cubin", unit.name)]);
     arguments
 }
 

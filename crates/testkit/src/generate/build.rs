@@ -4,6 +4,7 @@
 //! [`super::fill`] completes. Guaranteed: in no file do two symbols share a name, and calls can be made acyclic because
 //! a function is only reached from functions with a smaller id.
 
+use super::cuda;
 use super::fill;
 use super::mix::{Family, Mix};
 use super::model::{
@@ -17,6 +18,10 @@ use std::collections::BTreeMap;
 /// The complete program of a family.
 pub(super) fn build(seed: u64, family: &Family, arch: Arch, rng: &mut Rng) -> Program {
     let mut builder = Builder::new(seed, family, arch, rng);
+    if builder.mix.cuda {
+        cuda::fill(&mut builder.program, builder.mix, builder.rng);
+        return builder.program;
+    }
     builder.variables();
     builder.functions();
     builder.aliases();
@@ -499,6 +504,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         independent_textures: false,
         beliefs: Vec::new(),
         items: Vec::new(),
+        cuda: None,
     }
 }
 

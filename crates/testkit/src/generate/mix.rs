@@ -54,6 +54,7 @@ pub struct Mix {
     pub independent_pc: u32,
     pub compiler_pc: u32,
     pub recent_pc: u32,
+    pub cuda: bool,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
     pub w_arith: u32,
@@ -139,6 +140,7 @@ pub const PLAIN: Mix = Mix {
     independent_pc: 15,
     compiler_pc: 0,
     recent_pc: 0,
+    cuda: false,
     w_slow_path: 0,
     w_kernel_address: 0,
     w_arith: 6,
@@ -254,6 +256,9 @@ families! {
         recent_pc: 80, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), functions: (1, 3), entries: (1, 3), globals: (0, 1), shared: (0, 1), dynamic_shared_pc: 20,
         local_pc: 10, weak_function_pc: 20, weak_entry_pc: 10, dead_pc: 20, recursion_pc: 2, launch_bounds_pc: 60, lines_pc: 5, debug_pc: 4, signature_variety: 3, w_special: 14, w_call_address: 2,
         w_shared: 1, w_function_shared: 1, w_frame: 1, w_barrier: 2, w_syscall: 1, w_slow_path: 1, w_alloca: 1,
+    }
+    "cplusplus" x 0 {
+        cuda: true, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), lines_pc: 30, debug_pc: 12, options_pc: 25,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],

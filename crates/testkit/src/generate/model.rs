@@ -114,7 +114,8 @@ impl Program {
     pub fn size(&self) -> usize {
         let items = self.units.iter().flat_map(|unit| &unit.items);
         let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
-        self.units.len() + items.map(Item::size).sum::<usize>() + edits
+        let parts = self.units.iter().flat_map(|unit| &unit.cuda).map(|cuda| cuda.parts.len());
+        self.units.len() + parts.sum::<usize>() + items.map(Item::size).sum::<usize>() + edits
     }
 }
 
@@ -129,7 +130,7 @@ pub struct Index {
     pub missing: Option<usize>,
 }
 
-/// One PTX file.
+/// One PTX file, or one of CUDA C++.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
     /// File stem.
@@ -150,6 +151,15 @@ pub struct Unit {
     pub beliefs: Vec<(SymbolId, SymbolKind)>,
     /// Definitions, in the order of the file.
     pub items: Vec<Item>,
+    /// The file is CUDA C++ and has no items; `options` are nvcc's.
+    pub cuda: Option<Cuda>,
+}
+
+/// The text of a file in CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cuda {
+    /// Declarations that follow one another.
+    pub parts: Vec<String>,
 }
 
 /// Debug information of a file.

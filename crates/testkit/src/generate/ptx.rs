@@ -16,6 +16,9 @@ use std::fmt::Write;
 
 /// The text of one unit.
 pub fn print(program: &Program, unit: &Unit) -> String {
+    if let Some(cuda) = &unit.cuda {
+        return format!("#include <cassert>\n#include <cstdio>\n{}\n", cuda.parts.join("\n"));
+    }
     let mut printer = Printer { program, unit, out: String::new() };
     printer.header();
     printer.declarations();
