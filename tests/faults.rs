@@ -353,6 +353,17 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn a_stack_of_sixteen_kib_is_enough() {
+    let world = world();
+    let script = "ulimit -s 16; exec \"$0\" -arch=sm_90 a.cubin b.cubin -o out";
+    let output = shell(world.path(), script);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_ne!(fs::read(world.path().join("out")).expect("an output"), OLD);
+    let little = shell(world.path(), "ulimit -s 16; ulimit -s");
+    assert_eq!(String::from_utf8_lossy(&little.stdout).trim(), "16");
+}
+
+#[test]
 fn sixteen_descriptors_are_enough_for_hundreds_of_inputs() {
     let world = world();
     let module = case::named("threads/module-90").and_then(|case| case.inputs()).expect("inputs");

@@ -8,6 +8,12 @@ use std::process::ExitCode;
 use culd_driver::{Outcome, parse, subcommand};
 
 fn main() -> ExitCode {
+    ExitCode::from(culd_driver::on_enough_stack(whole))
+}
+
+/// All of it; the exit status. Not part of `main`, which may have little stack.
+#[inline(never)]
+fn whole() -> u8 {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
     let program = program_name(&program.to_string_lossy()).to_owned();
@@ -18,7 +24,7 @@ fn main() -> ExitCode {
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
     print(&program, &outcome);
-    ExitCode::from(outcome.status)
+    outcome.status
 }
 
 fn run(program: &str, args: &[String]) -> (String, Outcome) {

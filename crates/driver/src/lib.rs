@@ -23,6 +23,7 @@ mod progress;
 mod register;
 mod run;
 mod shadow;
+mod stack;
 mod subcommand;
 mod timing;
 mod verify;
@@ -40,6 +41,7 @@ pub use crate::options::{
 };
 pub use crate::programs::toolkit_homes;
 pub use crate::run::{command, run};
+pub use crate::stack::on_enough_stack;
 pub use crate::subcommand::subcommand;
 pub use crate::verify::verify;
 

@@ -1,0 +1,32 @@
+//! A stack that is large enough.
+//!
+//! In: what the command does. Out: what comes of it. Guaranteed: `ulimit -s 16` is enough, as it is for nvlink; a link with a
+//! usual limit starts no thread for that.
+
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread;
+
+use rustix::process::{Resource, getrlimit};
+
+/// Bytes. A link takes some 40 KiB of the main stack, whatever its inputs are.
+const ENOUGH: u64 = 1 << 20;
+
+/// Runs `work`, on a thread of its own if the system gives the main one little stack.
+pub fn on_enough_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let limit = getrlimit(Resource::Stack).current;
+    if limit.is_none_or(|bytes| bytes >= ENOUGH) {
+        return work();
+    }
+    let work = Mutex::new(Some(work));
+    let run = || work.lock().ok().and_then(|mut work| work.take()).map(|work| work());
+    let done = thread::scope(|scope| {
+        let builder = thread::Builder::new().stack_size(ENOUGH as usize);
+        match builder.spawn_scoped(scope, run) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // Little may be enough.
+            Err(_) => run(),
+        }
+    });
+    done.expect("work is done once")
+}
