@@ -71,8 +71,10 @@ impl Mercury<'_, '_> {
                 Kind::Parameters | Kind::HighIndices => continue,
                 kind if kind.is_nobits() => (0, section.align),
                 Kind::Text => (self.code_size(draft, section), align(section)),
-                // What the finalizer tells comes later.
-                Kind::Compat => (section.size.saturating_sub(FINALIZER_SIZE), section.align),
+                // What the finalizer tells comes later, or is there.
+                Kind::Compat if !draft.dialect.compat_keeps_finalizer => {
+                    (section.size.saturating_sub(FINALIZER_SIZE), section.align)
+                }
                 _ if capsules.index(id) != 0 => (capsules.range(id).1, align(section)),
                 _ => (section.size, section.align),
             };
