@@ -71,6 +71,8 @@ pub mod sht {
     pub const MERCURY_CONSTANT_IMAGES: u32 = 0x7000_0079;
     /// `.nv.merc.nv.constant.user`: constant variables.
     pub const MERCURY_CONSTANT_USER: u32 = 0x7000_007c;
+    /// `.nv.merc.nv.constant.pic`: addresses in position-independent code.
+    pub const MERCURY_CONSTANT_PIC: u32 = 0x7000_007d;
     /// `.nv.merc.nv.constant.optimizer.<function>`: literals and jump tables.
     pub const MERCURY_CONSTANT_OPTIMIZER: u32 = 0x7000_0084;
     /// `.nv.merc.rela.*`: relocations with addends of a Mercury section.

@@ -191,7 +191,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
         let mercury = self.options.target.flavour == Flavour::Mercury;
         let renames = mercury && self.options.dialect.renames_literals;
         let section = symbol.defined_in().filter(|_| renames && is_internal(symbol))?;
-        let literal = matches!(object.role(section), Role::Constant(_));
+        let literal = object.role(section) == Role::Constant(2);
         literal.then(|| object.section(section).name)
     }
 

@@ -7,11 +7,15 @@
 use crate::draft::{Draft, Kind, OutSymbol};
 use crate::id::{NameId, SectionId};
 
-use super::twins::{OPTIMIZER, USER};
+use super::twins::{ADDRESSES, OPTIMIZER, USER};
 
 /// What stands for a section in Mercury, and what the machine code's half calls it.
-const RENAMED: [(&[u8], &[u8]); 3] =
-    [(USER, b".nv.constant3"), (OPTIMIZER, b".nv.constant2."), (super::IMAGES, b".nv.constant0.")];
+const RENAMED: [(&[u8], &[u8]); 4] = [
+    (USER, b".nv.constant3"),
+    (ADDRESSES, b".nv.constant4"),
+    (OPTIMIZER, b".nv.constant2."),
+    (super::IMAGES, b".nv.constant0."),
+];
 
 /// Bytes that follow `.shstrtab`, as long as the names `.symtab_shndx` and `.nv.merc.symtab_shndx` that are there if
 /// both halves together have too many sections; ptxas leaves them too.

@@ -258,6 +258,7 @@ impl Capsules {
             Kind::Prototype => (sht::MERCURY_PROTOTYPE, 0, symtab, 0),
             Kind::Reloc => (sht::MERCURY_RELA, shf::INFO_LINK, symtab, owner),
             Kind::Resolved => (sht::MERCURY_RESOLVED_RELA, shf::INFO_LINK, symtab, owner),
+            Kind::Constant(4) => (sht::MERCURY_CONSTANT_PIC, shf::ALLOC, 0, 0),
             Kind::Constant(_) if section.owner.is_none() => {
                 (sht::MERCURY_CONSTANT_USER, shf::ALLOC, 0, 0)
             }

@@ -56,12 +56,15 @@ enum Base {
     Same,
     /// `.nv.constant3`, in Mercury `.nv.constant.user`.
     User,
+    /// `.nv.constant4`, in Mercury `.nv.constant.pic`.
+    Addresses,
     /// `.nv.constant2.<function>`, in Mercury `.nv.constant.optimizer.<function>`.
     Optimizer,
 }
 
 /// Mercury's names of what is called after a constant bank in SASS.
 pub(crate) const USER: &[u8] = b".nv.constant.user";
+pub(crate) const ADDRESSES: &[u8] = b".nv.constant.pic";
 pub(crate) const OPTIMIZER: &[u8] = b".nv.constant.optimizer.";
 
 fn key(name: &[u8]) -> Key<'_> {
@@ -71,6 +74,9 @@ fn key(name: &[u8]) -> Key<'_> {
     };
     if rest == b".nv.constant3" || rest == USER {
         return (front, Base::User, b"");
+    }
+    if rest == b".nv.constant4" || rest == ADDRESSES {
+        return (front, Base::Addresses, b"");
     }
     let optimizer = [&b".nv.constant2."[..], OPTIMIZER];
     match optimizer.iter().find_map(|prefix| rest.strip_prefix(*prefix)) {

@@ -104,7 +104,7 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
             let role = match (flavour, bank) {
                 (Flavour::Classic, _) => Role::Constant(bank),
                 (Flavour::Mercury, 0) if owned => Role::Parameters,
-                (Flavour::Mercury, 2 | 3) => Role::Constant(bank),
+                (Flavour::Mercury, 2..=4) => Role::Constant(bank),
                 (Flavour::Mercury, _) => return None,
             };
             return of_type.then_some(role);

@@ -490,7 +490,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
     if mix.compiler_pc > 0 && rng.chance(mix.compiler_pc) {
         let plain = debug == Debug::Off && options.is_empty();
         for _ in 0..rng.range(1, 2) {
-            options.extend(recent::compiler_option(arch, plain, rng));
+            options.extend(recent::compiler_option(plain, rng));
         }
     }
     let stem = ["unit", "m", "file_"][rng.below(3)];

@@ -97,11 +97,8 @@ pub(super) fn kernel_directives(clusters: bool, rng: &mut Rng) -> Vec<String> {
     vec![directives[rng.below(count)].to_owned()]
 }
 
-/// Options whose objects for sm_100 and later cannot be linked, or not as by nvlink (docs/DIFFERENCES.md, Missing so far).
-const MISSING: &[&str] = &["-pic=true"];
-
 /// An option of ptxas that changes more than the choice of instructions: functions of its own, attributes, sections.
-pub(super) fn compiler_option(target: Arch, plain: bool, rng: &mut Rng) -> Option<String> {
+pub(super) fn compiler_option(plain: bool, rng: &mut Rng) -> Option<String> {
     // Fast compilation and splitting go with neither -O nor -g nor, some of them, -lineinfo.
     let free = ["-Ofc=min", "-Ofc=mid", "-Ofc=max", "-split-compile=2"];
     let any = [
@@ -122,7 +119,6 @@ pub(super) fn compiler_option(target: Arch, plain: bool, rng: &mut Rng) -> Optio
     ];
     let at = rng.below(free.len() + any.len());
     match at.checked_sub(free.len()) {
-        Some(at) if target.number() >= 100 && MISSING.contains(&any[at]) => None,
         Some(at) => Some(any[at].to_owned()),
         None => plain.then(|| free[at].to_owned()),
     }
