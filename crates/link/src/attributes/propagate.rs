@@ -226,13 +226,8 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
         single_number(rule, entry, functions, lists);
     }
     single_externs(merged, entry, lists);
-    for &node in functions {
-        let words = lists[node].iter().find(|a| a.code() == code::ATTRIBUTE_66).cloned();
-        if let Some(words) = words {
-            take_over(&mut lists[entry], &words);
-        }
-    }
-    single_fragments(merged, entry, lists);
+    single_words(merged, entry, code::ATTRIBUTE_66, lists);
+    single_words(merged, entry, code::AT_ENTRY_FRAGMENTS, lists);
     if known(&&LAST_RULE) {
         single_number(&LAST_RULE, entry, functions, lists);
     }
@@ -300,14 +295,14 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     }
 }
 
-/// AT_ENTRY_FRAGMENTS of a single entry: the words of all live functions, its own included, in the order of reading and each
-/// once, unless its own list has them all (case attributes/tensor-memory).
-fn single_fragments(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
-    let code = code::AT_ENTRY_FRAGMENTS;
+/// AT_ENTRY_FRAGMENTS and attribute 0x66 of a single entry: the words of all live functions, its own included, in the order of
+/// reading and each once, unless its own list has them all (case attributes/tensor-memory; docs/DIALECTS.md, attributes of
+/// later objects).
+fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut Lists<'_>) {
     let mut all: Vec<u8> = Vec::new();
     for &node in &merged.info_order {
         for attribute in lists[node].iter().filter(|attribute| attribute.code() == code) {
-            add_words(&mut all, attribute.bytes(), |_| true);
+            add_words(&mut all, attribute.bytes());
         }
     }
     let list = &mut lists[entry];
@@ -340,15 +335,12 @@ pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<
         }
         return;
     }
-    // Words of attribute 0x66, which objects of CUDA 13.2 and later have, are not 0 where they mean something. nvlink 13.0
-    // takes no such objects; this is what later releases do (docs/LINKING.md, attributes).
-    let counts = |word: &[u8]| code != code::ATTRIBUTE_66 || word != [0; 4];
     let Some(rule) = rule_of(code) else {
         match at {
             None => list.push(incoming.clone()),
             Some(at) => {
                 let mut bytes = list[at].bytes().to_vec();
-                add_words(&mut bytes, incoming.bytes(), counts);
+                add_words(&mut bytes, incoming.bytes());
                 list[at] = Attribute::Bytes { code, bytes };
             }
         }
@@ -371,9 +363,9 @@ pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<
     }
 }
 
-/// Adds those words that count and are not there.
-fn add_words(bytes: &mut Vec<u8>, incoming: &[u8], counts: impl Fn(&[u8]) -> bool) {
-    for word in incoming.chunks_exact(4).filter(|word| counts(word)) {
+/// Adds those words that are not there.
+fn add_words(bytes: &mut Vec<u8>, incoming: &[u8]) {
+    for word in incoming.chunks_exact(4) {
         if !has_word(bytes, word) {
             bytes.extend_from_slice(word);
         }
