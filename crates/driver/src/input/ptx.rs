@@ -57,6 +57,9 @@ pub(crate) enum CompileError {
     /// ptxas has said why.
     #[error("ptxas failed")]
     Refused,
+    /// Nobody asked ptxas: the option record has what no ptxas that is known here takes. It is told in the words of ptxas.
+    #[error("an option is not known")]
+    Unknown,
     /// The option record does not only have options for a compilation.
     #[error("{0}")]
     Options(BadRecord),
@@ -135,7 +138,7 @@ impl Compiler {
             Err(error @ BadRecord::NotTaken(_)) => return Err(CompileError::Options(error)),
             Err(error) => {
                 lines.push(format!("ptxas fatal   : {error}"));
-                return Err(CompileError::Refused);
+                return Err(CompileError::Unknown);
             }
         };
         let files = ["ptx", OUTPUT_NAME, child::STDOUT, child::STDERR];

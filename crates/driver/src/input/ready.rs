@@ -20,6 +20,10 @@ use crate::lines::{Cause, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
 use crate::{job, lto};
 
+/// A later ptxas may have more of them; which of those name files is not known.
+const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not document up to CUDA 13.5, and only such are passed on; code for the \
+     target in the input needs none";
+
 /// Device code on its way into the link.
 pub(super) struct Piece<'a> {
     pub(super) name: String,
@@ -281,9 +285,12 @@ impl<'a> Finish<'a, '_, '_> {
                 let bytes = &**self.store.alloc(Bytes::Read(bytes));
                 self.cubin(piece, bytes)
             }
-            Err(CompileError::Refused) => {
-                let note = format!("in '{}'", piece.name);
-                Err(self.fatal(InputError::Fatbinary, vec![note]))
+            Err(error @ (CompileError::Refused | CompileError::Unknown)) => {
+                let mut notes = vec![format!("in '{}'", piece.name)];
+                if matches!(error, CompileError::Unknown) {
+                    notes.push(UNKNOWN_OPTION.to_owned());
+                }
+                Err(self.fatal(InputError::Fatbinary, notes))
             }
             Err(error) => {
                 let (file, error) = (piece.name, error.to_string());
