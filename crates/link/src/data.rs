@@ -45,8 +45,13 @@ impl Data {
             if options.effective_selection().is_active() {
                 constants::count_second(&mut merged.draft);
             }
+            // Beside Mercury slots have sections, made before those of functions' literals (case textures/slots-and-literals).
+            let slots =
+                |merged: &mut Merged<'d>| textures::lay_out(objects, symbols, graph, merged);
+            let mercury = options.target.flavour == Flavour::Mercury;
+            let first = mercury.then(|| slots(merged)).transpose()?;
             let made = synth::add_last_sections(merged, graph, calls, options);
-            Data { shared, slots: textures::lay_out(objects, symbols, graph, merged)?, made }
+            Data { shared, slots: first.map_or_else(|| slots(merged), Ok)?, made }
         };
         if options.target.flavour == Flavour::Mercury {
             sections::add_high_indices(&mut merged.draft);

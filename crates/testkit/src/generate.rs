@@ -13,6 +13,7 @@ mod fill;
 mod mistakes;
 pub mod mix;
 pub mod model;
+mod names;
 pub mod ptx;
 mod recent;
 pub mod rng;

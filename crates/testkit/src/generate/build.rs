@@ -11,6 +11,7 @@ use super::model::{
     Arch, Debug, Function, Item, Linkage, Program, Reference, Shape, Signature, Space, Symbol,
     SymbolId, SymbolKind, Type, Unit, Variable,
 };
+use super::names;
 use super::recent;
 use super::rng::Rng;
 use std::collections::BTreeMap;
@@ -148,6 +149,8 @@ impl<'r> Builder<'r> {
             if !self.claims[home.unit].contains_key(&common) {
                 name = common;
             }
+        } else if self.mix.names_pc > 0 && self.rng.chance(self.mix.names_pc) {
+            name = names::odd(stem, id.0, self.rng);
         } else if self.rng.chance(20) {
             name = match self.rng.below(4) {
                 0 => format!("_ZN2ns{}{stem}E{}v", stem.len(), id.0),
@@ -494,8 +497,9 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         }
     }
     let stem = ["unit", "m", "file_"][rng.below(3)];
+    let name = format!("{stem}{index}");
     Unit {
-        name: format!("{stem}{index}"),
+        name: if mix.names_pc > 0 { names::file(name, debug == Debug::Off, rng) } else { name },
         ptx_version: ptx_version(target, rng),
         target,
         arch,

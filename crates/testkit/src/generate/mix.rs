@@ -55,6 +55,7 @@ pub struct Mix {
     pub compiler_pc: u32,
     pub recent_pc: u32,
     pub cuda: bool,
+    pub names_pc: u32,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
     pub w_arith: u32,
@@ -141,6 +142,7 @@ pub const PLAIN: Mix = Mix {
     compiler_pc: 0,
     recent_pc: 0,
     cuda: false,
+    names_pc: 0,
     w_slow_path: 0,
     w_kernel_address: 0,
     w_arith: 6,
@@ -259,6 +261,11 @@ families! {
     }
     "cplusplus" x 0 {
         cuda: true, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), lines_pc: 30, debug_pc: 12, options_pc: 25,
+    }
+    "names" x 0 {
+        names_pc: 70, link_options: &["-v", "-w", "-g"], units: (2, 5), functions: (1, 4), entries: (1, 3), globals: (0, 3), constants: (0, 2), shared: (0, 2), tables: (0, 1),
+        commons: (0, 1), textures: (0, 1), local_pc: 30, same_name_pc: 30, weak_function_pc: 20, weak_entry_pc: 10, weak_variable_pc: 20, dead_pc: 25, select_pc: 15, lines_pc: 15, debug_pc: 10,
+        w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 2, w_doubles: 2, w_switch: 1, w_fetch: 1, w_syscall: 1, w_slow_path: 1,
     }
     "options" x 0 {
         link_options: &["-v", "-w", "-g", "-suppress-stack-size-warning", "-disable-infos", "-report-arch", "-dump-callgraph"],
