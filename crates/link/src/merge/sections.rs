@@ -120,7 +120,16 @@ impl<'d> Merge<'_, 'd> {
                 let content =
                     literals.unwrap_or_else(|| Content::whole(input, object.twin_data(index)));
                 if self.keeps_banks(function) {
-                    self.entry_bank(section, node, (bank, input), &content, true)
+                    let known = self.merged.entry_banks.contains_key(&(section, bank));
+                    let placed = self.entry_bank(section, node, (bank, input), &content, true);
+                    if let Placed::At { section, .. } = placed
+                        && unnamed
+                        && !known
+                    {
+                        // In an object, literals of a copy that lost (case literals/replaced-tables in steps).
+                        self.merged.draft.sections[section].losers_only = true;
+                    }
+                    placed
                 } else if unnamed {
                     Placed::Waiting
                 } else {
