@@ -3,11 +3,12 @@
 //! In: the banks of literals of accepted copies, then those of copies that lost. Out: the bytes that the latter have in
 //! machine code. nvlink links Mercury's tables, in which there are only relocations, and computes machine code's for the
 //! code that counts: a relocation of any copy becomes the place of that label of the accepted copy, and 0 where the
-//! accepted copy's own table does not name it (case literals/jump-tables-of-copies). So do entries of a replaced copy that
+//! accepted copy's own table does not name it (case literals/jump-tables-of-copies), nor what it jumps to without a table. So do entries of a replaced copy that
 //! its successor's shorter table leaves in place (case literals/left-behind).
 
 use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
+use culd_cubin::attr::code;
 use hashbrown::HashMap;
 
 use super::Merge;
@@ -121,12 +122,51 @@ impl<'d> Merge<'_, 'd> {
         let inside = |&(offset, _): &Entry| {
             offset.checked_add(ENTRY_SIZE as u64).is_some_and(|end| end <= input.size)
         };
-        if let Some(table) = self.tables.get(&(code, number)) {
-            let entries: Vec<Entry> = entries(object, index).into_iter().filter(inside).collect();
-            parts.extend(table.filled(&entries));
-        }
+        let of_jumps = Table { places: self.jump_places(code), ..Table::default() };
+        let table = self.tables.get(&(code, number)).unwrap_or(&of_jumps);
+        let entries: Vec<Entry> = entries(object, index).into_iter().filter(inside).collect();
+        parts.extend(table.filled(&entries));
         Content { parts, size: input.size, align: input.align() }
     }
+}
+
+/// The words of what an attribute tells of jumps through registers: place, 0, number of labels, labels.
+const JUMP_HEAD: usize = 3;
+
+impl<'d> Merge<'_, 'd> {
+    /// Where the labels of an accepted copy without tables are in its machine code, if it jumps otherwise (case
+    /// literals/jumps-without-table).
+    fn jump_places(&self, code: SectionId) -> HashMap<i64, &'d [u8]> {
+        let node = self.node_of_text.get(code);
+        let source = node.and_then(|node| self.merged.function_infos[node].as_ref());
+        let Some((object, list)) =
+            source.map(|source| (&self.objects[source.object], source.input))
+        else {
+            return HashMap::new();
+        };
+        let Some(twin) = object.twins.of(list) else { return HashMap::new() };
+        let jumps = |list| {
+            let records = object.info_records(list);
+            let records = records.filter(|record| record.code == code::INDIRECT_BRANCH_TARGETS);
+            records.flat_map(|record| labels(record.payload)).collect::<Vec<_>>()
+        };
+        let (mercury, own) = (jumps(list), jumps(twin));
+        let label =
+            |bytes: &[u8]| bytes.first_chunk().map(|word| i64::from(u32::from_le_bytes(*word)));
+        mercury.into_iter().zip(own).filter_map(|(key, place)| Some((label(key)?, place))).collect()
+    }
+}
+
+/// The labels that such an attribute names.
+fn labels(payload: &[u8]) -> Vec<&[u8]> {
+    let mut rest: Vec<&[u8]> = payload.chunks_exact(ENTRY_SIZE).collect();
+    let mut labels = Vec::new();
+    while let Some(count) = rest.get(JUMP_HEAD - 1).and_then(|word| word.first_chunk()) {
+        let end = JUMP_HEAD.saturating_add(u32::from_le_bytes(*count) as usize).min(rest.len());
+        labels.extend_from_slice(&rest[JUMP_HEAD..end]);
+        rest.drain(..end);
+    }
+    labels
 }
 
 /// Leaves of machine code's tables in `parts` what Mercury has: relocations that are computed anew.

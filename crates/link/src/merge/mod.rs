@@ -295,6 +295,7 @@ impl<'d> Merged<'d> {
 
 /// Everything merging looks at and builds.
 struct Merge<'a, 'd> {
+    objects: &'a Objects<'d>,
     symbols: &'a Symbols,
     graph: &'a CallGraph,
     void: &'a VoidRecords,
@@ -356,7 +357,7 @@ pub(crate) fn merge<'d>(
 ) -> Merged<'d> {
     let merged = Merged::empty(objects, symbols, graph, names, options);
     let named_shared = options.keeps_shared_symbols().then(|| shared::named(objects, symbols));
-    let mut merge = Merge::new(symbols, graph, void, merged, named_shared, options);
+    let mut merge = Merge::new(objects, (symbols, graph, void), merged, named_shared, options);
     for (id, object) in objects.iter() {
         merge.file(id, object);
     }
@@ -409,14 +410,14 @@ impl<'d> Merged<'d> {
 
 impl<'a, 'd> Merge<'a, 'd> {
     fn new(
-        symbols: &'a Symbols,
-        graph: &'a CallGraph,
-        void: &'a VoidRecords,
+        objects: &'a Objects<'d>,
+        (symbols, graph, void): (&'a Symbols, &'a CallGraph, &'a VoidRecords),
         merged: Merged<'d>,
         named_shared: Option<HashSet<SymbolId>>,
         options: &LinkOptions,
     ) -> Self {
         Merge {
+            objects,
             symbols,
             graph,
             void,
