@@ -48,7 +48,7 @@ const TASKS: &[Task] = &[
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),
     ("gpu", gpu::run, "run programs of the corpus on the GPU that is there: see 'gpu --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
-    ("shipped", shipped::run, "link the relocatable code of NCCL and NPP with both, compare: see 'shipped --help'"),
+    ("shipped", shipped::run, "link the relocatable code of libraries that NVIDIA ships with both, compare: see 'shipped --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),
     ("fatbin", fatbin::run, "compare fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink"),

@@ -25,17 +25,19 @@ usage: cargo xtask shipped [options] [library]...
   --culd PATH      the linker under test (default <target>/release/culd)
   --arch SM[,SM]   architectures (default sm_75,sm_80,sm_90,sm_100,sm_120)
   --keep DIR       where inputs and outputs are left (default <target>/shipped)
-Libraries are nccl-2.28, nccl-2.32 and the parts of NPP, npp/nppial and others; without any, all.";
+Libraries are nccl-2.28, nccl-2.32, cufftmp, cudensitymat, cutensormp, cutensornet, dali, nvshmem-host and the parts of NPP,
+npp/nppial and others; without any, all. A first run installs two gigabytes.";
 
 const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
 
 /// A wheel with shared objects.
 struct Wheel {
     wheel: &'static str,
-    package: &'static str,
+    /// Where its libraries are.
+    folder: &'static str,
     /// The release that compiled it, as its notes tell.
     release: &'static str,
-    /// What they are called here, and files in `lib`.
+    /// What they are called here, and files in the folder.
     libraries: &'static [(&'static str, &'static str)],
 }
 
@@ -43,19 +45,19 @@ struct Wheel {
 const WHEELS: &[Wheel] = &[
     Wheel {
         wheel: "nvidia-nccl-cu13==2.28.9",
-        package: "nvidia/nccl",
+        folder: "nvidia/nccl/lib",
         release: "13.0",
         libraries: &[("nccl-2.28", "libnccl.so.2")],
     },
     Wheel {
         wheel: "nvidia-nccl-cu13==2.32.3",
-        package: "nvidia/nccl",
+        folder: "nvidia/nccl/lib",
         release: "13.4",
         libraries: &[("nccl-2.32", "libnccl.so.2")],
     },
     Wheel {
         wheel: "nvidia-npp==13.2.0.35",
-        package: "nvidia/cu13",
+        folder: "nvidia/cu13/lib",
         release: "13.4",
         libraries: &[
             ("npp/nppial", "libnppial.so.13"),
@@ -69,10 +71,47 @@ const WHEELS: &[Wheel] = &[
             ("npp/npps", "libnpps.so.13"),
         ],
     },
+    Wheel {
+        wheel: "nvidia-cufftmp-cu13==12.1.3.2",
+        folder: "nvidia/cufftmp/cu13/lib",
+        release: "13.0",
+        libraries: &[("cufftmp", "libcufftMp.so.12")],
+    },
+    Wheel {
+        wheel: "cudensitymat-cu13==0.7.0",
+        folder: "cuquantum/lib",
+        release: "13.4",
+        libraries: &[("cudensitymat", "libcudensitymat.so.0")],
+    },
+    Wheel {
+        wheel: "cutensor-cu13==2.8.1",
+        folder: "cutensor/lib",
+        release: "13.4",
+        libraries: &[("cutensormp", "libcutensorMp.so.2")],
+    },
+    Wheel {
+        wheel: "cutensornet-cu13==2.14.0",
+        folder: "cuquantum/lib",
+        release: "13.4",
+        libraries: &[("cutensornet", "libcutensornet.so.2")],
+    },
+    Wheel {
+        wheel: "nvidia-dali-cuda130==2.4.0",
+        folder: "nvidia/dali",
+        release: "13.4",
+        libraries: &[("dali", "libdali_kernels.so")],
+    },
+    Wheel {
+        wheel: "nvidia-nvshmem-cu13==3.8.0",
+        folder: "nvidia/nvshmem/lib",
+        release: "13.3",
+        libraries: &[("nvshmem-host", "libnvshmem_host.so.3")],
+    },
 ];
 
 /// The options of each link before sm_100; nvlink takes a minute for some later ones, which are linked plainly.
-const LINKS: &[(&str, &[&str])] = &[("plain", &[]), ("-g", &["-g"]), ("-v", &["-v"])];
+const LINKS: &[(&str, &[&str])] =
+    &[("plain", &[]), ("-g", &["-g"]), ("-v", &["-v"]), ("-r", &["-r"])];
 
 /// nvlink needs over a minute for NCCL on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -103,10 +142,10 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             continue;
         }
         let tools = wheel.tools(candidate.clone())?;
-        let lib = wheel.lib()?;
+        let folder = wheel.libraries()?;
         for (name, file) in libraries {
             let dir = work.join(name);
-            let files = unpack(&lib.join(file), &dir).with_context(|| (*name).to_owned())?;
+            let files = unpack(&folder.join(file), &dir).with_context(|| (*name).to_owned())?;
             for arch in archs.split(',') {
                 let linked = Linked { name, arch, files: &files, dir: &dir, tools: &tools };
                 linked.compare(&mut tally, &mut classes)?;
@@ -131,9 +170,9 @@ impl Wheel {
     }
 
     /// The folder with its shared objects.
-    fn lib(&self) -> Result<PathBuf> {
+    fn libraries(&self) -> Result<PathBuf> {
         let dir = workspace::target().join(self.wheel.replace("==", "-"));
-        Ok(Environment::install(&dir, &[self.wheel])?.package(self.package)?.join("lib"))
+        Environment::install_alone(&dir, &[self.wheel])?.package(self.folder)
     }
 }
 

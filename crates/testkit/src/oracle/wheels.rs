@@ -29,6 +29,18 @@ impl Environment {
     /// # Errors
     /// When python3 or pip is missing or fails.
     pub fn install(dir: &Path, wheels: &[&str]) -> Result<Self> {
+        Self::install_with(dir, wheels, &[])
+    }
+
+    /// The same without what the wheels need: for libraries that nobody runs.
+    ///
+    /// # Errors
+    /// As [`Environment::install`].
+    pub fn install_alone(dir: &Path, wheels: &[&str]) -> Result<Self> {
+        Self::install_with(dir, wheels, &["--no-deps"])
+    }
+
+    fn install_with(dir: &Path, wheels: &[&str], options: &[&str]) -> Result<Self> {
         if Self::is_installed(dir, wheels) {
             return Ok(Self::existing(dir));
         }
@@ -41,7 +53,7 @@ impl Environment {
         )?;
         let mut pip = Command::new(dir.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-        step(pip.args(wheels), "pip has to reach PyPI or a mirror of it")?;
+        step(pip.args(options).args(wheels), "pip has to reach PyPI or a mirror of it")?;
         fs::write(dir.join(READY), list(wheels))?;
         Ok(Self::existing(dir))
     }
