@@ -29,9 +29,16 @@ impl<'a> Gather<'a, '_> {
             }
             return Ok(());
         }
-        self.modules(&source, &object);
+        let ids = object.module_ids.iter();
+        let named = ids.map(|&id| Module { id: Cow::Borrowed(id), system: source.system });
+        self.found.modules.extend(named);
+        let mut has_code = false;
         for section in &object.fatbins {
-            self.fatbins(&source, section.data, InputError::Internal)?;
+            has_code |= self.fatbins(&source, section.data, InputError::Internal)?;
+        }
+        // One that has no name of its own registers only what it has for the target, like a fat binary.
+        if object.module_ids.is_empty() && has_code {
+            self.module_of_path(&source);
         }
         Ok(())
     }
@@ -69,16 +76,6 @@ impl<'a> Gather<'a, '_> {
             let kernels = matches!(reference, Reference::Kernel | Reference::InternalKernel);
             all.selects |= kernels && list.len() > before && !source.system;
         }
-    }
-
-    /// The modules of a host object for the register file.
-    fn modules(&mut self, source: &Source, object: &HostObject<'a>) {
-        if object.module_ids.is_empty() {
-            return self.module_of_path(source);
-        }
-        let system = source.system;
-        let ids = object.module_ids.iter();
-        self.found.modules.extend(ids.map(|&id| Module { id: Cow::Borrowed(id), system }));
     }
 
     /// A module that is called by the path of its file, as it was given.
