@@ -55,8 +55,12 @@ pub(crate) fn lay_out<'d>(
 ) -> (u64, Vec<Images>) {
     let base = start(objects, symbols, graph);
     let mut made = Vec::new();
-    for (entry, bank) in banks(objects, symbols, graph).filter(|&(entry, _)| is_user(entry)) {
-        let Some(code) = merged.code(graph, entry) else { continue };
+    let used = banks(objects, symbols, graph).filter(|&(entry, _)| is_user(entry));
+    let mut used: Vec<_> =
+        used.filter_map(|(entry, bank)| Some((merged.code(graph, entry)?, entry, bank))).collect();
+    // A kernel may be named by a file before the one that defines it (case textures/kernels-named-early).
+    used.sort_by_key(|&(code, ..)| code);
+    for (code, entry, bank) in used {
         let (bytes, align) = (bank.data, bank.align());
         let function = merged.function(graph, entry);
         let draft = &mut merged.draft;

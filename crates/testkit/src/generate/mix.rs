@@ -262,6 +262,15 @@ families! {
     "cplusplus" x 0 {
         cuda: true, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), lines_pc: 30, debug_pc: 12, options_pc: 25,
     }
+    // Whatever can stand beside each other, a little of each.
+    "everything" x 0 {
+        recent_pc: 30, compiler_pc: 20, names_pc: 5, large_align_pc: 5, link_options: &["-v", "-w", "-v", "-g"], units: (2, 6), functions: (1, 4), entries: (1, 3), statements: (1, 4),
+        globals: (0, 2), constants: (0, 2), shared: (0, 2), tables: (0, 1), textures: (0, 2), commons: (0, 2), aliases: (0, 1), dynamic_shared_pc: 30, pointer_pc: 25, managed_pc: 5,
+        weak_function_pc: 20, weak_entry_pc: 12, weak_variable_pc: 12, dead_pc: 20, recursion_pc: 3, signature_variety: 3, noreturn_pc: 3, launch_bounds_pc: 30, options_pc: 15, lines_pc: 12, debug_pc: 8,
+        select_pc: 10, unsized_pc: 4, reference_copies_pc: 30, sampler_pc: 40, parameter_pc: 15, reference_pointer_pc: 20, independent_pc: 30, local_pc: 20, same_name_pc: 20,
+        w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 2, w_frame: 2, w_alloca: 1, w_doubles: 3, w_switch: 3, w_barrier: 1, w_syscall: 2, w_special: 3,
+        w_nested: 2, w_slow_path: 2, w_kernel_address: 1, w_fetch: 2, w_query: 2, w_query_parameter: 1, w_object: 1,
+    }
     "names" x 0 {
         names_pc: 70, link_options: &["-v", "-w", "-g"], units: (2, 5), functions: (1, 4), entries: (1, 3), globals: (0, 3), constants: (0, 2), shared: (0, 2), tables: (0, 1),
         commons: (0, 1), textures: (0, 1), local_pc: 30, same_name_pc: 30, weak_function_pc: 20, weak_entry_pc: 10, weak_variable_pc: 20, dead_pc: 25, select_pc: 15, lines_pc: 15, debug_pc: 10,
