@@ -189,8 +189,12 @@ pub(crate) fn lay_out<'d>(
     if merged.draft.flavour == Flavour::Mercury {
         return Ok(in_images(objects, symbols, graph, merged, &order));
     }
-    let banks: Vec<(NodeId, Option<SectionId>)> =
-        graph.entries().iter().map(|&entry| (entry, merged.entry_bank(graph, entry, 0))).collect();
+    // Of kernels that only their address keeps, too (case selection/slots-of-kept-kernels).
+    let banks: Vec<(NodeId, Option<SectionId>)> = graph
+        .kernels()
+        .iter()
+        .map(|&kernel| (kernel, merged.entry_bank(graph, kernel, 0)))
+        .collect();
     let size = |bank: SectionId| merged.draft.sections[bank].size;
     let largest = banks.iter().filter_map(|(_, bank)| bank.map(size)).max().unwrap_or(0);
     let base = largest.next_multiple_of(4);
@@ -312,8 +316,9 @@ fn uses(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> IdVec<No
             }
         }
     }
-    match graph.entries() {
-        [_] => IdVec::filled(all, graph.nodes.len()),
-        _ => graph.fold(Uses::default(), |node| own[node], |a, b| a.or(*b)),
+    let mut uses = graph.fold(Uses::default(), |node| own[node], |a, b| a.or(*b));
+    if let [entry] = *graph.entries() {
+        uses[entry] = all;
     }
+    uses
 }

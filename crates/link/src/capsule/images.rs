@@ -28,20 +28,23 @@ pub(crate) struct Images {
     pub(crate) relocs: SectionId,
 }
 
-/// Where slots start in machine code, bytes: behind the largest parameter bank.
+/// Where slots start in machine code, bytes: behind the largest parameter bank, also of kernels that only their address keeps
+/// (case selection/slots-of-kept-kernels).
 pub(crate) fn start(objects: &Objects<'_>, symbols: &Symbols, graph: &CallGraph) -> u64 {
-    let sizes = banks(objects, symbols, graph).map(|(_, bank)| bank.data.len() as u64);
+    let sizes =
+        banks(objects, symbols, graph, graph.kernels()).map(|(_, bank)| bank.data.len() as u64);
     sizes.max().unwrap_or(PARAMETERS).next_multiple_of(ALIGN)
 }
 
-/// The kernels that have parameter banks, and those.
+/// Those of `kernels` that have parameter banks, and the banks.
 fn banks<'a, 'd>(
     objects: &'a Objects<'d>,
     symbols: &'a Symbols,
     graph: &'a CallGraph,
+    kernels: &'a [NodeId],
 ) -> impl Iterator<Item = (NodeId, &'a Section<'d>)> + 'a {
     let bank = |&entry| Some((entry, parameters::bank(objects, symbols, graph.nodes[entry])?));
-    graph.entries().iter().filter_map(bank)
+    kernels.iter().filter_map(bank)
 }
 
 /// Makes the sections for `count` slots in all kernels that use one; returns where slots start in machine code,
@@ -55,7 +58,7 @@ pub(crate) fn lay_out<'d>(
 ) -> (u64, Vec<Images>) {
     let base = start(objects, symbols, graph);
     let mut made = Vec::new();
-    let used = banks(objects, symbols, graph).filter(|&(entry, _)| is_user(entry));
+    let used = banks(objects, symbols, graph, graph.entries()).filter(|&(entry, _)| is_user(entry));
     let mut used: Vec<_> =
         used.filter_map(|(entry, bank)| Some((merged.code(graph, entry)?, entry, bank))).collect();
     // A kernel may be named by a file before the one that defines it (case textures/kernels-named-early).
