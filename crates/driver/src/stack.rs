@@ -7,17 +7,21 @@ use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::thread;
 
-use rustix::process::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit};
 
 /// Bytes. A link takes some 40 KiB of the main stack, whatever its inputs are.
 const ENOUGH: u64 = 1 << 20;
 
 /// Runs `work`, on a thread of its own if the system gives the main one little stack.
 pub fn on_enough_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    let limit = getrlimit(Resource::Stack).current;
-    if limit.is_none_or(|bytes| bytes >= ENOUGH) {
-        return work();
+    // Where the system does not tell, there is what is usual.
+    if getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(bytes, _)| bytes < ENOUGH) {
+        return on_thread(work);
     }
+    work()
+}
+
+fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let work = Mutex::new(Some(work));
     let run = || work.lock().ok().and_then(|mut work| work.take()).map(|work| work());
     let done = thread::scope(|scope| {
