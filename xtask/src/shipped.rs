@@ -37,6 +37,9 @@ struct Wheel {
     folder: &'static str,
     /// The release that compiled it, as its notes tell.
     release: &'static str,
+    /// True if it has files of earlier releases too. nvlink writes their Mercury code again, and the frames with it, which culd
+    /// keeps (docs/DIFFERENCES.md, kept-code): such links for sm_100 and later are timed only.
+    mixed: bool,
     /// What they are called here, and files in the folder.
     libraries: &'static [(&'static str, &'static str)],
 }
@@ -47,18 +50,21 @@ const WHEELS: &[Wheel] = &[
         wheel: "nvidia-nccl-cu13==2.28.9",
         folder: "nvidia/nccl/lib",
         release: "13.0",
+        mixed: false,
         libraries: &[("nccl-2.28", "libnccl.so.2")],
     },
     Wheel {
         wheel: "nvidia-nccl-cu13==2.32.3",
         folder: "nvidia/nccl/lib",
         release: "13.4",
+        mixed: false,
         libraries: &[("nccl-2.32", "libnccl.so.2")],
     },
     Wheel {
         wheel: "nvidia-npp==13.2.0.35",
         folder: "nvidia/cu13/lib",
         release: "13.4",
+        mixed: false,
         libraries: &[
             ("npp/nppial", "libnppial.so.13"),
             ("npp/nppicc", "libnppicc.so.13"),
@@ -75,36 +81,42 @@ const WHEELS: &[Wheel] = &[
         wheel: "nvidia-cufftmp-cu13==12.1.3.2",
         folder: "nvidia/cufftmp/cu13/lib",
         release: "13.0",
+        mixed: false,
         libraries: &[("cufftmp", "libcufftMp.so.12")],
     },
     Wheel {
         wheel: "cudensitymat-cu13==0.7.0",
         folder: "cuquantum/lib",
         release: "13.4",
+        mixed: false,
         libraries: &[("cudensitymat", "libcudensitymat.so.0")],
     },
     Wheel {
         wheel: "cutensor-cu13==2.8.1",
         folder: "cutensor/lib",
         release: "13.4",
+        mixed: false,
         libraries: &[("cutensormp", "libcutensorMp.so.2")],
     },
     Wheel {
         wheel: "cutensornet-cu13==2.14.0",
         folder: "cuquantum/lib",
         release: "13.4",
+        mixed: false,
         libraries: &[("cutensornet", "libcutensornet.so.2")],
     },
     Wheel {
         wheel: "nvidia-dali-cuda130==2.4.0",
         folder: "nvidia/dali",
         release: "13.4",
+        mixed: false,
         libraries: &[("dali", "libdali_kernels.so")],
     },
     Wheel {
         wheel: "nvidia-nvshmem-cu13==3.8.0",
         folder: "nvidia/nvshmem/lib",
         release: "13.3",
+        mixed: true,
         libraries: &[("nvshmem-host", "libnvshmem_host.so.3")],
     },
 ];
@@ -148,7 +160,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             let files = unpack(&folder.join(file), &dir).with_context(|| (*name).to_owned())?;
             for arch in archs.split(',') {
                 let linked = Linked { name, arch, files: &files, dir: &dir, tools: &tools };
-                linked.compare(&mut tally, &mut classes)?;
+                if wheel.mixed && linked.is_mercury() {
+                    println!("none   {name} {arch}: files of several releases");
+                } else {
+                    linked.compare(&mut tally, &mut classes)?;
+                }
                 rows.push(linked.measure()?);
             }
         }
