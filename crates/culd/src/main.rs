@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Outcome, parse, subcommand};
+use culd_driver::{Front, Outcome, parse, subcommand};
 
 fn main() -> ExitCode {
     ExitCode::from(culd_driver::on_enough_stack(whole))
@@ -17,23 +17,42 @@ fn whole() -> u8 {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
     let program = program_name(&program.to_string_lossy()).to_owned();
-    let (text, outcome) = match args.map(OsString::into_string).collect::<Result<Vec<_>, _>>() {
-        Ok(args) => run(&program, &args),
-        Err(word) => (String::new(), Outcome::not_text(&word)),
-    };
-    // A closed pipe is the reader's choice, no error of ours.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    print(&program, &outcome);
-    outcome.status
+    match args.map(OsString::into_string).collect::<Result<Vec<_>, _>>() {
+        Ok(args) => match command(&program, &args) {
+            Some(said) => tell(&program, said),
+            None => command_line(&program, &args),
+        },
+        Err(word) => tell(&program, (String::new(), Outcome::not_text(&word))),
+    }
 }
 
-fn run(program: &str, args: &[String]) -> (String, Outcome) {
+/// What a command of culd's own comes to, if `args` is one.
+fn command(program: &str, args: &[String]) -> Option<(String, Outcome)> {
     // nvlink knows no commands: under its name they are names of files.
-    let command = match program {
+    match program {
         "nvlink" => None,
         _ => subcommand(args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
-    };
-    command.unwrap_or_else(|| command_line(args))
+    }
+}
+
+fn command_line(program: &str, args: &[String]) -> u8 {
+    let parsed = parse(args);
+    match Front::divide(&parsed) {
+        Front::Waited(status) => status,
+        front => {
+            let status = tell(program, culd_driver::command(parsed));
+            front.done(status);
+            status
+        }
+    }
+}
+
+/// Prints what there is to say; the exit status.
+fn tell(program: &str, (text, outcome): (String, Outcome)) -> u8 {
+    // A closed pipe is the reader's choice, no error of ours.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(program, &outcome);
+    outcome.status
 }
 
 /// What messages begin with: the last part of the name that the program was started by, without
@@ -41,10 +60,6 @@ fn run(program: &str, args: &[String]) -> (String, Outcome) {
 fn program_name(started_by: &str) -> &str {
     let name = started_by.rsplit('/').next().unwrap_or(started_by);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
-}
-
-fn command_line(args: &[String]) -> (String, Outcome) {
-    culd_driver::command(parse(args))
 }
 
 fn print(program: &str, outcome: &Outcome) {

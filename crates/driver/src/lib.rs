@@ -7,6 +7,7 @@
 mod child;
 mod dialect;
 mod files;
+mod front;
 mod guard;
 mod heap;
 pub mod hints;
@@ -30,6 +31,7 @@ mod verify;
 mod watch;
 
 pub use crate::dialect::named as named_dialect;
+pub use crate::front::Front;
 pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
 pub use crate::job::{
     Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,

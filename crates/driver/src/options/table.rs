@@ -17,7 +17,7 @@ pub enum Id {
     Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
     AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
     HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, Dialect,
-    NoNotes, PtxasPath, Stats, Strict, Threads, Trace, Verify,
+    NoFork, NoNotes, PtxasPath, Stats, Strict, Threads, Trace, Verify,
 }
 
 /// What an option takes.
@@ -161,6 +161,7 @@ pub const TABLE: &[Row] = &[
     row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note, where culd names itself").ignored(),
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
     row(Id::Dialect, "dialect", "dialect", Choice(RELEASES), Culd, "Follow the rules of nvlink of this release; auto: of the toolkit that culd is installed in (install-shadow), else of the newest object"),
+    row(Id::NoFork, "no-fork", "no-fork", Nothing, Culd, "Link in the process that was started; else a large link is made by a second one, so that nobody waits until its memory is given back"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
     row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
     row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),
