@@ -7,18 +7,18 @@
 //! A function is alive when an entry can reach it, or its address is taken anywhere
 //! (docs/LINKING.md, dead code).
 
+use culd_cubin::SymbolIndex;
 use culd_cubin::callgraph::Edge;
-use culd_cubin::{Symbol, SymbolIndex};
 
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
-use crate::names::{Names, Repeated};
-use crate::objects::{Object, Objects};
+use crate::names::{NameList, Names, Repeated};
+use crate::objects::{Function, Object, Objects};
 use crate::selection::Matcher;
-use crate::symbols::{Fate, Site, SymbolInfo, Symbols};
+use crate::symbols::{Fate, Site, Symbols};
 use crate::void::is_forgotten;
 
 /// What the program knows of a function's signature.
@@ -85,12 +85,13 @@ impl Records {
     }
 }
 
-/// The records of all files, the kernels, and what is known of parameters.
+/// The records of all files, the kernels, and what is known of parameters; the strings of prototypes go into `prototypes`.
 fn read<'d>(
     objects: &Objects<'d>,
     symbols: &Symbols,
     options: &LinkOptions,
     names: &mut Names<'d>,
+    prototypes: &mut NameList,
 ) -> (Records, Roots, IdVec<SymbolId, Signature>) {
     let mut signatures = IdVec::filled(Signature::default(), symbols.all.len());
     let mut records = Records::default();
@@ -104,7 +105,7 @@ fn read<'d>(
     for (id, object) in objects.iter() {
         let read = Reader { symbols, object, id };
         roots.meet_kernels(&read, &matchers, &signatures);
-        read.edges(&mut records, &mut signatures, names);
+        read.edges(&mut records, &mut signatures, names, prototypes);
     }
     if options.relocatable {
         records.list_once();
@@ -113,35 +114,34 @@ fn read<'d>(
 }
 
 impl CallGraph {
+    /// The graph, and the strings of all prototypes in the order of the output.
     pub(crate) fn build<'d>(
         objects: &Objects<'d>,
         symbols: &Symbols,
         options: &LinkOptions,
         names: &mut Names<'d>,
-    ) -> Self {
-        let (records, mut roots, signatures) = read(objects, symbols, options, names);
+    ) -> (Self, NameList) {
+        let mut prototypes = NameList::default();
+        let (records, mut roots, signatures) =
+            read(objects, symbols, options, names, &mut prototypes);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
-        roots.add_taken(objects, symbols, &signatures, &slots);
+        roots.add_taken(symbols, &signatures, &slots);
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
             alive(symbols, &roots, &records, &signatures, &slots)
         };
-        let Numbering { nodes, node_of, all_alive } = number(objects, symbols, &alive);
+        let Numbering { nodes, node_of, all_alive, any_dead } = number(objects, symbols, &alive);
         let live = records.among(&node_of);
         let signatures: IdVec<NodeId, Signature> =
             nodes.values().map(|&symbol| signatures[symbol]).collect();
         let (reach, components) = condense(&nodes, &signatures, &live.calls, &live.indirect);
-        let is_dead = |(symbol, info): (SymbolId, &SymbolInfo)| {
-            let function = |site: Site| objects[site.object].symbol(site.index).is_function();
-            node_of[symbol].is_none() && info.definition.is_some_and(function)
-        };
-        CallGraph {
-            any_dead: symbols.all.iter().any(is_dead),
+        let graph = CallGraph {
+            any_dead,
             entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
             kernels: nodes
                 .iter()
-                .filter(|(_, s)| roots.is_entry[**s] || kernel(objects, symbols, **s).is_some())
+                .filter(|(_, s)| roots.is_entry[**s] || symbols.all[**s].is_kernel)
                 .map(|(n, _)| n)
                 .collect(),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
@@ -155,7 +155,8 @@ impl CallGraph {
             signatures,
             reach,
             components,
-        }
+        };
+        (graph, prototypes)
     }
 
     /// The node of a live function.
@@ -341,13 +342,16 @@ struct Reader<'a, 'd> {
 
 impl<'d> Reader<'_, 'd> {
     /// Adds the records of one file. Records of a copy that lost do not count, those of a copy
-    /// that is replaced later do: its callees stay alive (cases weak/*).
+    /// that is replaced later do: its callees stay alive (cases weak/*). Strings of prototypes come first in `.strtab`, dead
+    /// functions' ones too, but not those of copies that lost.
     fn edges(
         &self,
         records: &mut Records,
         signatures: &mut IdVec<SymbolId, Signature>,
         names: &mut Names<'d>,
+        prototypes: &mut NameList,
     ) {
+        let lost = |function| self.symbols.fate(self.id, function) == Fate::Lost;
         let mut strings = Repeated::default();
         let mut intern =
             |prototype| strings.intern(names, prototype, |offset| self.object.prototype(offset));
@@ -367,14 +371,20 @@ impl<'d> Reader<'_, 'd> {
                 }
                 Edge::IndirectCall { function, prototype } => {
                     let name = intern(prototype);
+                    if !lost(function) {
+                        prototypes.add(name);
+                    }
                     if let Some(from) = self.counted(function) {
                         records.indirect.push((from, name.index() as u32));
                     }
                 }
                 Edge::AddressTaken { function, prototype } => {
                     let name = intern(prototype);
-                    let Some(id) = self.symbols.of(self.id, function) else { return };
-                    if self.symbols.fate(self.id, function) != Fate::Lost {
+                    if lost(function) {
+                        return;
+                    }
+                    prototypes.add(name);
+                    if let Some(id) = self.symbols.of(self.id, function) {
                         signatures[id] = Signature { prototype: Some(name), address_taken: true };
                     }
                 }
@@ -384,8 +394,9 @@ impl<'d> Reader<'_, 'd> {
         // relocations/descriptors-90), but not in a copy that lost (case indirect/described-by-loser), nor in a void record.
         for &(section, function) in &self.object.described {
             let code = self.object.code_function(section);
-            let lost = code.is_some_and(|code| self.symbols.fate(self.id, code) == Fate::Lost);
-            if lost || is_forgotten(self.symbols, self.id, self.object, section, function) {
+            if code.is_some_and(lost)
+                || is_forgotten(self.symbols, self.id, self.object, section, function)
+            {
                 continue;
             }
             if let Some(id) = self.symbols.of(self.id, function) {
@@ -394,6 +405,7 @@ impl<'d> Reader<'_, 'd> {
         }
         for (function, prototype) in self.object.prototypes() {
             let prototype = intern(prototype);
+            prototypes.add(prototype);
             if let Some(id) = self.symbols.of(self.id, function) {
                 signatures[id].prototype = Some(prototype);
             }
@@ -411,16 +423,6 @@ impl<'d> Reader<'_, 'd> {
         let counts = undefined || self.symbols.fate(self.id, index).accepted();
         counts.then(|| id.index() as u32)
     }
-}
-
-/// The definition of a kernel.
-fn kernel<'o, 'd>(
-    objects: &'o Objects<'d>,
-    symbols: &Symbols,
-    id: SymbolId,
-) -> Option<&'o Symbol<'d>> {
-    let site = symbols.all[id].definition?;
-    Some(objects[site.object].symbol(site.index)).filter(|symbol| symbol.is_entry())
 }
 
 /// The functions of all jump slots, in reading order.
@@ -458,11 +460,10 @@ impl Roots {
         (selection, known_by): &(Matcher<'_>, Matcher<'_>),
         signatures: &IdVec<SymbolId, Signature>,
     ) {
-        for (index, symbol) in read.object.cubin.symbol_indices() {
-            if !symbol.is_entry() || symbol.defined_in().is_none() {
-                continue;
-            }
+        for &Function { index, .. } in read.object.outline.functions.iter().filter(|f| f.is_kernel)
+        {
             let Some(id) = read.symbols.of(read.id, index) else { continue };
+            let symbol = read.object.symbol(index);
             if read.symbols.fate(read.id, index).accepted() {
                 let selected = selection.keeps(symbol);
                 self.is_entry[id] |= selected;
@@ -476,7 +477,6 @@ impl Roots {
     /// Kernels whose address is taken anywhere, and jump slots of unified functions, unless exactly one kernel is selected.
     fn add_taken(
         &mut self,
-        objects: &Objects<'_>,
         symbols: &Symbols,
         signatures: &IdVec<SymbolId, Signature>,
         slots: &[SymbolId],
@@ -486,7 +486,7 @@ impl Roots {
             return;
         }
         for id in symbols.all.ids().filter(|&id| signatures[id].address_taken) {
-            self.is_entry[id] |= kernel(objects, symbols, id).is_some();
+            self.is_entry[id] |= symbols.all[id].is_kernel;
         }
         for &slot in slots {
             self.is_entry[slot] = true;
@@ -542,6 +542,7 @@ struct Numbering {
     nodes: IdVec<NodeId, SymbolId>,
     node_of: IdVec<SymbolId, Option<NodeId>>,
     all_alive: bool,
+    any_dead: bool,
 }
 
 /// Numbers live functions in order of first sight.
@@ -555,7 +556,12 @@ fn number(objects: &Objects<'_>, symbols: &Symbols, alive: &IdVec<SymbolId, bool
         }
     }
     let all_alive = nodes.len() == functions.len();
-    Numbering { nodes, node_of, all_alive }
+    let is_function = |site: Site| objects[site.object].symbol(site.index).is_function();
+    let is_dead = |&function: &SymbolId| {
+        node_of[function].is_none() && symbols.all[function].definition.is_some_and(is_function)
+    };
+    let any_dead = !all_alive && functions.iter().any(is_dead);
+    Numbering { nodes, node_of, all_alive, any_dead }
 }
 
 /// All functions that any file names, the dead ones too, in order of first sight.
@@ -563,8 +569,8 @@ pub(crate) fn functions(objects: &Objects<'_>, symbols: &Symbols) -> Vec<SymbolI
     let mut seen = IdVec::filled(false, symbols.all.len());
     let mut functions = Vec::new();
     for (id, object) in objects.iter() {
-        for &index in &object.functions {
-            let Some(function) = symbols.of(id, index) else { continue };
+        for function in &object.outline.functions {
+            let Some(function) = symbols.of(id, function.index) else { continue };
             if !std::mem::replace(&mut seen[function], true) {
                 functions.push(function);
             }

@@ -76,7 +76,7 @@ use crate::capsule::Halves;
 use crate::capsule::rebuilt::Rebuilt;
 use crate::data::Data;
 use crate::diag::{Diagnostics, Failed};
-use crate::names::Names;
+use crate::names::{NameList, Names};
 use crate::objects::Objects;
 use crate::phases::Phases;
 use crate::program::{Placed, Program};
@@ -232,7 +232,7 @@ fn choose<'d>(
     options: &LinkOptions,
     diags: &mut Diagnostics,
     phases: &mut Phases<'_>,
-) -> Result<(Names<'d>, Symbols, CallGraph), Failed> {
+) -> Result<((Names<'d>, NameList), Symbols, CallGraph), Failed> {
     // Up to the merged draft there is work for one thread only.
     let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let draft = DRAFT_BYTES * sections;
@@ -245,10 +245,10 @@ fn choose<'d>(
     phases.begin("callgraph", diags)?;
     let build = || CallGraph::build(objects, &symbols, options, &mut names);
     let check = || clash::check(objects, &symbols, options, diags);
-    let (graph, checked) = session.join(draft, build, check);
+    let ((graph, prototypes), checked) = session.join(draft, build, check);
     checked?;
     patches::check(objects, &symbols, &names, options, diags)?;
-    Ok((names, symbols, graph))
+    Ok(((names, prototypes), symbols, graph))
 }
 
 /// What came of the relocations: code and records, or what is wrong with one of them, which counts only where

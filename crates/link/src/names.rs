@@ -43,12 +43,42 @@ impl Front {
         }
     }
 
-    /// Whether the name that ends with `rest` is found from there: REL and RELA are before the name of a section, but
-    /// not of one with relocations, the others before anything else. So there is one way only to find a name, and it
-    /// has two steps at most.
-    fn precedes(self, rest: &[u8]) -> bool {
-        let relocations = matches!(self, Front::Rel | Front::Rela);
-        rest.starts_with(b".") == relocations && !rest.starts_with(b".rel")
+    /// Whether the name that ends with one that starts with `rest` is found from there: REL and RELA are before the name
+    /// of a section, but not of one with relocations, the others before anything else. So there is one way only to find
+    /// a name, and it has two steps at most.
+    fn precedes(self, rest: Start) -> bool {
+        match self {
+            Front::Rel | Front::Rela => rest == Start::Section,
+            _ => rest == Start::Other,
+        }
+    }
+
+    /// What names behind it start with.
+    fn start(self) -> Start {
+        match self {
+            Front::Rel | Front::Rela => Start::Relocations,
+            _ => Start::Section,
+        }
+    }
+}
+
+/// What a name starts with, as far as [`Front::precedes`] asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// `.`, but not `.rel`.
+    Section,
+    /// `.rel`
+    Relocations,
+    Other,
+}
+
+impl Start {
+    fn of(name: &[u8]) -> Self {
+        match name {
+            [b'.', b'r', b'e', b'l', ..] => Start::Relocations,
+            [b'.', ..] => Start::Section,
+            _ => Start::Other,
+        }
     }
 }
 
@@ -59,7 +89,7 @@ fn split(name: &[u8]) -> Option<(Front, &[u8])> {
     }
     Front::ALL.into_iter().find_map(|front| {
         let rest = name.strip_prefix(front.bytes())?;
-        front.precedes(rest).then_some((front, rest))
+        front.precedes(Start::of(rest)).then_some((front, rest))
     })
 }
 
@@ -83,6 +113,8 @@ struct Link {
     next: Option<NameId>,
     /// What is in front of that in this one, if it is found that way.
     front: Option<Front>,
+    /// What this one starts with.
+    start: Start,
 }
 
 /// All names of a link.
@@ -130,7 +162,7 @@ impl<'d> Names<'d> {
         let hash = self.hasher.hash_one(name);
         match self.find(hash, name) {
             Some(id) => id,
-            None => self.insert(hash, Text::Input(name)),
+            None => self.insert(hash, Text::Input(name), Start::of(name)),
         }
     }
 
@@ -147,7 +179,7 @@ impl<'d> Names<'d> {
     /// The id of `name`, which is `front` followed by the name `id`.
     pub(crate) fn derived_input(&mut self, name: &'d [u8], front: Front, id: NameId) -> NameId {
         debug_assert_eq!(name, [front.bytes(), self.get(id)].concat());
-        match front.precedes(self.get(id)) {
+        match front.precedes(self.links[id].start) {
             true => self.behind(front, id, Some(name)),
             false => self.intern(name),
         }
@@ -168,7 +200,7 @@ impl<'d> Names<'d> {
             Some(id) => id,
             None => {
                 let text = self.make(name);
-                self.insert(hash, text)
+                self.insert(hash, text, Start::of(name))
             }
         }
     }
@@ -186,7 +218,7 @@ impl<'d> Names<'d> {
 
     /// The same for a front that names are found behind.
     pub(crate) fn derived(&mut self, front: Front, id: NameId) -> NameId {
-        if front.precedes(self.get(id)) {
+        if front.precedes(self.links[id].start) {
             return self.behind(front, id, None);
         }
         let name = [front.bytes(), self.get(id)].concat();
@@ -195,8 +227,9 @@ impl<'d> Names<'d> {
 
     /// A new id for the name made of `parts`, which stays apart from equal names.
     pub(crate) fn separate(&mut self, parts: &[&[u8]]) -> NameId {
-        let text = self.make(&parts.concat());
-        self.push(text, None, None)
+        let name = parts.concat();
+        let text = self.make(&name);
+        self.push(text, Link { first: None, next: None, front: None, start: Start::of(&name) })
     }
 
     /// The id of `name`, if it has one.
@@ -224,8 +257,8 @@ impl<'d> Names<'d> {
         self.table.find(hash, |&id| self.get(id) == name).copied()
     }
 
-    fn insert(&mut self, hash: u64, text: Text<'d>) -> NameId {
-        let id = self.push(text, None, None);
+    fn insert(&mut self, hash: u64, text: Text<'d>, start: Start) -> NameId {
+        let id = self.push(text, Link { first: None, next: None, front: None, start });
         let Names { hasher, table, texts, made, .. } = self;
         table.insert_unique(hash, id, |&id| hasher.hash_one(bytes_of(texts[id], made)));
         id
@@ -247,13 +280,15 @@ impl<'d> Names<'d> {
             Some(name) => Text::Input(name),
             None => self.make_behind(front, rest),
         };
-        let id = self.push(text, Some(front), self.links[rest].first);
+        let start = front.start();
+        let (next, front) = (self.links[rest].first, Some(front));
+        let id = self.push(text, Link { first: None, next, front, start });
         self.links[rest].first = Some(id);
         id
     }
 
-    fn push(&mut self, text: Text<'d>, front: Option<Front>, next: Option<NameId>) -> NameId {
-        self.links.push(Link { first: None, next, front });
+    fn push(&mut self, text: Text<'d>, link: Link) -> NameId {
+        self.links.push(link);
         self.texts.push(text)
     }
 

@@ -6,6 +6,7 @@
 
 mod checks;
 mod lookups;
+mod outline;
 mod records;
 mod roles;
 mod target;
@@ -24,6 +25,8 @@ use crate::unified::{self, Entries};
 use crate::{Input, LinkOptions, Session};
 
 use self::lookups::Lookups;
+use self::outline::Outline;
+pub(crate) use self::outline::{Function, Info, Open, Patch};
 use self::records::RecordTables;
 pub(crate) use self::roles::Role;
 
@@ -43,8 +46,7 @@ pub(crate) struct Object<'d> {
     pub(crate) described: Vec<(SectionIndex, SymbolIndex)>,
     /// Functions whose code names shared variables, and these, in the order of the records.
     pub(crate) shared_uses: Vec<(SymbolIndex, SymbolIndex)>,
-    /// All functions in the order in which they are created.
-    pub(crate) functions: Vec<SymbolIndex>,
+    pub(crate) outline: Outline,
     pub(crate) cuinfo: CuInfo,
     /// All tool records.
     pub(crate) tkinfo: &'d [u8],
@@ -242,16 +244,16 @@ impl<'d> Object<'d> {
             unified: Vec::new(),
             described: Vec::new(),
             shared_uses: Vec::new(),
-            functions: Vec::new(),
+            outline: Outline::default(),
             cuinfo,
             tkinfo,
         };
-        object.functions = object.ordered_functions();
         object.unified = unified::read(&object)?;
         object.check_symbols()?;
         object.check_sections()?;
         object.check_relocations()?;
         object.shared_uses = object.find_shared_uses();
+        object.outline = Outline::of(&object);
         Ok(object)
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct SymbolInfo {
     /// A definition was accepted and then replaced; a weak reference came first, which nvlink takes for one
     /// (case constant/weak-reference-80).
     pub(crate) replaced: bool,
+    /// The definition that counts is a kernel.
+    pub(crate) is_kernel: bool,
 }
 
 /// All symbols of the program.
@@ -204,6 +206,7 @@ impl<'o, 'd> Resolver<'o, 'd> {
             definition: None,
             first_definition: None,
             replaced: false,
+            is_kernel: false,
         };
         if local {
             return self.symbols.all.push(new);
@@ -252,11 +255,13 @@ impl<'o, 'd> Resolver<'o, 'd> {
             self.symbols.replace(current);
             self.symbols.all[id].replaced = true;
         }
-        let first = self.symbols.all[id].first;
-        let weak_first = self.objects[first.object].symbol(first.index).binding() == stb::WEAK;
         let info = &mut self.symbols.all[id];
-        info.replaced |= weak_first && first.object != site.object && info.definition.is_none();
+        let first = info.first;
+        if info.definition.is_none() && first.object != site.object {
+            info.replaced |= self.objects[first.object].symbol(first.index).binding() == stb::WEAK;
+        }
         info.definition = Some(site);
+        info.is_kernel = symbol.is_entry();
         info.first_definition.get_or_insert(site.object);
         Fate::Chosen
     }
@@ -274,7 +279,8 @@ impl<'o, 'd> Resolver<'o, 'd> {
             && !self.options.dialect.zeroed_is_definition;
         if symbol.binding() == stb::WEAK && no_bytes && common.binding() != stb::WEAK {
             self.symbols.replace(current);
-            self.symbols.all[id].definition = None;
+            let info = &mut self.symbols.all[id];
+            (info.definition, info.is_kernel) = (None, false);
             self.tentative.insert(id);
         }
     }

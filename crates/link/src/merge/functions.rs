@@ -7,14 +7,14 @@ use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
 use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::names::Front;
-use crate::objects::{Object, Role};
+use crate::objects::{Function, Object, Role};
 use crate::symbols::{Fate, Site};
 use crate::system_names::is_system_call;
 use crate::void::LINE_TABLES;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn functions(&mut self, id: ObjectId, object: &Object<'d>) {
-        for &index in &object.functions {
+        for &Function { index, names_code, .. } in &object.outline.functions {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
@@ -24,9 +24,7 @@ impl<'d> Merge<'_, 'd> {
                     let name = self.merged.draft.names.derived(Front::Shared, name);
                     self.merged.draft.intern_section_name(name);
                 }
-                let defined =
-                    symbol.defined_in().is_some_and(|text| object.names_code(text, symbol));
-                if defined && self.symbols.fate(id, index).accepted() {
+                if names_code && self.symbols.fate(id, index).accepted() {
                     // With options a kernel that is left out gets its sections like a function.
                     let entry = symbol.is_entry() && self.host_references;
                     self.count_dead(program, entry || is_system_call(symbol.name));
@@ -41,8 +39,8 @@ impl<'d> Merge<'_, 'd> {
             if object.role(text) == Role::JumpSlot && !self.merged.draft.relocatable {
                 self.jump_slot(site, symbol, object.section(text), out);
             } else if self.symbols.fate(id, index).accepted() {
-                self.code(object, site, symbol, text, (node, out));
-            } else if object.names_code(text, symbol) && self.placed(id, text) == Placed::No {
+                self.code(object, site, (text, names_code), (node, out));
+            } else if names_code && self.placed(id, text) == Placed::No {
                 self.set_placed(id, text, Placed::Lost(out));
             }
         }
@@ -96,20 +94,22 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The code of an accepted definition: a new section, or a new content of the one that an
-    /// earlier weak copy made.
+    /// earlier weak copy made. `main`: it is named after the function.
     fn code(
         &mut self,
         object: &Object<'d>,
         site: Site,
-        symbol: &Symbol<'d>,
-        text: SectionIndex,
+        (text, main): (SectionIndex, bool),
         (node, out): (NodeId, OutSymbolId),
     ) {
-        let main = object.names_code(text, symbol);
+        let symbol = object.symbol(site.index);
         let input = object.section(text);
         let names = &mut self.merged.draft.names;
         let function = self.symbols.all[self.graph.nodes[node]].name;
-        let name = names.intern_behind(input.name, Front::Text, function);
+        let name = match main && object.role(text) != Role::JumpSlot {
+            true => names.derived_input(input.name, Front::Text, function),
+            false => names.intern(input.name),
+        };
         let existing = match self.placed(site.object, text) {
             Placed::At { section, .. } => Some(section),
             _ if symbol.binding() == stb::LOCAL => None,
@@ -135,7 +135,7 @@ impl<'d> Merge<'_, 'd> {
             entry.value = symbol.value;
             // Beside Mercury, machine code of an object tells a size of an alias that came first in it; the next link goes by
             // Mercury's (case alias/other-file in steps).
-            let twin = object.mercury_symbol(site.index).filter(|_| !main);
+            let twin = if main { None } else { object.mercury_symbol(site.index) };
             entry.size = twin.map_or(symbol.size, |twin| twin.size);
         }
         draft.symbols[out].section = Some(section);

@@ -6,7 +6,7 @@
 //!
 //! The order inside one file is nvlink's (docs/LINKING.md, order of creation): functions;
 //! other symbols, whose sections are created on first use; remaining sections; attributes;
-//! prototypes; relocation sections.
+//! relocation sections.
 
 mod functions;
 mod jump_tables;
@@ -18,7 +18,6 @@ mod variables;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
-use culd_cubin::callgraph::Edge;
 use culd_cubin::elf::stt;
 use culd_cubin::{RelocEntry, SectionIndex};
 use hashbrown::{HashMap, HashSet};
@@ -32,10 +31,10 @@ use crate::id::{
     BankId, IdMap, IdVec, NameId, NodeId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId,
 };
 use crate::moved::Moved;
-use crate::names::{Names, Repeated};
+use crate::names::{NameList, Names};
 use crate::objects::{Object, Objects};
 use crate::shared;
-use crate::symbols::{Fate, Symbols};
+use crate::symbols::Symbols;
 use crate::unified::Tables;
 use crate::void::VoidRecords;
 use unlisted::Unlisted;
@@ -352,10 +351,11 @@ pub(crate) fn merge<'d>(
     symbols: &Symbols,
     graph: &CallGraph,
     void: &VoidRecords,
-    names: Names<'d>,
+    (names, prototypes): (Names<'d>, NameList),
     options: &'d LinkOptions,
 ) -> Merged<'d> {
-    let merged = Merged::empty(objects, symbols, graph, names, options);
+    let mut merged = Merged::empty(objects, symbols, graph, names, options);
+    merged.draft.prototype_strings = prototypes;
     let named_shared = options.keeps_shared_symbols().then(|| shared::named(objects, symbols));
     let mut merge = Merge::new(objects, (symbols, graph, void), merged, named_shared, options);
     for (id, object) in objects.iter() {
@@ -473,7 +473,6 @@ impl<'d> Merge<'_, 'd> {
         self.variables(id, object);
         self.remaining_sections(id, object);
         self.attributes(id, object);
-        self.prototypes(id, object);
         self.relocations(id, object);
     }
 
@@ -504,23 +503,5 @@ impl<'d> Merge<'_, 'd> {
         let section = self.merged.draft.add_section(name, kind, flags, align);
         self.by_name.insert(name, section);
         section
-    }
-
-    /// Strings of prototypes come first in `.strtab`, dead functions' ones too, but not those of
-    /// copies that lost.
-    fn prototypes(&mut self, id: ObjectId, object: &Object<'d>) {
-        let symbols = self.symbols;
-        let counts = |function| symbols.fate(id, function) != Fate::Lost;
-        let indirect = object.edges().filter_map(|edge| match edge {
-            Edge::AddressTaken { function, prototype }
-            | Edge::IndirectCall { function, prototype } => counts(function).then_some(prototype),
-            _ => None,
-        });
-        let direct = object.prototypes().map(|(_, prototype)| prototype);
-        let Draft { names, prototype_strings, .. } = &mut self.merged.draft;
-        let mut strings = Repeated::default();
-        indirect.chain(direct).for_each(|offset| {
-            prototype_strings.add(strings.intern(names, offset, |offset| object.prototype(offset)));
-        });
     }
 }

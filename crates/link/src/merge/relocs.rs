@@ -12,17 +12,18 @@ use crate::capsule::Half;
 use crate::draft::{ALL, Clear, Kind, RelocSection, RelocSource, ResolvedSection};
 use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::names::Front;
-use crate::objects::Object;
+use crate::objects::{Object, Open, Patch};
 
 /// What is put in front of a section's name to name that which tells what was applied to it.
 pub(crate) const RESOLVED: &[u8] = b".nv.resolvedrela";
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
-        for (index, input, target) in object.reloc_sections() {
+        for &Patch { section, target, open } in &object.outline.patches {
+            let input = object.section(section);
             let source = |base, twin_base| RelocSource {
                 object: id,
-                section: index,
+                section,
                 target,
                 base,
                 twin_base,
@@ -31,7 +32,7 @@ impl<'d> Merge<'_, 'd> {
             };
             if let Placed::At { section, base } = self.placed(id, target) {
                 let twin_base = self.merged.twin_base(id, target, base);
-                self.read(object, input, source(base, twin_base), section);
+                self.read(object, (input, open), source(base, twin_base), section);
             } else if let Some(&(bank, base)) = self.bank_parts.get(&(id, target)) {
                 // Literals of machine code have none, and nvlink looks for none (case literals/of-losers-86).
                 if self.merged.draft.flavour == Flavour::Classic {
@@ -122,9 +123,14 @@ impl<'d> Merge<'_, 'd> {
         draft.resolved.push(ResolvedSection { section, targets: vec![target] });
     }
 
-    /// The name of the relocation section for `section` that `input` goes into. Jump slots are one
-    /// section of another name.
-    fn reloc_name(&mut self, front: Front, input: &Section<'d>, section: SectionId) -> NameId {
+    /// The name of the relocation section for `section` that `input` goes into, which patches the section called
+    /// `patched` in its file. Jump slots are one section of another name.
+    fn reloc_name(
+        &mut self,
+        front: Front,
+        (input, patched): (&Section<'d>, &[u8]),
+        section: SectionId,
+    ) -> NameId {
         let draft = &mut self.merged.draft;
         let target = draft.sections[section].name;
         if draft.sections[section].kind == Kind::JumpSlots {
@@ -134,9 +140,11 @@ impl<'d> Merge<'_, 'd> {
             sht::RELA => (Front::Rela, b".rela"),
             _ => (Front::Rel, b".rel"),
         };
-        // Phase `objects` has checked that it begins so.
+        // Phase `objects` has checked that it begins so, and ends with the name of what it patches.
         let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
-        if draft.names.get(target) != tail {
+        let name = draft.names.get(target);
+        // Mostly this file's section gave its name to that of the output: then the bytes need not be read.
+        if !std::ptr::eq(name, patched) && name != tail {
             let target = draft.names.intern(tail);
             return draft.names.derived(front, target);
         }
@@ -150,13 +158,13 @@ impl<'d> Merge<'_, 'd> {
     fn read(
         &mut self,
         object: &Object<'d>,
-        input: &Section<'d>,
+        (input, open): (&Section<'d>, Open),
         source: RelocSource,
         section: SectionId,
     ) {
         let rela = input.sh_type == sht::RELA;
         if rela && self.graph.all_alive() && !self.void.any_in(source.object) {
-            self.read_whole(object, input, source, section);
+            self.read_whole(object, (input, open), source, section);
         } else {
             self.read_records(object, input, source, section);
         }
@@ -167,7 +175,7 @@ impl<'d> Merge<'_, 'd> {
     fn read_whole(
         &mut self,
         object: &Object<'d>,
-        input: &Section<'d>,
+        (input, open): (&Section<'d>, Open),
         source: RelocSource,
         section: SectionId,
     ) {
@@ -175,13 +183,15 @@ impl<'d> Merge<'_, 'd> {
         if records.is_empty() {
             return;
         }
-        let name = self.reloc_name(Front::Rela, input, section);
+        let patched = object.section(source.target).name;
+        let name = self.reloc_name(Front::Rela, (input, patched), section);
         let reloc = self.reloc_section(name, sht::RELA, section);
         if self.merged.draft.dialect.rel_twin_names {
             let id = source.object;
             let mut rest = records.iter().skip(1).filter(|record| record.addend == 0);
-            if rest.any(|record| !self.merged.gets_addend(id, object, record)) {
-                self.rel_twin(input, section);
+            let stays = |record| !self.merged.gets_addend(id, object, record);
+            if open == Open::Yes || open == Open::MayBe && rest.any(stays) {
+                self.rel_twin((input, patched), section);
             }
         }
         self.had_relocs.insert(section, ());
@@ -193,7 +203,7 @@ impl<'d> Merge<'_, 'd> {
 
     /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
     /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions).
-    fn rel_twin(&mut self, input: &Section<'d>, section: SectionId) {
+    fn rel_twin(&mut self, input: (&Section<'d>, &[u8]), section: SectionId) {
         let name = self.reloc_name(Front::Rel, input, section);
         self.reloc_section(name, sht::REL, section);
     }
@@ -209,6 +219,7 @@ impl<'d> Merge<'_, 'd> {
     ) {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
+        let patched = object.section(source.target).name;
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         let mut alive = false;
         for record in input.relocations().iter() {
@@ -223,7 +234,7 @@ impl<'d> Merge<'_, 'd> {
                     true => (Front::Rela, sht::RELA),
                     false => (Front::Rel, sht::REL),
                 };
-                let name = self.reloc_name(front, input, section);
+                let name = self.reloc_name(front, (input, patched), section);
                 *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
@@ -241,7 +252,7 @@ impl<'d> Merge<'_, 'd> {
             let open = twin_names && rela && !first && record.addend == 0 && !interned;
             if open && !self.merged.gets_addend(id, object, record) {
                 interned = true;
-                self.rel_twin(input, section);
+                self.rel_twin((input, patched), section);
             }
         }
         if alive {

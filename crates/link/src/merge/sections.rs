@@ -9,7 +9,7 @@ use super::{Bank, FileRecord, InfoSource, Merge, Merged, Placed, Target, Unliste
 use crate::draft::{Content, Kind, Part};
 use crate::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::names::Front;
-use crate::objects::{Object, Role, is_internal};
+use crate::objects::{Info, Object, Role, is_internal};
 use crate::symbols::Fate;
 
 impl<'d> Merge<'_, 'd> {
@@ -463,8 +463,8 @@ impl<'d> Merge<'_, 'd> {
                 self.merged.file_records.push(FileRecord::Other(Box::new(record)));
             }
         }
-        for index in object.function_infos() {
-            self.function_info(id, object, index);
+        for &info in &object.outline.infos {
+            self.function_info(id, object, info);
         }
     }
 
@@ -487,7 +487,8 @@ impl<'d> Merge<'_, 'd> {
         let Some(function) = program.and_then(|program| self.merged.out_symbol(program)) else {
             return;
         };
-        if !self.merged.draft.relocatable && self.merged.is_jump_slot(function) {
+        // Objects have no table of all slots.
+        if self.merged.unified.slots_table.is_some() && self.merged.is_jump_slot(function) {
             return;
         }
         if matches!(self.symbols.fate(id, index), Fate::Chosen | Fate::Reference) {
@@ -496,23 +497,31 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    fn function_info(&mut self, id: ObjectId, object: &Object<'d>, index: SectionIndex) {
-        let input = object.section(index);
-        let Some(text) = input.info_section() else { return };
-        let Placed::At { section: code, .. } = self.placed(id, text) else {
-            self.count_of_dead(id, object, text, Unlisted::Attributes);
+    fn function_info(&mut self, id: ObjectId, object: &Object<'d>, info: Info) {
+        let input = object.section(info.section);
+        let Placed::At { section: code, .. } = self.placed(id, info.code) else {
+            self.count_of_dead(id, object, info.code, Unlisted::Attributes);
             return;
         };
         let node = self.node_of_text.get(code);
         let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
-        let function = self.symbols.all[self.graph.nodes[node]].name;
-        let name = self.merged.draft.names.intern_behind(input.name, Front::Info, function);
-        let existing = self.info_of_code.get(code);
-        let section = existing.unwrap_or_else(|| self.info_section(name, code));
+        let section = self.info_of_code.get(code).unwrap_or_else(|| {
+            let program = self.graph.nodes[node];
+            let own = info.function.and_then(|function| self.symbols.of(id, function));
+            let names = &mut self.merged.draft.names;
+            let name = match own == Some(program) {
+                true => {
+                    let function = self.symbols.all[program].name;
+                    names.derived_input(input.name, Front::Info, function)
+                }
+                false => names.intern(input.name),
+            };
+            self.info_section(name, code)
+        });
         let read = self.infos_read;
         self.infos_read += 1;
         let size = input.data.len();
-        let source = InfoSource { section, object: id, input: index, size, read };
+        let source = InfoSource { section, object: id, input: info.section, size, read };
         self.merged.function_infos[node] = Some(source);
     }
 }

@@ -12,10 +12,8 @@ use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_tab
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn variables(&mut self, id: ObjectId, object: &Object<'d>) {
-        for (index, symbol) in object.cubin.symbol_indices() {
-            if symbol.is_function() {
-                continue;
-            }
+        for &index in &object.outline.variables {
+            let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             if is_internal(symbol) && !self.merged.draft.relocatable {
                 if let Some(section) = symbol.defined_in() {

@@ -3,7 +3,6 @@
 //! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
 
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
-use hashbrown::HashSet;
 
 use super::roles::{names_code, reloc_sections};
 use super::{Object, Role, is_internal};
@@ -61,6 +60,11 @@ impl<'d> Object<'d> {
         Some(self.lookups.code_functions[at].1)
     }
 
+    /// True when code section `text` is named after `function`, which then is no alias.
+    pub(super) fn is_code_of(&self, text: SectionIndex, function: SymbolIndex) -> bool {
+        self.lookups.code_functions.binary_search(&(text, function)).is_ok()
+    }
+
     /// What symbols name of bank `index`, as (start, end) in bytes; overlapping ones are one.
     pub(crate) fn literals(&self, index: SectionIndex) -> Vec<(u64, u64)> {
         let first = self.lookups.literals.partition_point(|literal| literal.0 < index);
@@ -111,22 +115,5 @@ impl<'d> Object<'d> {
             uses.extend(shared.map(|variable| (function, variable)));
         }
         uses
-    }
-
-    /// All functions in the order in which they are created: that of symbols, but code before its
-    /// aliases (case alias/other-file in steps).
-    pub(super) fn ordered_functions(&self) -> Vec<SymbolIndex> {
-        let mut early = HashSet::new();
-        let mut order = Vec::new();
-        for (index, symbol) in self.cubin.symbol_indices().filter(|(_, s)| s.is_function()) {
-            let main = symbol.defined_in().and_then(|text| self.code_function(text));
-            if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
-                order.push(main);
-            }
-            if !early.contains(&index) {
-                order.push(index);
-            }
-        }
-        order
     }
 }

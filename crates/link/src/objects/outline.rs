@@ -1,0 +1,131 @@
+//! Phase `objects`: what merging walks over.
+//!
+//! Merging is one thread's work, and takes most of its time to wait for memory. What of an object it can be told
+//! beforehand is found here, by all threads, and in few bytes. In: an object that is checked. Out: [`Outline`].
+
+use culd_cubin::elf::{sht, stt};
+use culd_cubin::{Section, SectionIndex, SymbolIndex};
+use hashbrown::HashSet;
+
+use super::{Object, takes_part};
+
+/// The functions, variables and some sections of an object.
+#[derive(Default)]
+pub(crate) struct Outline {
+    /// In the order in which they are created.
+    pub(crate) functions: Vec<Function>,
+    /// All other symbols that take part, in the order of symbols.
+    pub(crate) variables: Vec<SymbolIndex>,
+    /// Relocation sections, in section order.
+    pub(crate) patches: Vec<Patch>,
+    /// Attributes of functions, in section order.
+    pub(crate) infos: Vec<Info>,
+}
+
+/// A function of an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function {
+    pub(crate) index: SymbolIndex,
+    /// The code it is defined in is named after it: it is no alias.
+    pub(crate) names_code: bool,
+    /// The definition of a kernel.
+    pub(crate) is_kernel: bool,
+}
+
+/// A relocation section of an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patch {
+    pub(crate) section: SectionIndex,
+    /// What it patches.
+    pub(crate) target: SectionIndex,
+    pub(crate) open: Open,
+}
+
+/// The attributes of a function of an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Info {
+    pub(crate) section: SectionIndex,
+    pub(crate) code: SectionIndex,
+    /// The function that it is named after, if the code is, too.
+    pub(crate) function: Option<SymbolIndex>,
+}
+
+/// Whether a RELA section has a record without addend that is not its first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Open {
+    No,
+    /// Against the symbol of a section only: in the output it may have an addend.
+    MayBe,
+    Yes,
+}
+
+impl Outline {
+    pub(super) fn of(object: &Object<'_>) -> Self {
+        let symbols = object.cubin.symbol_indices().skip(1);
+        let variables = symbols.filter(|(_, symbol)| takes_part(symbol) && !symbol.is_function());
+        let patches = object.reloc_sections().map(|(section, records, target)| Patch {
+            section,
+            target,
+            open: open(object, records),
+        });
+        Outline {
+            functions: functions(object),
+            variables: variables.map(|(index, _)| index).collect(),
+            patches: patches.collect(),
+            infos: infos(object),
+        }
+    }
+}
+
+fn infos(object: &Object<'_>) -> Vec<Info> {
+    let info = |section: SectionIndex| {
+        let input = object.section(section);
+        let code = input.info_section()?;
+        let name = input.name.strip_prefix(b".nv.info.");
+        let is_named = |&function: &SymbolIndex| name == Some(object.symbol(function).name);
+        let function = object.code_function(code).filter(is_named);
+        Some(Info { section, code, function })
+    };
+    object.function_infos().filter_map(info).collect()
+}
+
+/// All functions in the order in which they are created: that of symbols, but code before its aliases (case
+/// alias/other-file in steps).
+fn functions(object: &Object<'_>) -> Vec<Function> {
+    let mut early = HashSet::new();
+    let mut order = Vec::new();
+    for (index, symbol) in object.cubin.symbol_indices().filter(|(_, s)| s.is_function()) {
+        let text = symbol.defined_in();
+        let main = text.and_then(|text| object.code_function(text));
+        if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
+            order.push(function(object, main, true));
+        }
+        if !early.contains(&index) {
+            let names_code = text.is_some_and(|text| object.is_code_of(text, index));
+            order.push(function(object, index, names_code));
+        }
+    }
+    order
+}
+
+fn function(object: &Object<'_>, index: SymbolIndex, names_code: bool) -> Function {
+    let symbol = object.symbol(index);
+    let is_kernel = symbol.is_entry() && symbol.defined_in().is_some();
+    Function { index, names_code, is_kernel }
+}
+
+fn open(object: &Object<'_>, section: &Section<'_>) -> Open {
+    if section.sh_type != sht::RELA {
+        return Open::No;
+    }
+    let records = section.relocations();
+    let rest = records.iter().skip(1).filter(|record| record.addend == 0);
+    let mut open = Open::No;
+    for record in rest {
+        if object.symbol(record.symbol).kind() != stt::SECTION {
+            return Open::Yes;
+        }
+        open = Open::MayBe;
+    }
+    open
+}
