@@ -103,10 +103,10 @@ fn add_records(
 /// their names too.
 pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
     let draft = &mut merged.draft;
-    let mut kept = HashSet::new();
-    for section in draft.sections.values_mut() {
-        let owned_bank = matches!(section.kind, Kind::Constant(_)) && section.owner.is_some();
-        if owned_bank && section.size == 0 {
+    let (mut kept, mut any_dropped) = (HashSet::new(), false);
+    for id in draft.category_of(Kind::Constant(0)).to_vec() {
+        let section = &mut draft.sections[id];
+        if section.owner.is_some() && section.size == 0 {
             section.dropped = true;
             // In an object the name stays (case literals/replaced-kernel with -r). Of two sections
             // of one name the first gives the name its place.
@@ -117,9 +117,12 @@ pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
         } else if section.emptied {
             kept.insert(section.name);
         }
+        any_dropped |= section.dropped;
     }
-    drop_relocations(draft);
-    drop_symbols(draft);
+    if any_dropped {
+        drop_relocations(draft);
+        drop_symbols(draft);
+    }
 }
 
 /// So do the relocation sections of banks that lose their names.

@@ -420,6 +420,8 @@ pub(crate) struct Draft<'d> {
     reserved_shared: u64,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
+    /// Sections by category, those that are not part of the file after all, too.
+    categories: [Vec<SectionId>; CATEGORIES],
     pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
     /// Section symbols, local symbols and symbols first seen weak.
     pub(crate) locals: Vec<OutSymbolId>,
@@ -483,6 +485,7 @@ impl<'d> Draft<'d> {
             reserved_shared: options.target.reserved_shared,
             names,
             sections: IdVec::new(),
+            categories: Default::default(),
             symbols: IdVec::new(),
             locals: Vec::new(),
             globals: Vec::new(),
@@ -603,9 +606,22 @@ impl<'d> Draft<'d> {
 
     /// A constant bank that belongs to no function.
     pub(crate) fn common_bank(&self, number: u8) -> Option<SectionId> {
-        let mut sections = self.sections.iter();
-        let found = sections.find(|(_, s)| s.kind == Kind::Constant(number) && s.owner.is_none());
-        found.map(|(id, _)| id)
+        let kind = Kind::Constant(number);
+        let is_bank = |id: &SectionId| {
+            let section = &self.sections[*id];
+            section.kind == kind && section.owner.is_none()
+        };
+        self.category_of(kind).iter().copied().find(is_bank)
+    }
+
+    /// All sections of the category of `kind`, in the order of creation. There are many of which few are of one kind.
+    pub(crate) fn category_of(&self, kind: Kind) -> &[SectionId] {
+        &self.categories[usize::from(kind.category())]
+    }
+
+    /// The first section of a kind.
+    pub(crate) fn first_of(&self, kind: Kind) -> Option<SectionId> {
+        self.category_of(kind).iter().copied().find(|&id| self.sections[id].kind == kind)
     }
 
     /// Creates a section, its names and its section symbol.
@@ -634,7 +650,7 @@ impl<'d> Draft<'d> {
         flags: u64,
         align: u64,
     ) -> SectionId {
-        self.sections.push(OutSection {
+        let section = self.sections.push(OutSection {
             name,
             kind,
             sh_type: kind.sh_type(self.relocatable),
@@ -650,7 +666,9 @@ impl<'d> Draft<'d> {
             losers_only: false,
             emptied: false,
             dropped: false,
-        })
+        });
+        self.categories[usize::from(kind.category())].push(section);
+        section
     }
 
     /// Creates a section that only counts: no name, no symbol, in no file.

@@ -18,7 +18,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;
 use crate::capsule::SYSTEM_SHARED;
-use crate::draft::{Kind, OutSection};
+use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, SectionId, SymbolId};
 use crate::merge::{Merged, SharedGroup, SharedNode};
 use crate::objects::Objects;
@@ -187,7 +187,8 @@ pub(crate) fn keep(merged: &mut Merged<'_>) {
     let align_of = |members: &[usize]| members.iter().map(|&node| nodes[node].align).max();
     // Kernels' sections are aligned as the pool is (case dialects/object).
     let pool_align = members.get(&None).and_then(|members| align_of(members)).unwrap_or(1);
-    for section in merged.draft.sections.values_mut() {
+    for id in merged.draft.category_of(Kind::Shared).to_vec() {
+        let section = &mut merged.draft.sections[id];
         let members = match section.kind {
             Kind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
             Kind::PoolShared => members.get(&None),
@@ -598,10 +599,11 @@ fn add_missing(
         let name = merged.draft.symbols[function].name;
         let name = merged.draft.names.prefixed(b".nv.shared.", name);
         // All jump slots are one section of code.
-        let exists = |section: &OutSection<'_>| {
+        let exists = |&id: &SectionId| {
+            let section = &merged.draft.sections[id];
             section.kind == Kind::Shared && section.owner == code && section.name == name
         };
-        if merged.draft.sections.values().any(exists) {
+        if merged.draft.category_of(Kind::Shared).iter().any(exists) {
             continue;
         }
         let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
@@ -625,7 +627,7 @@ fn apply(
     let reserved = options.target.reserved_shared;
     let late = add_missing(merged, graph, layout, (aligns, order));
     let mut own = vec![None; aligns.len()];
-    for id in merged.draft.sections.ids() {
+    for id in merged.draft.category_of(Kind::Shared).to_vec() {
         let section = &mut merged.draft.sections[id];
         match section.kind {
             Kind::Shared => {

@@ -92,9 +92,8 @@ fn place_commons(merged: &mut Merged<'_>) {
 }
 
 fn global_section(draft: &mut Draft<'_>) -> SectionId {
-    let existing = draft.sections.iter().find(|(_, section)| section.kind == Kind::Global);
-    match existing {
-        Some((section, _)) => section,
+    match draft.first_of(Kind::Global) {
+        Some(section) => section,
         None => {
             let name = draft.names.intern(b".nv.global");
             draft.add_section(name, Kind::Global, shf::WRITE | shf::ALLOC, 1)

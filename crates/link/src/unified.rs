@@ -309,8 +309,7 @@ impl Placing<'_, '_> {
     }
 
     fn section(&self, kind: Kind) -> Option<SectionId> {
-        let mut sections = self.merged.draft.sections.iter();
-        sections.find(|(_, section)| section.kind == kind).map(|(id, _)| id)
+        self.merged.draft.first_of(kind)
     }
 
     fn rearrange(&mut self, section: SectionId, moves: Vec<Move>, size: u64) {

@@ -27,8 +27,7 @@ pub(super) fn bank<'a, 'd>(
 
 /// Creates the parameter banks.
 pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Merged<'d>) {
-    let ids: Vec<SectionId> = merged.draft.sections.ids().collect();
-    for code in ids {
+    for code in merged.draft.category_of(Kind::Text).to_vec() {
         let draft = &mut merged.draft;
         let Some(function) = draft.sections[code].function else { continue };
         if merged.entry_banks.contains_key(&(code, 0)) {

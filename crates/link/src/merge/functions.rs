@@ -9,12 +9,12 @@ use crate::id::{NameId, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::names::Front;
 use crate::objects::{Function, Object, Role};
 use crate::symbols::{Fate, Site};
-use crate::system_names::is_system_call;
 use crate::void::LINE_TABLES;
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn functions(&mut self, id: ObjectId, object: &Object<'d>) {
-        for &Function { index, names_code, .. } in &object.outline.functions {
+        for function in &object.outline.functions {
+            let &Function { index, names_code, is_system_call, .. } = function;
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
@@ -27,7 +27,7 @@ impl<'d> Merge<'_, 'd> {
                 if names_code && self.symbols.fate(id, index).accepted() {
                     // With options a kernel that is left out gets its sections like a function.
                     let entry = symbol.is_entry() && self.host_references;
-                    self.count_dead(program, entry || is_system_call(symbol.name));
+                    self.count_dead(program, entry || is_system_call);
                 }
                 self.note_dead_copy(object, Site { object: id, index }, program);
                 continue;
@@ -39,7 +39,7 @@ impl<'d> Merge<'_, 'd> {
             if object.role(text) == Role::JumpSlot && !self.merged.draft.relocatable {
                 self.jump_slot(site, symbol, object.section(text), out);
             } else if self.symbols.fate(id, index).accepted() {
-                self.code(object, site, (text, names_code), (node, out));
+                self.code(object, site, (text, function), (node, out));
             } else if names_code && self.placed(id, text) == Placed::No {
                 self.set_placed(id, text, Placed::Lost(out));
             }
@@ -94,20 +94,20 @@ impl<'d> Merge<'_, 'd> {
     }
 
     /// The code of an accepted definition: a new section, or a new content of the one that an
-    /// earlier weak copy made. `main`: it is named after the function.
+    /// earlier weak copy made.
     fn code(
         &mut self,
         object: &Object<'d>,
         site: Site,
-        (text, main): (SectionIndex, bool),
+        (text, function): (SectionIndex, &Function),
         (node, out): (NodeId, OutSymbolId),
     ) {
-        let symbol = object.symbol(site.index);
+        let (symbol, main) = (object.symbol(site.index), function.names_code);
         let input = object.section(text);
         let names = &mut self.merged.draft.names;
-        let function = self.symbols.all[self.graph.nodes[node]].name;
+        let own_name = self.symbols.all[self.graph.nodes[node]].name;
         let name = match main && object.role(text) != Role::JumpSlot {
-            true => names.derived_input(input.name, Front::Text, function),
+            true => names.derived_input(input.name, Front::Text, own_name),
             false => names.intern(input.name),
         };
         let existing = match self.placed(site.object, text) {
@@ -158,8 +158,8 @@ impl<'d> Merge<'_, 'd> {
         // A function of the program with the name of a system call is treated like an entry, a
         // kernel that is none so far is not.
         let entry = symbol.is_entry() && self.graph.is_known_entry(node);
-        if entry || is_system_call(symbol.name) {
-            self.entry_sections(function, section);
+        if entry || function.is_system_call {
+            self.entry_sections(own_name, section);
         }
     }
 

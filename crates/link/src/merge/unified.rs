@@ -53,8 +53,7 @@ impl<'d> Merge<'_, 'd> {
     /// nvlink, kept: docs/DIFFERENCES.md, index-of-objects).
     pub(super) fn index_file(&mut self, input: &Section<'d>) {
         let draft = &mut self.merged.draft;
-        let known = draft.sections.ids().find(|&id| draft.sections[id].kind == Kind::Index);
-        let section = match known {
+        let section = match draft.first_of(Kind::Index) {
             Some(section) => section,
             None => {
                 let name = draft.names.intern(input.name);

@@ -8,6 +8,7 @@ use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use hashbrown::HashSet;
 
 use super::{Object, takes_part};
+use crate::system_names::is_system_call;
 
 /// The functions, variables and some sections of an object.
 #[derive(Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Function {
     pub(crate) names_code: bool,
     /// The definition of a kernel.
     pub(crate) is_kernel: bool,
+    /// It has the name of a function of the driver.
+    pub(crate) is_system_call: bool,
 }
 
 /// A relocation section of an object.
@@ -111,7 +114,8 @@ fn functions(object: &Object<'_>) -> Vec<Function> {
 fn function(object: &Object<'_>, index: SymbolIndex, names_code: bool) -> Function {
     let symbol = object.symbol(index);
     let is_kernel = symbol.is_entry() && symbol.defined_in().is_some();
-    Function { index, names_code, is_kernel }
+    let is_system_call = is_system_call(symbol.name);
+    Function { index, names_code, is_kernel, is_system_call }
 }
 
 fn open(object: &Object<'_>, section: &Section<'_>) -> Open {

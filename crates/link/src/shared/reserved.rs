@@ -14,9 +14,7 @@ use crate::sort::list_sort;
 /// Places the variables of a program.
 pub(super) fn place(merged: &mut Merged<'_>) {
     let draft = &mut merged.draft;
-    let mut sections = draft.sections.ids();
-    let found = sections.find(|&id| draft.sections[id].kind == Kind::ReservedShared);
-    let Some(section) = found else { return };
+    let Some(section) = draft.first_of(Kind::ReservedShared) else { return };
     let symbols = draft.symbols.iter();
     let inside = symbols.filter(|(_, symbol)| symbol.section == Some(section));
     let members: Vec<OutSymbolId> =

@@ -28,8 +28,7 @@ pub(super) fn place(
         Flavour::Classic => options.target.reserved_shared,
         Flavour::Mercury => 0,
     };
-    let is_pool = |&id: &SectionId| merged.draft.sections[id].kind == Kind::PoolShared;
-    let pool = merged.draft.sections.ids().find(is_pool);
+    let pool = merged.draft.first_of(Kind::PoolShared);
     for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
         let group = group as usize;
