@@ -147,15 +147,17 @@ impl Order {
         let layout = &mut self.layout;
         let is_wide = layout.is_wide(draft);
         let next = layout.section_count() as u32;
-        let Strings { bytes, offsets, .. } = &mut layout.section_strings;
         if !draft.dialect.new_writer {
             let mut renamed: Vec<SectionId> = draft.renamed.keys().copied().collect();
             renamed.sort_unstable_by_key(|&id| layout.index[id]);
-            names::overwrite(draft, &renamed, bytes, |name| offsets[name]);
+            let strings = &mut layout.section_strings;
+            strings.replace(names::overwritten(draft, &renamed, |name| strings.offset(name)));
         }
-        layout.capsules = Some(Capsules::new(draft, &layout.order, next, bytes));
+        let strings = &mut layout.section_strings;
+        layout.capsules = Some(Capsules::new(draft, &layout.order, next, strings));
         if draft.dialect.new_writer && !is_wide {
             // The gap of the releases before is a part of the table.
+            let bytes = &mut strings.bytes;
             bytes.resize(bytes.len() + names::GAP as usize, 0);
         }
     }

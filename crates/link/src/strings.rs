@@ -1,9 +1,8 @@
 //! The string tables of the output.
 //!
-//! In: lists of names. Out: [`Strings`]: where each name starts, and the bytes, piece by piece. The names of a file without
-//! Mercury are put together when they are written: a table of them would be one more copy of all names.
+//! In: lists of names. Out: [`Strings`]: where each name starts, and the bytes, piece by piece. Most names are put together
+//! when they are written: a table of them would be one more copy of all names.
 
-use culd_cubin::arch::Flavour;
 use hashbrown::HashMap;
 
 use crate::draft::Draft;
@@ -13,6 +12,8 @@ use crate::names::{NameList, Names};
 /// A string table: the bytes, and where each name starts.
 pub(crate) struct Strings {
     listed: Listed,
+    /// What stands at these places, bytes, instead of the names that are listed; in order.
+    replaced: Vec<(u32, Vec<u8>)>,
     /// What is behind the names that are listed.
     pub(crate) bytes: Vec<u8>,
     /// 0, where the NUL is, for names that are not in the table.
@@ -23,6 +24,8 @@ pub(crate) struct Strings {
 #[derive(Default)]
 struct Listed {
     names: Vec<NameId>,
+    /// Places in `names`, and what is in front of the names from there on.
+    fronts: Vec<(usize, &'static [u8])>,
     /// Places in `names`, and where the name there starts: the first, and one every [`STEP`] bytes or so.
     marks: Vec<(usize, usize)>,
     /// Bytes.
@@ -34,28 +37,45 @@ const STEP: usize = 1 << 15;
 
 impl Listed {
     fn new(names: usize) -> Self {
-        Listed { names: Vec::with_capacity(names), marks: Vec::new(), size: 1 }
+        let names = Vec::with_capacity(names);
+        Listed { names, fronts: Vec::new(), marks: Vec::new(), size: 1 }
     }
 
-    fn push(&mut self, name: NameId, text: &[u8]) {
+    /// Adds `front` and the name whose bytes are `text`.
+    fn push(&mut self, front: &'static [u8], name: NameId, text: &[u8]) {
         if self.marks.last().is_none_or(|mark| mark.1 + STEP <= self.size) {
             self.marks.push((self.names.len(), self.size));
         }
+        // Most are the very same. To compare the bytes of two that are empty takes the processor 80 ns.
+        let is_same = |last: &(usize, &'static [u8])| std::ptr::eq(last.1, front);
+        if !self.fronts.last().is_some_and(is_same) {
+            self.fronts.push((self.names.len(), front));
+        }
         self.names.push(name);
-        self.size += text.len() + 1;
+        self.size += front.len() + text.len() + 1;
     }
 
     /// Writes what is from byte `first` on.
     fn write(&self, names: &Names<'_>, first: usize, out: &mut [u8]) {
         let mark = self.marks.partition_point(|mark| mark.1 <= first).saturating_sub(1);
         let Some(&(place, mut at)) = self.marks.get(mark) else { return };
-        for &name in &self.names[place..] {
+        let behind = self.fronts.partition_point(|front| front.0 <= place);
+        let (passed, mut later) = self.fronts.split_at(behind);
+        let mut front = passed.last().map_or(&b""[..], |passed| passed.1);
+        for (place, &name) in (place..).zip(&self.names[place..]) {
             if at >= first + out.len() {
                 return;
             }
-            let text = names.get(name);
-            copy_overlap(text, at, first, out);
-            at += text.len() + 1;
+            if let [(from, next), rest @ ..] = later
+                && *from == place
+            {
+                (front, later) = (next, rest);
+            }
+            for text in [front, names.get(name)] {
+                copy_overlap(text, at, first, out);
+                at += text.len();
+            }
+            at += 1;
         }
     }
 }
@@ -77,22 +97,42 @@ impl Strings {
         for name in names() {
             if offsets[name] == 0 {
                 offsets[name] = listed.size as u32;
-                listed.push(name, draft.names.get(name));
+                listed.push(b"", name, draft.names.get(name));
             }
         }
-        let strings = Strings { listed, bytes: Vec::new(), offsets };
-        match draft.flavour {
-            Flavour::Classic => strings,
-            Flavour::Mercury => strings.put_together(&draft.names),
-        }
+        Strings { listed, replaced: Vec::new(), bytes: Vec::new(), offsets }
     }
 
-    /// The same with all names in `bytes`: those of the second half follow, which are longer, and some are changed.
-    fn put_together(self, names: &Names<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(4 * self.listed.size);
-        bytes.resize(self.listed.size, 0);
-        self.listed.write(names, 0, &mut bytes);
-        Strings { listed: Listed::default(), bytes, ..self }
+    /// Makes room for `more` strings.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.listed.names.reserve(more);
+    }
+
+    /// Adds `front` and `name` as one more string; where it starts, bytes.
+    pub(crate) fn append(&mut self, front: &'static [u8], name: NameId, names: &Names<'_>) -> u32 {
+        let (at, text) = (self.len() as u32, names.get(name));
+        match self.bytes.is_empty() {
+            true => self.listed.push(front, name, text),
+            false => {
+                self.append_text(front);
+                self.bytes.pop();
+                self.append_text(text);
+            }
+        }
+        at
+    }
+
+    /// The same for a string that no list has.
+    pub(crate) fn append_text(&mut self, text: &[u8]) -> u32 {
+        let at = self.len() as u32;
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
+        at
+    }
+
+    /// Puts these bytes in the places of names, in order.
+    pub(crate) fn replace(&mut self, replaced: Vec<(u32, Vec<u8>)>) {
+        self.replaced = replaced;
     }
 
     /// Names in the order in which a file uses them, each once: what they are looked up by, and what is written.
@@ -116,7 +156,7 @@ impl Strings {
             });
             offsets[name] = at;
         }
-        Strings { listed: Listed::default(), bytes, offsets }
+        Strings { listed: Listed::default(), replaced: Vec::new(), bytes, offsets }
     }
 
     /// Bytes of the table.
@@ -133,6 +173,13 @@ impl Strings {
     pub(crate) fn write(&self, names: &Names<'_>, first: usize, out: &mut [u8]) {
         out.fill(0);
         self.listed.write(names, first, out);
+        let end_of = |replaced: &(u32, Vec<u8>)| replaced.0 as usize + replaced.1.len();
+        let passed = self.replaced.partition_point(|replaced| end_of(replaced) <= first);
+        let end = first + out.len();
+        for (at, text) in self.replaced[passed..].iter().take_while(|next| (next.0 as usize) < end)
+        {
+            copy_overlap(text, *at as usize, first, out);
+        }
         copy_overlap(&self.bytes, self.listed.size, first, out);
     }
 }
@@ -148,16 +195,27 @@ mod tests {
         let mut whole = vec![0];
         // Longer than what is between two marks.
         let long = vec![b'x'; 2 * STEP];
-        for text in [&b"abc"[..], b"", b"d", long.as_slice(), b"ef"] {
+        let texts = [
+            (&b""[..], &b"abc"[..]),
+            (b"", b""),
+            (b".f", b"d"),
+            (b".f", long.as_slice()),
+            (b"", b"ef"),
+            (b".g", b"h"),
+        ];
+        for (front, text) in texts {
             let name = names.join(&[text]);
             assert_eq!(listed.size, whole.len());
-            listed.push(name, text);
-            whole.extend_from_slice(text);
-            whole.push(0);
+            listed.push(front, name, text);
+            [front, text, &[0]].into_iter().for_each(|part| whole.extend_from_slice(part));
         }
         let bytes = b"behind\0".to_vec();
         whole.extend_from_slice(&bytes);
-        let strings = Strings { listed, bytes, offsets: IdVec::new() };
+        let mut strings = Strings { listed, replaced: Vec::new(), bytes, offsets: IdVec::new() };
+        whole[2..4].copy_from_slice(b"y\0");
+        let far = whole.len() - 11;
+        whole[far..far + 2].copy_from_slice(b"zz");
+        strings.replace(vec![(2, b"y\0".to_vec()), (far as u32, b"zz".to_vec())]);
         assert_eq!(strings.len(), whole.len());
         for first in (0..12).chain(whole.len() - 14..whole.len()) {
             for end in (first..whole.len().min(first + 9)).chain([whole.len()]) {

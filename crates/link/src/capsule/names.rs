@@ -4,6 +4,8 @@
 //! links under Mercury's names and renames sections of machine code at the end, in place: the names keep the
 //! length they had, in `.shstrtab` as NULs behind them, in `.strtab` as a gap behind the table.
 
+use std::collections::BTreeMap;
+
 use crate::draft::{Draft, Kind, OutSymbol};
 use crate::id::{NameId, SectionId};
 
@@ -100,22 +102,22 @@ pub(crate) fn gap(draft: &Draft<'_>) -> u64 {
     gap
 }
 
-/// Overwrites the names of the sections `renamed`, which are in file order, in the section name table. Of two sections that share one string the second finds what
-/// the first left, and takes the end of that for the function's name (literals/equal-banks).
-pub(crate) fn overwrite(
+/// What the names of the sections `renamed`, which are in file order, become in the section name table, by offset. Of two sections that share
+/// one string the second finds what the first left, and takes the end of that for the function's name (literals/equal-banks).
+pub(crate) fn overwritten(
     draft: &Draft<'_>,
     renamed: &[SectionId],
-    bytes: &mut [u8],
     offset: impl Fn(NameId) -> u32,
-) {
+) -> Vec<(u32, Vec<u8>)> {
+    let mut places: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     for &id in renamed {
-        let name = draft.sections[id].name;
-        let (at, length) = (offset(name) as usize, draft.names.get(name).len());
-        let Some(place) = bytes.get_mut(at..at + length) else { continue };
-        let Some((own, front)) = fronts(draft.names.get(name)) else { continue };
+        let name = draft.names.get(draft.sections[id].name);
+        let Some((own, front)) = fronts(name) else { continue };
+        let place = places.entry(offset(draft.sections[id].name)).or_insert_with(|| name.to_vec());
         let tail = place[front..].split(|&byte| byte == 0).next().unwrap_or_default();
         let own = [&own[..], tail].concat();
         place.fill(0);
         place[..own.len()].copy_from_slice(&own);
     }
+    places.into_iter().collect()
 }

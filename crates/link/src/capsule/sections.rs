@@ -11,7 +11,11 @@ use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection, OutSymbol};
 use crate::id::{IdVec, OutSymbolId, SectionId};
 use crate::layout::{Layout, SYMTAB_INDEX};
+use crate::strings::Strings;
 use hashbrown::HashMap;
+
+/// The name of the symbol table.
+const SYMTAB: &[u8] = b".nv.merc.symtab";
 
 /// The second half of a file.
 pub(crate) struct Capsules {
@@ -100,7 +104,7 @@ impl Capsules {
         draft: &Draft<'_>,
         order: &[SectionId],
         next_index: u32,
-        section_strings: &mut Vec<u8>,
+        section_strings: &mut Strings,
     ) -> Self {
         let twin = |&id: &SectionId| Some((group(draft.sections[id].kind, draft.dialect)?, id));
         let mut twins: Vec<(u8, SectionId)> = order.iter().filter_map(twin).collect();
@@ -108,27 +112,23 @@ impl Capsules {
         let mut index = IdVec::filled(0, draft.sections.len());
         let mut names = Vec::with_capacity(twins.len() + 1);
         let first = draft.dialect.new_writer;
-        let mut written: HashMap<Vec<u8>, u32> = HashMap::new();
-        let mut name = |parts: [&[u8]; 2]| {
-            let next = section_strings.len() as u32;
-            // Sections of one name share it only by CUDA 13.5.
-            let at = if first { *written.entry(parts.concat()).or_insert(next) } else { next };
-            if at == next {
-                parts.iter().for_each(|part| section_strings.extend_from_slice(part));
-                section_strings.push(0);
-            }
-            at
-        };
-        const SYMTAB: [&[u8]; 2] = [b".nv.merc.symtab", b""];
-        let symtab_name = first.then(|| name(SYMTAB));
+        section_strings.reserve(twins.len());
+        let symtab_name = first.then(|| section_strings.append_text(SYMTAB));
         let symtab = if first { next_index } else { next_index + twins.len() as u32 };
+        // Sections of one name share it only by CUDA 13.5.
+        let mut written: HashMap<(&[u8], &[u8]), u32> = HashMap::new();
         for (&(_, id), next) in twins.iter().zip(next_index + u32::from(first)..) {
             index[id] = next;
             let code = matches!(draft.sections[id].kind, Kind::Text | Kind::JumpSlots);
-            let prefix: &[u8] = if code { b".nv.capmerc" } else { b".nv.merc" };
-            names.push(name([prefix, draft.names.get(draft.sections[id].name)]));
+            let prefix: &'static [u8] = if code { b".nv.capmerc" } else { b".nv.merc" };
+            let name = draft.sections[id].name;
+            let mut append = || section_strings.append(prefix, name, &draft.names);
+            names.push(match first {
+                true => *written.entry((prefix, draft.names.get(name))).or_insert_with(append),
+                false => append(),
+            });
         }
-        names.push(symtab_name.unwrap_or_else(|| name(SYMTAB)));
+        names.push(symtab_name.unwrap_or_else(|| section_strings.append_text(SYMTAB)));
         Capsules {
             symtab,
             order: twins.into_iter().map(|twin| twin.1).collect(),
