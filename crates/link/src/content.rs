@@ -29,26 +29,39 @@ pub(crate) struct Contents {
     sections: IdVec<SectionId, Option<Content>>,
     /// The bytes of all [`Content::List`]s, as they were made.
     lists: Vec<Vec<u8>>,
+    /// Those of all [`Content::Bytes`].
+    bytes: Vec<Vec<u8>>,
 }
 
 impl Contents {
     pub(crate) fn new(draft: &Draft<'_>) -> Self {
-        Contents { sections: IdVec::filled(None, draft.sections.len()), lists: Vec::new() }
+        let sections = IdVec::filled(None, draft.sections.len());
+        Contents { sections, lists: Vec::new(), bytes: Vec::new() }
     }
 
     /// Gives `section` its bytes.
     pub(crate) fn set(&mut self, section: SectionId, bytes: Vec<u8>) {
-        self.sections[section] = Some(Content::Bytes(bytes));
+        self.sections[section] = Some(Content::Bytes { place: self.bytes.len() as u32 });
+        self.bytes.push(bytes);
     }
 
     /// Bytes of what was made for `section`, if something was.
     pub(crate) fn size(&self, section: SectionId) -> Option<u64> {
-        self.sections[section].as_ref().map(Content::size)
+        self.sections[section].map(|content| self.size_of(content))
+    }
+
+    fn size_of(&self, content: Content) -> u64 {
+        match content {
+            Content::Bytes { place } => self.bytes[place as usize].len() as u64,
+            Content::List { len, .. } => u64::from(len),
+            Content::Records { count, rela, .. } => u64::from(count) * record_size(rela) as u64,
+        }
     }
 
     /// All sections with something made, and how many bytes that is.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = (SectionId, u64)> {
-        self.sections.iter().filter_map(|(id, content)| Some((id, content.as_ref()?.size())))
+        let size = |content: Content| self.size_of(content);
+        self.sections.iter().filter_map(move |(id, content)| Some((id, content.map(size)?)))
     }
 
     /// Writes what was made for `section` into its bytes; false where nothing was. `symbol` gives the output index of a
@@ -60,50 +73,41 @@ impl Contents {
         symbol: impl Fn(OutSymbolId) -> u32,
         bytes: &mut [u8],
     ) -> bool {
-        match &self.sections[section] {
+        match self.sections[section] {
             None => return false,
-            Some(Content::Bytes(content)) => bytes.copy_from_slice(content),
-            &Some(Content::List { piece, start, len }) => {
+            Some(Content::Bytes { place }) => bytes.copy_from_slice(&self.bytes[place as usize]),
+            Some(Content::List { piece, start, len }) => {
                 bytes
                     .copy_from_slice(&self.lists[piece as usize][start as usize..][..len as usize]);
             }
-            Some(Content::Records { reloc, size }) => {
-                let count = relocated.sections[*reloc].kept.len();
-                let rela = *size == (RELA_SIZE * count) as u64;
+            Some(Content::Records { reloc, rela, .. }) => {
                 let mut write = record_writer(rela, symbol, bytes);
-                relocated.each_kept(objects, *reloc, &mut write);
+                relocated.each_kept(objects, reloc, &mut write);
             }
         }
         true
     }
 }
 
-/// Content that the linker makes.
-#[derive(Debug, Clone)]
+/// Content that the linker makes, in few bytes: most sections have some.
+#[derive(Debug, Clone, Copy)]
 enum Content {
-    Bytes(Vec<u8>),
+    /// One of [`Contents::bytes`].
+    Bytes { place: u32 },
     /// The attributes of a function, which are few bytes each: a range of one of [`Contents::lists`].
-    List {
-        piece: u32,
-        start: u32,
-        len: u32,
-    },
+    List { piece: u32, start: u32, len: u32 },
     /// The records that stay of a relocation section: they are many, and get their form when they are written.
     Records {
         reloc: RelocId,
-        size: u64,
+        count: u32,
+        /// They have addends.
+        rela: bool,
     },
 }
 
-impl Content {
-    /// Bytes.
-    fn size(&self) -> u64 {
-        match self {
-            Content::Bytes(bytes) => bytes.len() as u64,
-            Content::List { len, .. } => u64::from(*len),
-            Content::Records { size, .. } => *size,
-        }
-    }
+/// Bytes of a relocation record.
+fn record_size(rela: bool) -> usize {
+    if rela { RELA_SIZE } else { REL_SIZE }
 }
 
 /// Writes one relocation record after the other into `bytes`, with addends if `rela`; `symbol` gives the output index of
@@ -113,7 +117,7 @@ fn record_writer<'b>(
     symbol: impl Fn(OutSymbolId) -> u32 + 'b,
     bytes: &'b mut [u8],
 ) -> impl FnMut(Kept) + 'b {
-    let mut places = bytes.chunks_exact_mut(if rela { RELA_SIZE } else { REL_SIZE });
+    let mut places = bytes.chunks_exact_mut(record_size(rela));
     move |record: Kept| {
         let Some(bytes) = places.next() else { return };
         let Kept { offset, symbol: named, kind, addend } = record;
@@ -322,9 +326,8 @@ impl Maker<'_, '_> {
     pub(crate) fn relocations(&self, draft: &Draft<'_>, contents: &mut Contents) {
         for (id, reloc) in draft.relocs.iter() {
             let rela = draft.sections[reloc.section].sh_type == sht::RELA;
-            let count = self.relocated.sections[id].kept.len();
-            let size = (count * if rela { RELA_SIZE } else { REL_SIZE }) as u64;
-            contents.sections[reloc.section] = Some(Content::Records { reloc: id, size });
+            let count = self.relocated.sections[id].kept.len() as u32;
+            contents.sections[reloc.section] = Some(Content::Records { reloc: id, count, rela });
         }
         for resolved in &draft.resolved {
             let applied = self.relocated.applied(&resolved.targets);

@@ -25,6 +25,7 @@ use crate::id::SectionId;
 use crate::layout::{Layout, SYMTAB_INDEX, creation_index};
 use crate::merge::Merged;
 use crate::objects::Objects;
+use crate::pieces::{Chunk, Table, What, chunks};
 use crate::program::Program;
 use crate::relocs::Relocated;
 
@@ -36,10 +37,6 @@ const EXECUTABLE: u16 = 2;
 const CLASSIC_FLAGS: u32 = 4;
 /// The same of later targets.
 const MERCURY_FLAGS: u32 = 2;
-
-/// Sections are put together in chunks of about this many bytes: few enough to stay in a core's cache until they
-/// are written, enough for few system calls.
-const CHUNK: u64 = 1 << 20;
 
 /// Takes the bytes of a linked cubin: chunks in any order, from any thread, each byte once.
 pub trait Output: Sync {
@@ -111,8 +108,7 @@ impl Image<'_, '_> {
     /// What `output` says of the first chunk in file order that it does not take.
     pub fn write(&self, session: &Session, output: &dyn Output) -> io::Result<()> {
         let writer = Writer::new(self);
-        let pieces = writer.pieces();
-        let chunks: Vec<Chunk<'_>> = chunks(&pieces, self.size()).collect();
+        let chunks: Vec<Chunk<'_>> = chunks(&self.layout.pieces, self.size()).collect();
         let size = self.size() as usize;
         let largest = chunks.iter().map(Chunk::size).max().unwrap_or(0);
         // Fresh memory: what no chunk fills is not taken.
@@ -136,11 +132,10 @@ impl Image<'_, '_> {
     /// The file in memory.
     pub fn to_vec(&self, session: &Session) -> Vec<u8> {
         let writer = Writer::new(self);
-        let pieces = writer.pieces();
         let mut image = vec![0; self.size() as usize];
         let mut rest = &mut image[..];
         let mut slices = Vec::new();
-        for chunk in chunks(&pieces, self.size()) {
+        for chunk in chunks(&self.layout.pieces, self.size()) {
             let (bytes, tail) = rest.split_at_mut((chunk.end - chunk.start) as usize);
             slices.push((chunk, bytes));
             rest = tail;
@@ -148,101 +143,6 @@ impl Image<'_, '_> {
         let size = self.size() as usize;
         session.each(slices, size, |(chunk, bytes)| writer.chunk(&chunk, bytes));
         image
-    }
-}
-
-/// What a range of the file holds.
-#[derive(Debug, Clone, Copy)]
-enum What {
-    FileHeader,
-    /// A table's rows from this one on.
-    Rows(Table, u32),
-    Section(Half, SectionId),
-    ProgramHeaders,
-    /// Nothing: zeros in front of a section with a large alignment.
-    Gap,
-}
-
-/// A table of many rows, which are written one by one.
-#[derive(Debug, Clone, Copy)]
-enum Table {
-    /// Its rows are bytes.
-    SectionStrings,
-    /// The same.
-    Strings,
-    Symbols,
-    HighIndices,
-    MercurySymbols,
-    SectionHeaders,
-}
-
-impl Table {
-    /// Bytes of a row.
-    fn row(self) -> u64 {
-        match self {
-            Table::SectionStrings | Table::Strings => 1,
-            Table::Symbols | Table::MercurySymbols => 24,
-            Table::HighIndices => 4,
-            Table::SectionHeaders => 64,
-        }
-    }
-}
-
-/// Bytes of a table that are one piece, about: a large table must not be one chunk.
-const TABLE_PIECE: u64 = 1 << 18;
-
-/// A range of the file.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    what: What,
-    start: u64,
-    end: u64,
-}
-
-/// Pieces that are written at once, and zeros between and behind them.
-struct Chunk<'p> {
-    pieces: &'p [Piece],
-    start: u64,
-    end: u64,
-}
-
-impl Chunk<'_> {
-    /// Bytes.
-    fn size(&self) -> usize {
-        (self.end - self.start) as usize
-    }
-}
-
-/// A file of `size` bytes as chunks that leave nothing out.
-fn chunks(mut pieces: &[Piece], size: u64) -> impl Iterator<Item = Chunk<'_>> {
-    let mut start = 0;
-    std::iter::from_fn(move || {
-        pieces.first()?;
-        let count = pieces.iter().take_while(|piece| piece.end - start <= CHUNK).count().max(1);
-        let (taken, rest) = pieces.split_at(count);
-        let end = rest.first().map_or(size, |next| next.start);
-        let chunk = Chunk { pieces: taken, start, end };
-        (pieces, start) = (rest, end);
-        Some(chunk)
-    })
-}
-
-/// Makes pieces of what lies between `pieces`, where it is so much that it would be a chunk of its own: an alignment takes
-/// no more memory than anything else.
-fn split_gaps(pieces: &mut Vec<Piece>) {
-    let large = |pair: &[Piece]| pair[1].start - pair[0].end > CHUNK;
-    let gaps: Vec<Piece> = pieces
-        .windows(2)
-        .filter(|pair| large(pair))
-        .flat_map(|pair| {
-            let (from, to) = (pair[0].end, pair[1].start);
-            let part = move |start| Piece { what: What::Gap, start, end: to.min(start + CHUNK) };
-            (from..to).step_by(CHUNK as usize).map(part)
-        })
-        .collect();
-    if !gaps.is_empty() {
-        pieces.extend(gaps);
-        pieces.sort_by_key(|piece| piece.start);
     }
 }
 
@@ -300,47 +200,6 @@ impl<'a, 'd> Writer<'a, 'd> {
             written = end;
         }
         bytes[written..].fill(0);
-    }
-
-    /// The file as pieces in file order.
-    fn pieces(&self) -> Vec<Piece> {
-        let (layout, sections) = (self.layout, &self.merged.draft.sections);
-        let (tables, symbols) = (&layout.tables, layout.symbol_count() as u64);
-        let mut pieces = Vec::with_capacity(layout.section_count() + 8);
-        let mut add = |what, start: u64, size: u64| {
-            if size != 0 {
-                pieces.push(Piece { what, start, end: start + size });
-            }
-        };
-        add(What::FileHeader, 0, 64);
-        let names = layout.section_strings.len() as u64;
-        add_table(&mut add, Table::SectionStrings, tables.section_strings, names);
-        let strings = layout.strings.len() as u64;
-        add_table(&mut add, Table::Strings, tables.strings, strings);
-        add_table(&mut add, Table::Symbols, tables.symbols, symbols);
-        if let Some(start) = tables.high_indices {
-            add_table(&mut add, Table::HighIndices, start, symbols);
-        }
-        for &id in &layout.order {
-            let size = if sections[id].kind.is_nobits() { 0 } else { sections[id].size };
-            add(What::Section(Half::Sass, id), layout.offsets[id], size);
-        }
-        if let Some(capsules) = &layout.capsules {
-            for &id in capsules.order.iter().filter(|&&id| !sections[id].shares_bytes()) {
-                let (start, size) = capsules.range(id);
-                add(What::Section(Half::Mercury, id), start, size);
-            }
-            let rows = capsules.symbol_count(layout) as u64;
-            add_table(&mut add, Table::MercurySymbols, capsules.symbols_at, rows);
-        }
-        let count = layout.section_count() as u64;
-        add_table(&mut add, Table::SectionHeaders, layout.section_headers_at, count);
-        let segments = layout.program_headers.len() as u64;
-        add(What::ProgramHeaders, layout.program_headers_at, 56 * segments);
-        // By CUDA 13.5 Mercury's table of symbols is in front of its sections.
-        pieces.sort_by_key(|piece| piece.start);
-        split_gaps(&mut pieces);
-        pieces
     }
 
     /// Writes one piece into its bytes, all of them.
@@ -560,41 +419,9 @@ impl<'a, 'd> Writer<'a, 'd> {
     }
 }
 
-/// Adds the rows of a table as pieces; `add` takes what a piece is, where it starts and its size, bytes.
-fn add_table(add: &mut impl FnMut(What, u64, u64), table: Table, start: u64, rows: u64) {
-    let each = TABLE_PIECE / table.row();
-    for first in (0..rows).step_by(each as usize) {
-        let count = each.min(rows - first);
-        let what = What::Rows(table, first as u32);
-        add(what, start + table.row() * first, table.row() * count);
-    }
-}
-
 /// Writes rows from `first` on into their bytes.
 fn put_rows<const N: usize>(bytes: &mut [u8], first: usize, row: impl Fn(usize) -> [u8; N]) {
     for (number, bytes) in (first..).zip(bytes.chunks_exact_mut(N)) {
         bytes.copy_from_slice(&row(number));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{CHUNK, Piece, What, chunks, split_gaps};
-
-    #[test]
-    fn a_gap_is_written_in_pieces() {
-        let piece = |start, end| Piece { what: What::FileHeader, start, end };
-        let far = 10 * CHUNK + 100;
-        let mut pieces = vec![piece(0, 64), piece(64 + CHUNK, 80 + CHUNK), piece(far, far + 8)];
-        split_gaps(&mut pieces);
-        let chunks: Vec<_> = chunks(&pieces, far + 8).collect();
-        assert!(chunks.iter().all(|chunk| chunk.size() as u64 <= 2 * CHUNK));
-        let ends = chunks.iter().map(|chunk| chunk.end);
-        assert!(chunks.iter().skip(1).map(|chunk| chunk.start).eq(ends.take(chunks.len() - 1)));
-        let (first, last) = (chunks.first(), chunks.last());
-        assert_eq!(first.map(|chunk| chunk.start), Some(0));
-        assert_eq!(last.map(|chunk| chunk.end), Some(far + 8));
-        // A gap that fits into a chunk stays one.
-        assert!(matches!(pieces[1].what, What::FileHeader));
     }
 }

@@ -17,6 +17,7 @@ use crate::capsule::sections::Capsules;
 use crate::content::{self, Contents};
 use crate::draft::{CATEGORIES, Draft, Kind, OutSection, OutSymbol};
 use crate::id::{Id, IdVec, NameId, OutSymbolId, SectionId};
+use crate::pieces::{Piece, Pieces, Table, What};
 use crate::strings::Strings;
 
 /// What nvlink counts before the first section of a draft: null and the four tables.
@@ -28,6 +29,10 @@ pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
     let unseen = !draft.relocatable && section.index() >= draft.fixed_sections;
     (CREATED_BEFORE + section.index() + usize::from(unseen)) as u32
 }
+
+/// Bytes of the file header and of a program header.
+const FILE_HEADER: u64 = 64;
+const PROGRAM_HEADER: u64 = 56;
 
 /// What a name is worth in bytes of work ([`Session::join`]).
 const NAME_WORK: usize = 64;
@@ -64,6 +69,8 @@ pub(crate) struct Layout {
     pub(crate) capsules: Option<Capsules>,
     /// Symbols behind all others, in the machine code's table only.
     pub(crate) trailing: Vec<OutSymbolId>,
+    /// What is where, in file order.
+    pub(crate) pieces: Vec<Piece>,
     /// Size of the file, bytes.
     pub(crate) size: u64,
 }
@@ -103,6 +110,7 @@ impl Order {
             strings,
             tables: Tables::default(),
             program_headers: Vec::new(),
+            pieces: Vec::new(),
             section_headers_at: 0,
             program_headers_at: 0,
             capsules: None,
@@ -201,44 +209,45 @@ impl Order {
     /// Places everything in the file. Below this line no section changes size.
     pub(crate) fn place(self, draft: &Draft<'_>, mercury: Option<&Contents>) -> Layout {
         let mut layout = self.layout;
-        let mut at = 64u64;
-        let mut put = |size: u64, align: u64| {
-            let start = at.next_multiple_of(align);
-            at = start + size;
-            start
-        };
-        layout.tables.section_strings = put(layout.section_strings.len() as u64, 1);
+        let mut pieces = Pieces::new(FILE_HEADER, layout.section_count() + 8);
+        let names = layout.section_strings.len() as u64;
+        layout.tables.section_strings = pieces.add_table(Table::SectionStrings, names, 1);
         let new_writer = draft.dialect.new_writer && layout.capsules.is_some();
         if layout.capsules.is_some() && !new_writer && !layout.is_wide(draft) {
-            put(names::GAP, 1);
+            pieces.skip(names::GAP, 1);
         }
-        layout.tables.strings = put(layout.strings.len() as u64, 1);
+        let strings = layout.strings.len() as u64;
+        layout.tables.strings = pieces.add_table(Table::Strings, strings, 1);
         if layout.capsules.is_some() {
-            put(names::gap(draft), 1);
+            pieces.skip(names::gap(draft), 1);
         }
         let symbols = layout.symbol_count() as u64;
-        layout.tables.symbols = put(24 * symbols, 8);
+        layout.tables.symbols = pieces.add_table(Table::Symbols, symbols, 8);
         if layout.tables.high_indices.is_some() {
-            layout.tables.high_indices = Some(put(4 * symbols, 4));
+            layout.tables.high_indices = Some(pieces.add_table(Table::HighIndices, symbols, 4));
         }
         for &id in &layout.order {
             let section = &draft.sections[id];
             let bytes = if section.kind.is_nobits() { 0 } else { section.size };
-            layout.offsets[id] = put(bytes, section.align.max(1));
+            let what = What::Section(Half::Sass, id);
+            layout.offsets[id] = pieces.add(what, bytes, section.align.max(1));
         }
         if let (Some(capsules), Some(contents)) = (&mut layout.capsules, mercury) {
-            let symbols = 24 * (layout.symbols.len() as u64 + 1);
+            let symbols = layout.symbols.len() as u64 + 1;
             let offsets = &layout.offsets;
-            capsules.place(draft, contents, symbols, |id| offsets[id], &mut put);
+            capsules.place(draft, contents, symbols, |id| offsets[id], &mut pieces);
         }
         let align = if new_writer { 1 } else { 8 };
-        layout.section_headers_at = put(64 * layout.section_count() as u64, align);
-        layout.size = layout.section_headers_at + 64 * layout.section_count() as u64;
+        let sections = layout.section_count() as u64;
+        layout.section_headers_at = pieces.add_table(Table::SectionHeaders, sections, align);
         if !draft.relocatable {
-            layout.program_headers_at = layout.size;
+            layout.program_headers_at = pieces.end();
             layout.program_headers = program_headers(draft, &layout);
-            layout.size += 56 * layout.program_headers.len() as u64;
+            let size = PROGRAM_HEADER * layout.program_headers.len() as u64;
+            pieces.add(What::ProgramHeaders, size, 1);
         }
+        layout.size = pieces.end();
+        layout.pieces = pieces.finish();
         layout
     }
 }
@@ -445,7 +454,7 @@ fn program_headers(draft: &Draft<'_>, layout: &Layout) -> Vec<ProgramHeader> {
         loads.push(ProgramHeader { p_type, flags, offset, file_size, memory_size });
     }
     loads.extend(span(Kind::Parameters, Kind::Parameters, READ));
-    let size = 56 * (loads.len() as u64 + 2);
+    let size = PROGRAM_HEADER * (loads.len() as u64 + 2);
     let classic = draft.flavour == Flavour::Classic;
     let own = |p_type| ProgramHeader {
         p_type,

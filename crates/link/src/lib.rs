@@ -38,6 +38,7 @@ mod objects;
 mod options;
 mod patches;
 mod phases;
+mod pieces;
 mod program;
 mod relocs;
 mod report;
@@ -213,7 +214,7 @@ where
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.
     phases.begin("layout", diags)?;
-    let (contents, layout) = assembly::assemble(session, &mut program, rebuilt, &relocated);
+    let (contents, mut layout) = assembly::assemble(session, &mut program, rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
@@ -221,6 +222,7 @@ where
     if layout.is_nameless(&program.merged.draft) {
         return Err(diags.fatal(Message::Internal { what: "section without name" }));
     }
+    pieces::split_gaps(&mut layout.pieces);
 
     Ok(Image { program, layout, contents, relocated })
 }

@@ -46,6 +46,9 @@ pub(crate) fn check(
 
 /// The code of an object that is marked.
 fn patches(object: &Object<'_>) -> HashSet<SectionIndex> {
+    if !object.records.codes.has(code::TOOLS_PATCH_FUNC) {
+        return HashSet::new();
+    }
     let lists = object.function_infos();
     let is_marked = |&list: &SectionIndex| {
         object.info_records(list).any(|record| record.code == code::TOOLS_PATCH_FUNC)

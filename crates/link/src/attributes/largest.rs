@@ -27,7 +27,8 @@ pub(super) fn gather<'d>(
     if draft.relocatable || draft.flavour != Flavour::Classic || !draft.dialect.gathers_64 {
         return;
     }
-    let records = objects.iter().flat_map(|(_, object)| {
+    let with = objects.iter().filter(|(_, object)| object.records.codes.has(code::ATTRIBUTE_64));
+    let records = with.flat_map(|(_, object)| {
         let lists = object.function_infos().flat_map(|list| object.info_records(list));
         object.file_records().chain(lists)
     });

@@ -29,6 +29,9 @@ fn flagged(
     let own = |node: NodeId| {
         let Some(source) = merged.function_infos[node] else { return false };
         let object = &objects[source.object];
+        if !object.records.codes.has(code::ATTRIBUTE_6D) {
+            return false;
+        }
         let twin = object.twins.of(source.input);
         let mut records = twin.into_iter().flat_map(|twin| object.info_records(twin));
         records.any(|record| record.code == code::ATTRIBUTE_6D && record.value != 0)

@@ -11,6 +11,7 @@ use crate::content::Contents;
 use crate::draft::{Draft, Kind, OutSection, OutSymbol};
 use crate::id::{IdVec, OutSymbolId, SectionId};
 use crate::layout::{Layout, SYMTAB_INDEX};
+use crate::pieces::{Pieces, Table, What};
 use crate::strings::Strings;
 use hashbrown::HashMap;
 
@@ -139,18 +140,18 @@ impl Capsules {
         }
     }
 
-    /// Places all sections; `put` takes room for size and alignment, `twin` tells where the twin is.
+    /// Places all sections and the table of `symbols` symbols; `twin` tells where the twin is.
     pub(crate) fn place(
         &mut self,
         draft: &Draft<'_>,
         contents: &Contents,
-        symbols_size: u64,
+        symbols: u64,
         twin: impl Fn(SectionId) -> u64,
-        mut put: impl FnMut(u64, u64) -> u64,
+        pieces: &mut Pieces,
     ) {
         let first = draft.dialect.new_writer;
         if first {
-            self.symbols_at = put(symbols_size, 8);
+            self.symbols_at = pieces.add_table(Table::MercurySymbols, symbols, 8);
         }
         for &id in &self.order {
             let section = &draft.sections[id];
@@ -162,11 +163,12 @@ impl Capsules {
                 // By CUDA 13.5 the system's part of shared memory takes no room (case mercury/reserved-shared).
                 let is_empty = first && section.kind == Kind::ReservedShared;
                 let size = if is_empty { 0 } else { size };
-                (put(size, align(section)), size)
+                let what = What::Section(super::Half::Mercury, id);
+                (pieces.add(what, size, align(section)), size)
             };
         }
         if !first {
-            self.symbols_at = put(symbols_size, 8);
+            self.symbols_at = pieces.add_table(Table::MercurySymbols, symbols, 8);
         }
     }
 

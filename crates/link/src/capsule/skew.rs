@@ -24,7 +24,7 @@ pub(crate) fn tell_barriers(
     options: &LinkOptions,
     diags: &mut Diagnostics,
 ) {
-    let with = |object: &Object<'_>| object.records.barriers_at_exit;
+    let with = |object: &Object<'_>| object.records.codes.has(code::GEN_ERRBAR_AT_EXIT);
     let tells = options.target.flavour == Flavour::Mercury && !options.disable_infos;
     if !tells || !objects.iter().any(|(_, object)| with(object)) {
         return;
@@ -54,6 +54,9 @@ pub(crate) fn tell(
         diags.info(Message::OlderCompiler { file, others, dialect });
     }
     let later = |object: &Object<'_>, section| {
+        if !object.records.codes.has(code::ATTRIBUTE_6B) {
+            return false;
+        }
         let list = object.twins.of(section).map(|twin| object.info_records(twin));
         list.is_some_and(|mut list| list.any(|record| record.code == code::ATTRIBUTE_6B))
     };

@@ -22,8 +22,29 @@ pub(crate) struct RecordTables<'d> {
     pub(crate) compat: Option<Vec<Record<'d>>>,
     /// Lists of attributes of functions that tell how tensor memory is given out, once for each record that does.
     pub(crate) tensor_memory: Vec<(SectionIndex, TensorMemory)>,
-    /// Some function has error barriers in front of what ends a thread.
-    pub(crate) barriers_at_exit: bool,
+    /// Which attributes there are, those of the file and both halves.
+    pub(crate) codes: Codes,
+}
+
+/// Codes of attributes. Most that one looks for are in no file.
+#[derive(Default)]
+pub(crate) struct Codes([u64; 4]);
+
+impl Codes {
+    fn place(code: u8) -> (usize, u64) {
+        (usize::from(code / 64), 1 << (code % 64))
+    }
+
+    fn add(&mut self, code: u8) {
+        let (word, bit) = Codes::place(code);
+        self.0[word] |= bit;
+    }
+
+    /// Whether there is one of this code.
+    pub(crate) fn has(&self, code: u8) -> bool {
+        let (word, bit) = Codes::place(code);
+        self.0[word] & bit != 0
+    }
 }
 
 impl<'d> RecordTables<'d> {
@@ -156,7 +177,7 @@ impl<'d> Reader<'_, 'd> {
             let record = record?;
             self.check_info_record(section, at, &record)?;
             at += 4 + record.payload.len() as u64;
-            self.tables.barriers_at_exit |= record.code == attr::code::GEN_ERRBAR_AT_EXIT;
+            self.tables.codes.add(record.code);
             if let Some(index) = index
                 && let Some(way) = TensorMemory::of_attribute(&record)
             {
