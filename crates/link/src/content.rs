@@ -326,7 +326,7 @@ impl Maker<'_, '_> {
     pub(crate) fn relocations(&self, draft: &Draft<'_>, contents: &mut Contents) {
         for (id, reloc) in draft.relocs.iter() {
             let rela = draft.sections[reloc.section].sh_type == sht::RELA;
-            let count = self.relocated.sections[id].kept.len() as u32;
+            let count = self.relocated.sections[id].count() as u32;
             contents.sections[reloc.section] = Some(Content::Records { reloc: id, count, rela });
         }
         for resolved in &draft.resolved {

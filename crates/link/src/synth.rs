@@ -120,7 +120,7 @@ pub(crate) fn drop_empty(
         drop_empty_attributes(draft, &merged.function_infos, attributes, merged.unified.slots_info);
     }
     for (id, reloc) in draft.relocs.iter() {
-        draft.sections[reloc.section].dropped = relocated.sections[id].kept.is_empty();
+        draft.sections[reloc.section].dropped = relocated.sections[id].count() == 0;
     }
     for resolved in &draft.resolved {
         draft.sections[resolved.section].dropped = relocated.applied(&resolved.targets).is_empty();

@@ -175,6 +175,10 @@ pub struct RelocDesc {
     pub proof: Proof,
     /// Bytes from the place to the end of the last field.
     span: u8,
+    /// The first bit of the address that the fields are meant to hold and the one after the last, if they are meant to hold all of it.
+    pub(crate) address: Option<(u8, u8)>,
+    /// Bits of a bank's number that the fields hold, if one of them is for it.
+    pub(crate) bank: Option<u8>,
 }
 
 impl RelocDesc {
@@ -196,7 +200,7 @@ impl RelocDesc {
 
     /// Whether a field takes the number of the symbol's constant bank.
     pub fn has_bank(&self) -> bool {
-        self.takes(Source::Bank)
+        self.bank.is_some()
     }
 
     /// Whether a field takes the number of a texture's slot.
@@ -224,6 +228,36 @@ const fn span(actions: &[Action]) -> u8 {
         i += 1;
     }
     end.div_ceil(8)
+}
+
+/// The bits of an address that fields are meant to hold, if they are meant to hold all of it.
+const fn address_bits(actions: &[Action]) -> Option<(u8, u8)> {
+    let (mut start, mut end, mut i) = (u8::MAX, 0, 0);
+    while i < actions.len() {
+        let Action { source, shift, width, .. } = actions[i];
+        if matches!(source, Source::Address | Source::Slot) {
+            start = if shift < start { shift } else { start };
+            end = if shift + width > end { shift + width } else { end };
+        }
+        i += 1;
+    }
+    if end == 0 { None } else { Some((start, end)) }
+}
+
+/// The bits of a bank's number that fields hold, if one of them is for it.
+const fn bank_bits(actions: &[Action]) -> Option<u8> {
+    let (mut bits, mut i) = (None, 0);
+    while i < actions.len() {
+        let Action { source, shift, width, .. } = actions[i];
+        if matches!(source, Source::Bank) {
+            bits = match bits {
+                Some(bits) if bits > shift + width => Some(bits),
+                _ => Some(shift + width),
+            };
+        }
+        i += 1;
+    }
+    bits
 }
 
 /// Stops the compilation when a table does not hold what the module head guarantees.
@@ -331,9 +365,18 @@ pub(crate) const fn row(
     observed: Observed,
     proof: Proof,
 ) -> RelocDesc {
-    let span = span(actions);
-    let code = RelocType(code);
-    RelocDesc { code, name, resolver, actions, unified: None, observed, proof, span }
+    RelocDesc {
+        code: RelocType(code),
+        name,
+        resolver,
+        actions,
+        unified: None,
+        observed,
+        proof,
+        span: span(actions),
+        address: address_bits(actions),
+        bank: bank_bits(actions),
+    }
 }
 
 pub(crate) const fn unified(

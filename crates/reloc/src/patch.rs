@@ -100,9 +100,9 @@ impl RelocDesc {
     /// Whether the fields can hold `value`: an address as an unsigned or as a two's complement number,
     /// with no low bits lost, and the whole bank number. Always true for fields that are meant to take
     /// only a part.
+    #[inline]
     pub fn fits(&self, value: Value) -> bool {
-        let bank_bits = self.ends(|source| source == Source::Bank).max();
-        let bank_fits = bank_bits.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
+        let bank_fits = self.bank.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
         let address = value.address;
         let address_fits = self.address_bits().is_none_or(|Range { start, end }| {
             let unsigned = end == 64 || address >> end == 0;
@@ -136,16 +136,9 @@ impl RelocDesc {
     }
 
     /// The bits of the address that the fields are meant to hold, if they are meant to hold all of it.
+    #[inline]
     pub fn address_bits(&self) -> Option<Range<u8>> {
-        let whole = |source| matches!(source, Source::Address | Source::Slot);
-        let starts = self.actions.iter().filter(|action| whole(action.source));
-        Some(starts.map(|action| action.shift).min()?..self.ends(whole).max()?)
-    }
-
-    /// The bits after the last ones that fields of some sources take.
-    fn ends(&self, of: impl Fn(Source) -> bool) -> impl Iterator<Item = u8> {
-        let actions = self.actions.iter().filter(move |action| of(action.source));
-        actions.map(|action| action.shift + action.width)
+        self.address.map(|(start, end)| start..end)
     }
 
     /// Whether [`RelocDesc::apply`] and [`RelocDesc::add`] accept the type: a linker resolves it, or it

@@ -35,43 +35,73 @@ impl Default for Records {
 }
 
 /// An input section whose records stay as they are, with usual symbols.
-#[derive(Debug)]
-pub(crate) struct Source {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whole {
     object: ObjectId,
     section: SectionIndex,
-    /// Where the section that they patch starts in the output, bytes.
-    base: u64,
     /// How many there are.
     total: u32,
-    /// How many of them stay.
+}
+
+impl Whole {
+    pub(super) fn new(object: ObjectId, section: SectionIndex, total: u32) -> Self {
+        Whole { object, section, total }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.total as usize
+    }
+
+    /// Calls `visit` with each of them, the last one first.
+    pub(super) fn each(&self, inputs: Inputs<'_, '_>, visit: impl FnMut(Kept)) {
+        self.each_at(inputs, 0, visit);
+    }
+
+    /// The same where the section that they patch starts at byte `base` in the output.
+    fn each_at(&self, (objects, usual): Inputs<'_, '_>, base: u64, mut visit: impl FnMut(Kept)) {
+        let symbols = &usual[self.object];
+        let records = objects[self.object].section(self.section).relocations();
+        records.iter().rev().for_each(|record| {
+            let RelocEntry { offset, symbol, kind, addend } = record;
+            let symbol = symbols.get(symbol.0 as usize).copied().flatten();
+            visit(Kept { offset: base + offset, symbol, kind, addend });
+        });
+    }
+}
+
+/// The files, and what their symbols usually are.
+type Inputs<'a, 'd> = (&'a Objects<'d>, &'a usual::Table);
+
+/// The same, where some do not stay, or not as they are.
+#[derive(Debug)]
+pub(crate) struct Source {
+    whole: Whole,
+    /// Where the section that they patch starts in the output, bytes.
+    base: u64,
+    /// How many stay.
     stay: u32,
     /// What became of those that do not stay as they are, by number, last first.
     others: Vec<(u32, Option<Kept>)>,
 }
 
 impl Source {
-    /// The whole of a section of `total` records.
-    pub(super) fn new(object: ObjectId, section: SectionIndex, base: u64, total: u32) -> Self {
-        Source { object, section, base, total, stay: total, others: Vec::new() }
+    /// All records of a section that starts at byte `base` in the output.
+    pub(super) fn new(whole: Whole, base: u64) -> Self {
+        Source { whole, base, stay: whole.total, others: Vec::new() }
     }
 
     /// Calls `visit` with the records that stay.
-    fn each(&self, (objects, usual): (&Objects<'_>, &usual::Table), mut visit: impl FnMut(Kept)) {
-        let records = objects[self.object].section(self.section).relocations();
-        let symbols = &usual[self.object];
-        let (mut number, mut others) = (self.total, &self.others[..]);
-        records.iter().rev().for_each(|record| {
+    fn each(&self, inputs: Inputs<'_, '_>, mut visit: impl FnMut(Kept)) {
+        let (mut number, mut others) = (self.whole.total, &self.others[..]);
+        self.whole.each_at(inputs, self.base, |record| {
             number -= 1;
             match others {
                 [(next, kept), rest @ ..] if *next == number => {
                     others = rest;
                     kept.iter().copied().for_each(&mut visit);
                 }
-                _ => {
-                    let RelocEntry { offset, symbol, kind, addend } = record;
-                    let symbol = symbols.get(symbol.0 as usize).copied().flatten();
-                    visit(Kept { offset: self.base + offset, symbol, kind, addend });
-                }
+                _ => visit(record),
             }
         });
     }
@@ -91,8 +121,14 @@ impl Records {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// The input section all of whose records stay at the places that they have there.
+    pub(super) fn unchanged(&self) -> Option<Whole> {
+        match self {
+            Records::Of(source) if source.base == 0 && source.others.is_empty() => {
+                Some(source.whole)
+            }
+            _ => None,
+        }
     }
 
     /// Notes what became of record `number`, the one before the last that was noted: `None` where it does not stay.
@@ -114,10 +150,10 @@ impl Records {
     }
 
     /// Calls `visit` with each of them.
-    pub(super) fn each(&self, inputs: (&Objects<'_>, &usual::Table), mut visit: impl FnMut(Kept)) {
+    pub(super) fn each(&self, inputs: Inputs<'_, '_>, visit: impl FnMut(Kept)) {
         match self {
             Records::Listed(records) => records.iter().copied().for_each(visit),
-            Records::Of(source) => source.each(inputs, &mut visit),
+            Records::Of(source) => source.each(inputs, visit),
         }
     }
 }

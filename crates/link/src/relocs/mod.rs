@@ -38,7 +38,8 @@ use crate::symbols::Symbols;
 use crate::textures::TextureSlots;
 use crate::void::VoidRecords;
 
-pub(crate) use self::kept::{Kept, Records};
+pub(crate) use self::kept::Kept;
+use self::kept::{Records, Whole};
 use self::outcome::{Named, Outcome, Patched, Query, Stays};
 use self::place::{Origin, PlaceContext};
 
@@ -82,12 +83,55 @@ impl Patch {
     }
 }
 
-/// The result for one relocation section.
+/// The result for one relocation section. There are many, and few are more than a name for records of the inputs.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    Nothing,
+    /// All records of an input section stay, at the places that they have there.
+    Whole(Whole),
+    Mixed(Box<Mixed>),
+}
+
+/// Records that stay, and what is applied.
 #[derive(Debug, Default)]
-pub(crate) struct Resolved {
-    pub(crate) kept: Records,
-    /// What is applied, by input section, last first.
+pub(crate) struct Mixed {
+    kept: Records,
+    /// By input section, last first.
     applied: Vec<Applied>,
+}
+
+impl Resolved {
+    /// How many records stay.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Resolved::Nothing => 0,
+            Resolved::Whole(whole) => whole.len(),
+            Resolved::Mixed(mixed) => mixed.kept.len(),
+        }
+    }
+
+    fn applied(&self) -> &[Applied] {
+        match self {
+            Resolved::Mixed(mixed) => &mixed.applied,
+            _ => &[],
+        }
+    }
+
+    fn applied_mut(&mut self) -> &mut [Applied] {
+        match self {
+            Resolved::Mixed(mixed) => &mut mixed.applied,
+            _ => &mut [],
+        }
+    }
+}
+
+impl From<Mixed> for Resolved {
+    fn from(mixed: Mixed) -> Self {
+        match mixed.kept.unchanged() {
+            Some(whole) if mixed.applied.is_empty() => Resolved::Whole(whole),
+            _ => Resolved::Mixed(Box::new(mixed)),
+        }
+    }
 }
 
 /// What is applied of one input relocation section.
@@ -104,8 +148,10 @@ struct Applied {
 
 /// An input section while its records are resolved.
 struct Part<'r> {
-    resolved: &'r mut Resolved,
+    resolved: &'r mut Mixed,
     applied: Applied,
+    /// How many records there are.
+    total: usize,
     /// In Mercury code, whose places have to be found: the records that the patches are of.
     patched: Vec<RelocEntry>,
 }
@@ -131,6 +177,15 @@ pub(crate) struct Relocated {
     usual: Arc<usual::Table>,
 }
 
+impl Part<'_> {
+    fn patch(&mut self, patch: Patch) {
+        if self.applied.patches.capacity() == 0 {
+            self.applied.patches.reserve_exact(self.total);
+        }
+        self.applied.patches.push(patch);
+    }
+}
+
 impl Applied {
     fn new(source: &RelocSource, patches: Vec<Patch>) -> Self {
         let (object, section, records) = (source.object, source.section, Vec::new());
@@ -153,14 +208,19 @@ impl Relocated {
     /// How many patches there are, and how many records stay.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sections = || self.sections.values();
-        let applied = sections().flat_map(|section| &section.applied);
+        let applied = sections().flat_map(Resolved::applied);
         let patches = applied.map(|part| part.patches.len()).sum();
-        (patches, sections().map(|section| section.kept.len()).sum())
+        (patches, sections().map(Resolved::count).sum())
     }
 
     /// Calls `visit` with the records of a section that stay.
     pub(crate) fn each_kept(&self, objects: &Objects<'_>, id: RelocId, visit: impl FnMut(Kept)) {
-        self.sections[id].kept.each((objects, &self.usual), visit);
+        let inputs = (objects, &*self.usual);
+        match &self.sections[id] {
+            Resolved::Nothing => {}
+            Resolved::Whole(whole) => whole.each(inputs, visit),
+            Resolved::Mixed(mixed) => mixed.kept.each(inputs, visit),
+        }
     }
 
     /// What is applied to `sections`, as places in `Resolved::applied`: last read first, REL and RELA mixed as they were
@@ -172,17 +232,17 @@ impl Relocated {
             let own = pairs.iter().take_while(move |pair| pair.0 == section);
             own.map(|pair| pair.1)
         });
-        let places = |id| (0..self.sections[id].applied.len()).map(move |at| (id, at));
+        let places = |id| (0..self.sections[id].applied().len()).map(move |at| (id, at));
         let mut order: Vec<(RelocId, usize)> = relocs.flat_map(places).collect();
         order.sort_by_key(|&(id, at)| {
-            let part = &self.sections[id].applied[at];
+            let part = &self.sections[id].applied()[at];
             Reverse((part.object, part.section, part.first))
         });
         order
     }
 
     fn parts<'s>(&'s self, sections: &[SectionId]) -> impl Iterator<Item = &'s Applied> + use<'s> {
-        self.order(sections).into_iter().map(|(id, at)| &self.sections[id].applied[at])
+        self.order(sections).into_iter().map(|(id, at)| &self.sections[id].applied()[at])
     }
 
     /// The records that tell what is applied to `sections`.
@@ -205,7 +265,7 @@ impl Relocated {
         for (id, section) in draft.sections.iter() {
             let order = self.order(&[id]);
             let waits = |&(reloc, at): &(RelocId, usize)| {
-                let records = &self.sections[reloc].applied[at].records;
+                let records = &self.sections[reloc].applied()[at].records;
                 records.iter().any(|told| told.in_place.is_some())
             };
             if !order.iter().any(waits) {
@@ -215,7 +275,7 @@ impl Relocated {
             section.copy_parts(&mut bytes);
             self.clears.get(&id).into_iter().flatten().for_each(|clear| clear.apply(&mut bytes));
             for (reloc, at) in order {
-                self.sections[reloc].applied[at].replay(&mut bytes);
+                self.sections[reloc].applied_mut()[at].replay(&mut bytes);
             }
         }
     }
@@ -279,7 +339,7 @@ fn resolve_half(
     let mut by_target: Vec<(SectionId, RelocId)> = draft
         .relocs
         .iter()
-        .filter(|(id, _)| !sections[*id].applied.is_empty())
+        .filter(|(id, _)| !sections[*id].applied().is_empty())
         .map(|(id, reloc)| (reloc.target, id))
         .collect();
     by_target.sort_unstable();
@@ -347,17 +407,29 @@ impl<'a, 'd> Resolver<'a, 'd> {
     }
 
     fn section(&self, reloc: &RelocSection) -> Result<Resolved, Box<Message>> {
+        // Many sections are there for their names only.
+        if reloc.sources.is_empty() {
+            return Ok(Resolved::Nothing);
+        }
         let place = self.context(reloc);
-        let mut resolved = Resolved::default();
-        let origins =
-            || reloc.sources.iter().rev().filter_map(|source| self.origin(&place, source));
-        resolved.kept = match origins().next().and_then(|origin| origin.whole()) {
-            Some(source) if reloc.sources.len() == 1 => Records::Of(source),
+        let mut resolved = Mixed::default();
+        if let [source] = &reloc.sources[..] {
+            if let Some(origin) = self.origin(&place, source) {
+                resolved.kept = match origin.whole() {
+                    Some(source) => Records::Of(source),
+                    None => Records::Listed(Vec::with_capacity(origin.most())),
+                };
+                self.records(&mut resolved, &place, &origin)?;
+            }
+        } else {
+            let origins =
+                || reloc.sources.iter().rev().filter_map(|source| self.origin(&place, source));
             // Most records stay.
-            _ => Records::Listed(Vec::with_capacity(origins().map(|origin| origin.most()).sum())),
-        };
-        for origin in origins() {
-            self.records(&mut resolved, &place, &origin)?;
+            let most = origins().map(|origin| origin.most()).sum();
+            resolved.kept = Records::Listed(Vec::with_capacity(most));
+            for origin in origins() {
+                self.records(&mut resolved, &place, &origin)?;
+            }
         }
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
             let headers = reloc.sources.iter();
@@ -365,22 +437,24 @@ impl<'a, 'd> Resolver<'a, 'd> {
             resolved.applied.extend(headers);
             resolved.kept.sort();
         }
-        Ok(resolved)
+        Ok(resolved.into())
     }
 
     /// Resolves the records of an input section, the last one first.
     fn records(
         &self,
-        resolved: &mut Resolved,
+        resolved: &mut Mixed,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
     ) -> Result<(), Box<Message>> {
         let Origin { source, section, .. } = *origin;
         let records = section.relocations();
-        let mut part =
-            Part { resolved, applied: Applied::new(source, Vec::new()), patched: Vec::new() };
+        let (applied, patched) = (Applied::new(source, Vec::new()), Vec::new());
+        let mut part = Part { resolved, applied, total: records.len(), patched };
         if part.resolved.kept.is_whole() {
-            for number in self.others(place, origin).into_iter().rev() {
+            let others = self.others(place, origin);
+            part.total = others.len();
+            for number in others.into_iter().rev() {
                 if let Some(record) = records.get(number as usize) {
                     self.next(&mut part, place, origin, (number as usize, record))?;
                 }
@@ -390,7 +464,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             let mut all = numbers.zip(records.iter().rev());
             all.try_for_each(|record| self.next(&mut part, place, origin, record))?;
         }
-        let Part { resolved, applied: mut part, patched } = part;
+        let Part { resolved, applied: mut part, patched, .. } = part;
         if !patched.is_empty() {
             let patches = std::mem::take(&mut part.patches);
             part.patches = self.stored(place, source, &patched, patches)?;
@@ -408,21 +482,18 @@ impl<'a, 'd> Resolver<'a, 'd> {
     fn others(&self, place: &PlaceContext, origin: &Origin<'_, 'd>) -> Vec<u32> {
         let size = place.size.saturating_sub(origin.source.base(self.half));
         let stays = |record: &RelocEntry| {
-            let Some(row) = culd_reloc::lookup(record.kind) else { return false };
-            let Some(symbol) = usual::stays(place, origin, row, record) else { return false };
-            let end = record.offset.saturating_add(row.span_bytes().max(1) as u64);
-            let same = row.unified.is_none() && end <= size;
-            debug_assert!(
-                !same || {
-                    let (record, row, write) = (*record, Some(row), Write::Set);
-                    let (symbol, kind) = (Some(symbol), record.kind);
-                    let outcome = self.outcome(&Query { place, origin, record, row, write });
-                    outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
-                }
-            );
+            let span = usual::span(record.kind);
+            let same = span != 0
+                && record.offset.saturating_add(span) <= size
+                && origin.usual(record.symbol).is_some();
+            debug_assert!(!same || self.stays_unchanged(place, origin, *record));
             same
         };
         let mut others = Vec::new();
+        if place.has_void_records {
+            others.extend(0..origin.section.relocations().len() as u32);
+            return others;
+        }
         let mut number = 0;
         origin.section.relocations().iter().for_each(|record| {
             if !stays(&record) {
@@ -431,6 +502,19 @@ impl<'a, 'd> Resolver<'a, 'd> {
             number += 1;
         });
         others
+    }
+
+    /// Whether a record of a usual symbol comes to itself.
+    fn stays_unchanged(
+        &self,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        record: RelocEntry,
+    ) -> bool {
+        let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+        let (symbol, kind) = (origin.usual(record.symbol), record.kind);
+        let outcome = self.outcome(&Query { place, origin, record, row, write });
+        outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
     }
 
     /// Resolves one record, the one before the last.
@@ -462,7 +546,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             return Ok(());
         }
         let count = part.applied.patches.len();
-        let fate = self.record(&mut part.applied, place, origin, record)?;
+        let fate = self.record(part, place, origin, record)?;
         part.resolved.kept.note(number, fate);
         if place.in_capsule && part.applied.patches.len() != count {
             if !place.is_code {
@@ -555,18 +639,18 @@ impl<'a, 'd> Resolver<'a, 'd> {
     /// What becomes of a record, `None` if it does not stay; patches and what is told of them go to `part`.
     fn record(
         &self,
-        part: &mut Applied,
+        part: &mut Part<'_>,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
         record: RelocEntry,
     ) -> Result<Option<Kept>, Box<Message>> {
+        let Some(offset) = origin.place(record.offset) else { return Ok(None) };
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
         let in_place = origin.section.sh_type == sht::REL && !origin.source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
-        let Some(offset) = origin.place(record.offset) else { return Ok(None) };
         if let Some(row) = row
             && let Some(symbol) = usual::stays(place, origin, row, &record)
             && offset.saturating_add(row.span_bytes().max(1) as u64) <= place.size
@@ -576,8 +660,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 self.outcome(&Query { place, origin, record, row: Some(row), write }).kept(),
                 Some(Stays { symbol, base: 0, kind, holder: None }),
             );
-            let kept = Kept { offset, symbol, kind, addend: record.addend };
-            return Ok(Some(kept));
+            let kind = if place.is_frames { ADDRESS } else { kind };
+            return Ok(Some(Kept { offset, symbol, kind, addend: record.addend }));
         }
         let query = Query { place, origin, record, row, write };
         let outcome = self.outcome(&query);
@@ -595,7 +679,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
         match outcome {
             Outcome::Dropped => Ok(None),
             Outcome::Kept(Stays { symbol, base, kind, holder }) => {
-                part.patches.extend(holder.map(|(row, value)| Patch { offset, row, value, write }));
+                if let Some((row, value)) = holder {
+                    part.patch(Patch { offset, row, value, write });
+                }
                 let addend = record.addend.wrapping_add_unsigned(base);
                 let kind = if place.is_frames { ADDRESS } else { kind };
                 Ok(Some(Kept { offset, symbol, kind, addend }))
@@ -606,7 +692,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
                     return Err(Box::new(overflow));
                 }
                 let Patched { row, value, write, named, base } = patched;
-                part.patches.push(Patch { offset, row, value, write });
+                part.patch(Patch { offset, row, value, write });
                 let symbol = match named {
                     Named::Nothing => return Ok(None),
                     Named::Null => None,
@@ -615,8 +701,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 if self.preserve && self.tells(place, symbol) {
                     let addend = record.addend.wrapping_add_unsigned(base);
                     let record = Kept { offset, symbol, kind: row.code.0, addend };
-                    let in_place = (write == Write::Add).then(|| part.patches.len() - 1);
-                    part.records.push(Told { record, in_place });
+                    let applied = &mut part.applied;
+                    let in_place = (write == Write::Add).then(|| applied.patches.len() - 1);
+                    applied.records.push(Told { record, in_place });
                 }
                 Ok(None)
             }

@@ -7,7 +7,7 @@ use culd_cubin::elf::sht;
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
 
 use super::Resolver;
-use super::kept;
+use super::kept::{self, Whole};
 use super::usual::Usual;
 use crate::Dialect;
 use crate::capsule::Half;
@@ -77,7 +77,8 @@ impl Origin<'_, '_> {
         let whole = self.source.within == ALL && self.section.sh_type == sht::RELA;
         let whole = whole && !self.any_void;
         let total = u32::try_from(self.section.relocations().len()).ok().filter(|_| whole)?;
-        Some(kept::Source::new(self.source.object, self.index, base, total))
+        let whole = Whole::new(self.source.object, self.index, total);
+        Some(kept::Source::new(whole, base))
     }
 
     /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.

@@ -5,6 +5,7 @@
 //! takes longer; a build with debug assertions compares the two for each record.
 
 use culd_cubin::{RelocEntry, Symbol, SymbolIndex};
+use culd_reloc::desc::MERCURY_BASE;
 use culd_reloc::{Observed, RelocDesc};
 
 use super::Resolver;
@@ -41,13 +42,39 @@ pub(super) fn stays(
     row: &RelocDesc,
     record: &RelocEntry,
 ) -> Option<OutSymbolId> {
-    use Observed::{Clears, FunctionOnly, NoEffect, Rejected};
-    // In tables of addresses it matters which copy of a function a record is of, and those of frames get another type.
-    let special = place.has_void_records || place.is_frames;
-    if special || matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected) {
+    // In tables of addresses it matters which copy of a function a record is of.
+    if place.has_void_records || !is_kept(row) {
         return None;
     }
     origin.usual(record.symbol)
+}
+
+/// True for a type whose records about usual symbols stay.
+const fn is_kept(row: &RelocDesc) -> bool {
+    use Observed::{Clears, FunctionOnly, NoEffect, Rejected};
+    !matches!(row.observed, Clears | FunctionOnly | NoEffect | Rejected)
+}
+
+/// Bytes of the places of such a type, at least 1; 0 for all other types, and for those that may become another one.
+pub(super) fn span(kind: u32) -> u64 {
+    let mercury = || MERCURY.get(kind.checked_sub(MERCURY_BASE)? as usize);
+    CUDA.get(kind as usize).or_else(mercury).copied().unwrap_or_default().into()
+}
+
+static CUDA: [u8; culd_reloc::CUDA.len()] = spans(&culd_reloc::CUDA);
+static MERCURY: [u8; culd_reloc::MERCURY.len()] = spans(&culd_reloc::MERCURY);
+
+/// [`span`] of all types of a table.
+const fn spans<const N: usize>(table: &[RelocDesc; N]) -> [u8; N] {
+    let (mut spans, mut at) = ([0; N], 0);
+    while at < N {
+        let row = &table[at];
+        if is_kept(row) && row.unified.is_none() {
+            spans[at] = if row.span_bytes() == 0 { 1 } else { row.span_bytes() as u8 };
+        }
+        at += 1;
+    }
+    spans
 }
 
 impl<'d> Resolver<'_, 'd> {
