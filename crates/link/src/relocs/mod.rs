@@ -28,7 +28,7 @@ use crate::capsule::code;
 use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
 use crate::capsule::{Half, Halves};
 use crate::diag::Message;
-use crate::draft::{Draft, Kind, RelocSection, RelocSource};
+use crate::draft::{ALL, Draft, Kind, RelocSection, RelocSource};
 use crate::id::{Id, IdMap, IdVec, ObjectId, OutSymbolId, RelocId, SectionId};
 use crate::merge::Merged;
 use crate::objects::Objects;
@@ -460,9 +460,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 }
             }
         } else {
+            let plain = source.within == ALL && section.sh_type == sht::RELA && !source.moved;
+            let plain = plain && !origin.any_void;
             let numbers = (0..records.len()).rev();
             let mut all = numbers.zip(records.iter().rev());
-            all.try_for_each(|record| self.next(&mut part, place, origin, record))?;
+            all.try_for_each(|(number, record)| {
+                if plain {
+                    // What [`Resolver::next`] comes to for most records.
+                    let Some(offset) = origin.place(record.offset) else { return Ok(()) };
+                    if let Some(kept) = self.quick(place, origin, offset, &record) {
+                        part.resolved.kept.note(number, Some(kept));
+                        return Ok(());
+                    }
+                }
+                self.next(&mut part, place, origin, (number, record))
+            })?;
         }
         let Part { resolved, applied: mut part, patched, .. } = part;
         if !patched.is_empty() {
@@ -515,6 +527,25 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let (symbol, kind) = (origin.usual(record.symbol), record.kind);
         let outcome = self.outcome(&Query { place, origin, record, row, write });
         outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
+    }
+
+    /// A record of a usual symbol whose place is at `offset` of the output section, if it stays as it is.
+    #[inline]
+    fn quick(
+        &self,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        offset: u64,
+        record: &RelocEntry,
+    ) -> Option<Kept> {
+        let (span, symbol) = (usual::span(record.kind), origin.usual(record.symbol));
+        let inside = span != 0 && offset.saturating_add(span) <= place.size;
+        if !inside || symbol.is_none() || place.has_void_records {
+            return None;
+        }
+        debug_assert!(self.stays_unchanged(place, origin, *record));
+        let kind = if place.is_frames { ADDRESS } else { record.kind };
+        Some(Kept { offset, symbol, kind, addend: record.addend })
     }
 
     /// Resolves one record, the one before the last.
@@ -645,24 +676,15 @@ impl<'a, 'd> Resolver<'a, 'd> {
         record: RelocEntry,
     ) -> Result<Option<Kept>, Box<Message>> {
         let Some(offset) = origin.place(record.offset) else { return Ok(None) };
+        if let Some(kept) = self.quick(place, origin, offset, &record) {
+            return Ok(Some(kept));
+        }
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);
         let row = row.map(|row| if self.unified { row } else { plain(row) });
         let in_place = origin.section.sh_type == sht::REL && !origin.source.moved;
         let write = if in_place { Write::Add } else { Write::Set };
-        if let Some(row) = row
-            && let Some(symbol) = usual::stays(place, origin, row, &record)
-            && offset.saturating_add(row.span_bytes().max(1) as u64) <= place.size
-        {
-            let (symbol, kind) = (Some(symbol), row.code.0);
-            debug_assert_eq!(
-                self.outcome(&Query { place, origin, record, row: Some(row), write }).kept(),
-                Some(Stays { symbol, base: 0, kind, holder: None }),
-            );
-            let kind = if place.is_frames { ADDRESS } else { kind };
-            return Ok(Some(Kept { offset, symbol, kind, addend: record.addend }));
-        }
         let query = Query { place, origin, record, row, write };
         let outcome = self.outcome(&query);
         let applied = row.filter(|row| row.is_applicable());

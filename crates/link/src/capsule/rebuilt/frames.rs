@@ -6,17 +6,17 @@
 //! without operations of Mercury's (cases alias/*, attributes/order-of-replaced).
 
 use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
-use hashbrown::{HashMap, HashSet};
 
-use super::{Builder, Piece, number};
+use super::{Builder, Piece};
 use crate::Session;
 use crate::capsule::{Half, slots};
 use crate::diag::Message;
-use crate::id::{ObjectId, SectionId};
+use crate::id::{IdMap, IdVec, ObjectId, SectionId, SymbolId};
 use crate::objects::Object;
+use crate::symbols::Site;
 
 /// First bytes of an entry in 64-bit DWARF.
-const WIDE: usize = 0xffff_ffff;
+const WIDE: u32 = 0xffff_ffff;
 /// Bytes before the contents: the mark and the length.
 const HEAD: usize = 12;
 /// What a common entry has in the place where others name theirs.
@@ -25,19 +25,31 @@ const COMMON: [u8; 8] = [0xff; 8];
 const ADDRESS: usize = HEAD + 8;
 const BARE: usize = ADDRESS + 16;
 
-/// The entry of a function and its common one, in one section.
+/// The entry of a function and its common one.
 #[derive(Debug, Clone, Copy)]
 struct Frame<'d> {
-    data: &'d [u8],
-    common: (usize, usize),
-    entry: (usize, usize),
+    common: &'d [u8],
+    entry: &'d [u8],
 }
-
-/// All entries of one section, by the place of their address.
-type Frames<'d> = Vec<(u64, Frame<'d>)>;
 
 /// What an input section has in one half: places of addresses in it, in order, functions that they are of, and entries.
 type Placed<'d> = Vec<(u64, SymbolIndex, Frame<'d>)>;
+
+/// The pieces of machine code in an input section, one for each function, by function.
+type Own<'d> = Vec<(SymbolIndex, Frame<'d>)>;
+
+/// The entry of a function that is left, in Mercury.
+struct Entry<'d> {
+    /// Of its address.
+    place: u64,
+    frame: Frame<'d>,
+    /// Whose piece of machine code takes its place.
+    definition: Option<(SymbolId, Site)>,
+    /// That piece, if it is in the same section.
+    own: Option<Frame<'d>>,
+    /// Bytes of code that it is told to have then.
+    length: Option<u64>,
+}
 
 /// The output section.
 pub(super) struct Made {
@@ -53,48 +65,44 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
     let Some(&(.., section)) = inputs.first() else { return Ok(None) };
     let parse = |place: usize| {
         let (id, index, _) = inputs[place];
-        let parsed = |half| placed(&builder.objects[id], index, half);
-        (parsed(Half::Sass), parsed(Half::Mercury))
+        let own = own(&builder.objects[id], index)?;
+        // An object may have several sections, and the first piece of a function counts.
+        let before = place.checked_sub(1).map(|before| inputs[before].0);
+        let first: &[_] = if before == Some(id) { &[] } else { &own };
+        let entries = entries(builder, (id, index), first);
+        Ok((own, entries))
     };
     let sizes = inputs.iter().map(|&(id, index, _)| builder.objects[id].section(index).data.len());
     let size: usize = sizes.sum();
-    let (own, mercury): (Vec<_>, Vec<_>) =
-        session.map(inputs.len(), 8 * size, parse).into_iter().unzip();
-    // Pieces of machine code by the function that they are of.
-    let mut pieces: HashMap<(ObjectId, SymbolIndex), Frame<'_>> = HashMap::new();
-    for (&(id, ..), own) in inputs.iter().zip(own) {
-        let own = own?;
-        pieces.reserve(own.len());
-        for (_, function, frame) in own {
-            // An object has more of a function of which it replaced copies, behind the one that counts (case
-            // attributes/order-of-replaced in steps).
-            pieces.entry((id, function)).or_insert(frame);
-        }
+    // What is wrong with machine code is told first.
+    let parsed = session.map(inputs.len(), 8 * size, parse).into_iter();
+    let (own, mercury): (Vec<_>, Vec<_>) = parsed
+        .collect::<Result<Vec<_>, Box<Message>>>()
+        .map_err(|message| *message)?
+        .into_iter()
+        .unzip();
+    let mut first_input = IdMap::default();
+    for (place, &(id, ..)) in inputs.iter().enumerate().rev() {
+        first_input.insert(id, place);
     }
-    let own = pieces;
+    let find = |site: Site| {
+        let inputs = inputs.iter().zip(&own).skip(first_input.get(site.object)?);
+        let mut of_object = inputs.take_while(|(input, _)| input.0 == site.object);
+        of_object.find_map(|(_, own)| frame_of(own, site.index))
+    };
     let mut made =
         Made { section, bytes: Vec::with_capacity(size), pieces: Vec::with_capacity(inputs.len()) };
-    let mut taken = HashSet::new();
-    for (&(id, index, _), frames) in inputs.iter().zip(mercury) {
-        let frames = frames?;
-        let mut pieces = Vec::with_capacity(frames.len());
-        for (place, function, frame) in frames {
-            if !builder.is_live(id, function) {
-                continue;
-            }
-            let definition = builder.definition(id, function).filter(|site| taken.insert(*site));
-            let found =
-                definition.and_then(|site| Some((site, own.get(&(site.object, site.index))?)));
+    let mut taken = IdVec::filled(false, builder.symbols.all.len());
+    for (&(id, index, _), entries) in inputs.iter().zip(mercury) {
+        let entries = entries.map_err(|message| *message)?;
+        let mut pieces = Vec::with_capacity(entries.len());
+        for Entry { place, frame, definition, own, length } in entries {
+            let definition =
+                definition.filter(|&(program, _)| !std::mem::replace(&mut taken[program], true));
+            let found = definition.and_then(|(_, site)| own.or_else(|| find(site)));
             let to = match found {
-                Some((site, frame)) => {
-                    let address = copy(&mut made.bytes, frame, frame.entry.1);
-                    // In an object a function behind an alias has the length of Mercury (case alias/other-file in steps).
-                    let length = match builder.slot(id, function) {
-                        Some((_, table)) => {
-                            Some(slots::first_length(table, builder.merged.draft.dialect))
-                        }
-                        None => builder.objects[site.object].code_size(site.index),
-                    };
+                Some(frame) => {
+                    let address = copy(&mut made.bytes, &frame, frame.entry.len());
                     let at = address as usize + 8;
                     if let (Some(length), Some(place)) = (length, made.bytes.get_mut(at..at + 8)) {
                         place.copy_from_slice(&length.to_le_bytes());
@@ -110,51 +118,112 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
     Ok(Some(made))
 }
 
+/// The piece of a function.
+fn frame_of<'d>(own: &[(SymbolIndex, Frame<'d>)], function: SymbolIndex) -> Option<Frame<'d>> {
+    let at = own.binary_search_by_key(&function, |piece| piece.0).ok()?;
+    Some(own[at].1)
+}
+
+/// The pieces of machine code.
+fn own<'d>(object: &Object<'d>, index: SectionIndex) -> Result<Own<'d>, Box<Message>> {
+    let placed = placed(object, index, Half::Sass)?.into_iter();
+    let mut own: Own<'d> = placed.map(|(_, function, frame)| (function, frame)).collect();
+    // An object has more of a function of which it replaced copies, behind the one that counts (case
+    // attributes/order-of-replaced in steps).
+    own.sort_by_key(|piece| piece.0);
+    own.dedup_by_key(|piece| piece.0);
+    Ok(own)
+}
+
+/// The entries of functions that are left in the Mercury half of an input section; `own` are pieces of machine code that count.
+fn entries<'d>(
+    builder: &Builder<'_, 'd>,
+    (id, index): (ObjectId, SectionIndex),
+    own: &[(SymbolIndex, Frame<'d>)],
+) -> Result<Vec<Entry<'d>>, Box<Message>> {
+    let placed = placed(&builder.objects[id], index, Half::Mercury)?.into_iter();
+    let live = placed.filter(|&(_, function, _)| builder.is_live(id, function));
+    let entry = |(place, function, frame)| {
+        let definition = builder.definition(id, function);
+        let site = definition.map(|(_, site)| site);
+        let here = site.filter(|site| site.object == id);
+        let own = here.and_then(|site| frame_of(own, site.index));
+        // In an object a function behind an alias has the length of Mercury (case alias/other-file in steps).
+        let length = match builder.slot(id, function) {
+            Some((_, table)) => Some(slots::first_length(table, builder.merged.draft.dialect)),
+            None => site.and_then(|site| builder.objects[site.object].code_size(site.index)),
+        };
+        Entry { place, frame, definition, own, length }
+    };
+    Ok(live.map(entry).collect())
+}
+
 /// The entries of functions that one half of section `index` has.
-fn placed<'d>(object: &Object<'d>, index: SectionIndex, half: Half) -> Result<Placed<'d>, Message> {
+fn placed<'d>(
+    object: &Object<'d>,
+    index: SectionIndex,
+    half: Half,
+) -> Result<Placed<'d>, Box<Message>> {
     let section = object.section(index);
     let data = match half {
         Half::Sass => section.data,
         Half::Mercury => object.twin_data(index),
     };
-    let frames = frames(section.name, data)
-        .map_err(|defect| Message::Malformed { file: object.name.to_owned(), defect })?;
-    let entry = |(place, function)| {
-        let at = frames.binary_search_by_key(&place, |frame| frame.0).ok()?;
-        Some((place, function, frames[at].1))
-    };
-    Ok(super::functions(object, index, half).into_iter().filter_map(entry).collect())
+    let functions = super::functions(object, index, half);
+    let mut placed = Vec::with_capacity(functions.len());
+    let mut functions = &functions[..];
+    let malformed = |defect| Message::Malformed { file: object.name.to_owned(), defect };
+    each_frame(section.name, data, |place, frame| {
+        // Both are in the order of places.
+        while let [(at, function), rest @ ..] = functions
+            && *at <= place
+        {
+            if *at == place {
+                placed.push((place, *function, frame));
+            }
+            functions = rest;
+        }
+    })
+    .map_err(|defect| Box::new(malformed(defect)))?;
+    Ok(placed)
 }
 
-/// All entries of functions.
-fn frames<'d>(name: &[u8], data: &'d [u8]) -> Result<Frames<'d>, Malformed> {
-    let mut frames = Vec::new();
-    let (mut at, mut common) = (0, (0, 0));
-    while at < data.len() {
-        let wide = number::<4>(data, at) == Some(WIDE);
-        let length = number::<8>(data, at + 4).filter(|_| wide);
-        let end = length.and_then(|length| length.checked_add(at + HEAD));
-        let Some(end) = end.filter(|&end| end <= data.len() && end >= at + ADDRESS) else {
+/// Calls `visit` with all entries of functions, and the places of their addresses, which ascend.
+fn each_frame<'d>(
+    name: &[u8],
+    data: &'d [u8],
+    mut visit: impl FnMut(u64, Frame<'d>),
+) -> Result<(), Malformed> {
+    let (mut at, mut common): (_, &[u8]) = (0, &[]);
+    while let Some(rest) = data.get(at..).filter(|rest| !rest.is_empty()) {
+        let entry = length(rest).and_then(|length| rest.get(..length.checked_add(HEAD)?));
+        let Some(entry) = entry.filter(|entry| entry.len() >= ADDRESS) else {
             let what = "an entry is not in the 64-bit form, or runs past the end";
             return Err(Malformed::section(name, at as u64, what));
         };
-        if data.get(at + HEAD..at + ADDRESS) == Some(&COMMON) {
-            common = (at, end);
-        } else if end >= at + BARE && common.1 != 0 {
-            frames.push(((at + ADDRESS) as u64, Frame { data, common, entry: (at, end) }));
+        if entry.get(HEAD..ADDRESS) == Some(&COMMON) {
+            common = entry;
+        } else if entry.len() >= BARE && !common.is_empty() {
+            visit((at + ADDRESS) as u64, Frame { common, entry });
         }
-        at = end;
+        at += entry.len();
     }
-    Ok(frames)
+    Ok(())
 }
 
-/// Appends a piece, of the function's entry the bytes before `end`; returns the place of the address.
-fn copy(out: &mut Vec<u8>, frame: &Frame<'_>, end: usize) -> u64 {
+/// Bytes behind the head of the entry that `data` begins with, if it is in the 64-bit form.
+fn length(data: &[u8]) -> Option<usize> {
+    let (mark, rest) = data.split_first_chunk()?;
+    let length = u64::from_le_bytes(*rest.first_chunk()?);
+    usize::try_from(length).ok().filter(|_| u32::from_le_bytes(*mark) == WIDE)
+}
+
+/// Appends a piece, of the function's entry the first `size` bytes; returns the place of the address.
+fn copy(out: &mut Vec<u8>, frame: &Frame<'_>, size: usize) -> u64 {
     let base = out.len();
-    let part = |from: usize, end: usize| frame.data.get(from..end).unwrap_or_default();
-    out.extend_from_slice(part(frame.common.0, frame.common.1));
+    out.extend_from_slice(frame.common);
     let entry = out.len();
-    out.extend_from_slice(part(frame.entry.0, end));
+    out.extend_from_slice(frame.entry.get(..size).unwrap_or_default());
     // The entry names its common one.
     if let Some(name) = out.get_mut(entry + HEAD..entry + ADDRESS) {
         name.copy_from_slice(&(base as u64).to_le_bytes());
@@ -164,7 +233,7 @@ fn copy(out: &mut Vec<u8>, frame: &Frame<'_>, end: usize) -> u64 {
 
 /// The same for a function that has no piece in machine code: no operations.
 fn plain(out: &mut Vec<u8>, frame: &Frame<'_>) -> u64 {
-    let address = copy(out, frame, frame.entry.0 + BARE);
+    let address = copy(out, frame, BARE);
     let entry = address as usize - ADDRESS;
     out.extend_from_slice(&[0; 4]);
     let length = (out.len() - entry - HEAD) as u64;

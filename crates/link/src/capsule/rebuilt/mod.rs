@@ -8,6 +8,8 @@ mod frames;
 mod lines;
 mod registers;
 
+use std::sync::OnceLock;
+
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Malformed, Section, SectionIndex, SymbolIndex};
@@ -18,7 +20,7 @@ use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
 use crate::draft::{Draft, Kind};
-use crate::id::{IdVec, ObjectId, OutSymbolId, SectionId};
+use crate::id::{IdVec, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::merge::{self, Merged};
 use crate::objects::{Object, Objects, Role};
 use crate::program::Placed;
@@ -141,8 +143,8 @@ struct Builder<'a, 'd> {
     symbols: &'a Symbols,
     graph: &'a CallGraph,
     merged: &'a Merged<'d>,
-    /// Place of every symbol in the output's table, those that are left out counted.
-    ranks: IdVec<OutSymbolId, u32>,
+    /// Place of every symbol in the output's table, those that are left out counted, once one is asked for.
+    ranks: OnceLock<IdVec<OutSymbolId, u32>>,
     /// The first symbol of each code section.
     first_names: IdVec<SectionId, Option<OutSymbolId>>,
     /// All input sections of debug information that are in the output, and where they went.
@@ -176,10 +178,6 @@ impl<'a, 'd> Builder<'a, 'd> {
     fn new(program: Placed<'a, 'd>) -> Self {
         let Placed { objects, symbols, graph, merged, .. } = program;
         let draft = &merged.draft;
-        let mut ranks = IdVec::filled(u32::MAX, draft.symbols.len());
-        for (&symbol, rank) in draft.locals.iter().chain(&draft.globals).zip(0..) {
-            ranks[symbol] = rank;
-        }
         let first_names = first_names(draft);
         let mut debug = Vec::new();
         for (id, object) in objects.iter() {
@@ -190,6 +188,7 @@ impl<'a, 'd> Builder<'a, 'd> {
                 }
             }
         }
+        let ranks = OnceLock::new();
         Builder { objects, symbols, graph, merged, ranks, first_names, debug }
     }
 
@@ -227,13 +226,14 @@ impl<'a, 'd> Builder<'a, 'd> {
         alive && !void && self.symbols.fate(id, function) != Fate::Lost
     }
 
-    /// The definition of a function, if its code goes by that name in the output.
-    fn definition(&self, id: ObjectId, function: SymbolIndex) -> Option<Site> {
+    /// The symbol of a function and its definition, if its code goes by that name in the output.
+    fn definition(&self, id: ObjectId, function: SymbolIndex) -> Option<(SymbolId, Site)> {
         let program = self.symbols.of(id, function)?;
         let out = self.merged.out_symbol(program)?;
         let code = self.merged.draft.symbols[out].section?;
         let first = self.first_names[code] == Some(out);
-        self.symbols.all[program].definition.filter(|_| first)
+        let site = self.symbols.all[program].definition.filter(|_| first)?;
+        Some((program, site))
     }
 
     /// Where the jump slot that `function` is starts in the table, and bytes of the table.
@@ -248,7 +248,15 @@ impl<'a, 'd> Builder<'a, 'd> {
     /// Place of a function in the output's symbol table.
     fn rank(&self, id: ObjectId, function: SymbolIndex) -> u32 {
         let out = self.symbols.of(id, function).and_then(|program| self.merged.out_symbol(program));
-        out.map_or(u32::MAX, |out| self.ranks[out])
+        let ranks = self.ranks.get_or_init(|| {
+            let draft = &self.merged.draft;
+            let mut ranks = IdVec::filled(u32::MAX, draft.symbols.len());
+            for (&symbol, rank) in draft.locals.iter().chain(&draft.globals).zip(0..) {
+                ranks[symbol] = rank;
+            }
+            ranks
+        });
+        out.map_or(u32::MAX, |out| ranks[out])
     }
 }
 
@@ -283,19 +291,23 @@ fn functions(object: &Object<'_>, target: SectionIndex, half: Half) -> Vec<(u64,
         Half::Sass => (Role::Twin, ADDRESS),
         Half::Mercury => (Role::Reloc, MERCURY_ADDRESS),
     };
-    let sections = object.cubin.section_indices();
-    let records = sections.filter(|(index, section)| {
-        object.role(*index) == role
-            && section.sh_type == sht::RELA
-            && section.info_section() == Some(target)
-    });
-    let records = records.flat_map(|(_, section)| {
-        let relocations = section.relocations();
-        (0..relocations.len()).filter_map(move |i| relocations.get(i))
-    });
-    let address =
-        records.filter(|record| record.kind == kind && object.symbol(record.symbol).is_function());
-    let mut functions: Vec<_> = address.map(|record| (record.offset, record.symbol)).collect();
+    let mut functions = Vec::new();
+    for (_, section) in
+        object.roles.iter().zip(&object.cubin.sections).filter(|(is, _)| **is == role)
+    {
+        if section.sh_type != sht::RELA || section.info_section() != Some(target) {
+            continue;
+        }
+        let records = section.relocations();
+        // One of the three records about an entry.
+        functions.reserve(records.len() / 3);
+        // ptxas writes records from the last to the first.
+        records.iter().rev().for_each(|record| {
+            if record.kind == kind && object.symbol(record.symbol).is_function() {
+                functions.push((record.offset, record.symbol));
+            }
+        });
+    }
     functions.sort_unstable();
     functions
 }
