@@ -139,7 +139,7 @@ const REL_SIZE: usize = 16;
 
 /// Functions whose attributes are written by one thread without asking for more, and what one is worth in bytes of
 /// work ([`Session::map`]).
-const PIECE: usize = 256;
+pub(crate) const PIECE: usize = 256;
 pub(crate) const LIST_WORK: usize = 256;
 
 /// The 16 bytes of `.nv.rel.action`, the same in every file nvlink was seen to make.

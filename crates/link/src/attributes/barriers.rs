@@ -10,7 +10,7 @@ use culd_cubin::Section;
 use culd_cubin::attr::{code, format};
 
 use super::Attribute;
-use super::propagate::Lists;
+use super::lists::Lists;
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use crate::merge::Merged;
@@ -51,12 +51,12 @@ pub(super) fn add(
         if merged.function_infos[node].is_none() {
             continue;
         }
-        let (list, value) = (&mut lists[node], needed[node]);
-        match list.iter().position(|attribute| attribute.code() == code::NUM_BARRIERS) {
-            Some(at) => list[at] = list[at].with_number(list[at].number().max(value)),
+        let (list, value) = (lists.get_mut(node), needed[node]);
+        match list.iter_mut().find(|attribute| attribute.code() == code::NUM_BARRIERS) {
+            Some(own) => *own = own.with_number(own.number().max(value)),
             None => {
                 let code = code::NUM_BARRIERS;
-                list.push(Attribute::Number { format: format::BYTE, code, value });
+                lists.push(node, Attribute::Number { format: format::BYTE, code, value });
                 told.push(node);
             }
         }

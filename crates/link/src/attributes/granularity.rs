@@ -3,20 +3,15 @@
 //! In: every function's attributes as the files have them. Out: the entries that nvlink refuses, in its order. It
 //! finds them where entries take over attributes (docs/rules/diagnostics.md, section 5; cases errors-finish/tensor-memory*).
 
-use culd_cubin::attr::code;
-
-use super::propagate::Lists;
+use super::lists::{Has, Lists};
 use crate::Dialect;
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 
 /// A bit for each size of the groups of blocks that a function's tensor memory is for.
 fn groups(lists: &Lists<'_>, node: NodeId) -> u8 {
-    lists[node].iter().fold(0, |groups, attribute| match attribute.code() {
-        code::TCGEN05_1CTA_USED => groups | 1,
-        code::TCGEN05_2CTA_USED => groups | 2,
-        _ => groups,
-    })
+    let has = lists.has(node);
+    u8::from(has.any(Has::ONE_BLOCK)) | u8::from(has.any(Has::TWO_BLOCKS)) << 1
 }
 
 /// The entries among `kernels` that use both; `functions` are no entries and in the order of reading.

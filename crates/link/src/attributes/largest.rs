@@ -6,7 +6,7 @@
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{Record, code, format};
 
-use super::propagate::Lists;
+use super::lists::Lists;
 use super::{Attribute, FileAttribute};
 use crate::merge::Merged;
 use crate::objects::Objects;
@@ -36,8 +36,9 @@ pub(super) fn gather<'d>(
     let largest = records.filter(is_gathered).max_by_key(number);
     let Some(largest) = largest else { return };
     file.retain(|record| !matches!(record, FileAttribute::Record(record) if is_gathered(record)));
-    for list in lists.values_mut() {
-        list.retain(
+    for node in lists.nodes() {
+        lists.retain(
+            node,
             |attribute| !matches!(attribute, Attribute::Record(record) if is_gathered(record)),
         );
     }

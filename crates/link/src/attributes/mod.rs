@@ -6,6 +6,7 @@
 mod barriers;
 mod granularity;
 mod largest;
+mod lists;
 mod propagate;
 mod several;
 mod slots;
@@ -15,12 +16,15 @@ use culd_cubin::{SymbolIndex, SymbolSection};
 
 use crate::Session;
 use crate::callgraph::CallGraph;
-use crate::content::LIST_WORK;
+use crate::content::{LIST_WORK, PIECE};
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, NodeId, ObjectId, OutSymbolId};
-use crate::merge::{self, FileRecord, Merged, Placed};
+use crate::merge::{self, FileRecord, InfoSource, Merged, Placed};
 use crate::objects::Objects;
 use crate::symbols::Symbols;
+
+pub(crate) use self::lists::Lists;
+use self::lists::{Codes, Has, Piece};
 
 /// One attribute of a function on its way to the output.
 #[derive(Debug, Clone)]
@@ -155,7 +159,7 @@ pub(crate) struct Attributes<'d> {
     /// in the order of symbols.
     pub(crate) file: Vec<FileAttribute<'d>>,
     /// Attributes by function; functions without an attribute section have none.
-    pub(crate) functions: IdVec<NodeId, Vec<Attribute<'d>>>,
+    pub(crate) functions: Lists<'d>,
     /// Attributes of all jump slots of an executable, which have one section.
     pub(crate) slots: Vec<Attribute<'d>>,
     /// By place in [`CallGraph::entries`].
@@ -183,19 +187,8 @@ impl<'d> Attributes<'d> {
         let relocatable = merged.draft.relocatable;
         let entries =
             if relocatable { numbers.own_facts(graph) } else { numbers.entry_facts(graph) };
-        let mut functions = IdVec::filled(Vec::new(), graph.nodes.len());
-        let order = &merged.info_order;
-        let own = |scratch: &mut Vec<Attribute<'d>>, place: usize| {
-            read(objects, symbols, merged, order[place], scratch)
-        };
-        let lists = session.map_with(order.len(), LIST_WORK * order.len(), Vec::new, own);
-        for (&node, list) in order.iter().zip(lists) {
-            functions[node] = list;
-        }
-        let repeated = |list: &Vec<Attribute<'_>>| {
-            list.iter().filter(|attribute| attribute.code() == code::CRS_STACK_SIZE).count() > 1
-        };
-        if functions.values().any(repeated) {
+        let mut functions = read_all(session, objects, symbols, merged);
+        if functions.any(Has::STACKS) {
             return Err(diags.fatal(Message::Internal { what: "conflicting crs_stack attribute" }));
         }
         let (mut slots, mixed_groups) = match relocatable {
@@ -204,7 +197,14 @@ impl<'d> Attributes<'d> {
         };
         let told_barriers = barriers::add(objects, symbols, graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
-        functions.values_mut().for_each(|list| list.retain(|attribute| !attribute.is_empty()));
+        for node in functions.nodes() {
+            if functions.has(node).any(Has::NO_EXTERNS) {
+                functions.retain(node, |attribute| !attribute.is_empty());
+            }
+        }
+        for &entry in graph.entries() {
+            functions.retain(entry, |attribute| !attribute.is_empty());
+        }
         let mut file = numbers.file_records(graph, merged, &entries);
         largest::gather(objects, merged, &mut file, &mut functions);
         let Numbers { frames, registers, .. } = numbers;
@@ -218,19 +218,20 @@ impl<'d> Attributes<'d> {
             told_barriers,
             mixed_groups,
         };
-        match attributes.problem() {
+        match attributes.problem(graph) {
             Some(what) => Err(diags.fatal(Message::TooLarge { what })),
             None => Ok(attributes),
         }
     }
 
-    /// An attribute that does not fit its record.
-    fn problem(&self) -> Option<String> {
+    /// An attribute that does not fit its record. Only what entries take over makes any longer.
+    fn problem(&self, graph: &CallGraph) -> Option<String> {
         let size = |attribute: &Attribute<'_>| match attribute {
             Attribute::Externs(functions) => 4 * functions.len(),
             _ => attribute.bytes().len(),
         };
-        let mut all = self.functions.values().flatten().chain(&self.slots);
+        let entries = graph.entries().iter().flat_map(|&entry| &self.functions[entry]);
+        let mut all = entries.chain(&self.slots);
         let large = all.find(|attribute| size(attribute) > usize::from(u16::MAX))?;
         Some(format!("attribute {:#04x} of {:#x} bytes", large.code(), size(large)))
     }
@@ -254,18 +255,43 @@ impl<'d> Attributes<'d> {
     }
 }
 
-/// The attributes of a function: its own records, last first, with output symbols. `scratch` is empty before and after.
+/// The attributes of all functions.
+fn read_all<'d>(
+    session: &Session,
+    objects: &Objects<'d>,
+    symbols: &Symbols,
+    merged: &Merged<'d>,
+) -> Lists<'d> {
+    /// About as many bytes an attribute has in a file.
+    const BYTES: usize = 12;
+    let codes = Codes::new(merged.draft.dialect);
+    let infos: Vec<Option<InfoSource>> = merged.function_infos.values().copied().collect();
+    let pieces: Vec<&[Option<InfoSource>]> = infos.chunks(PIECE).collect();
+    let piece = |place: usize| {
+        let sources = pieces[place];
+        let bytes: usize = sources.iter().flatten().map(|source| source.size).sum();
+        let mut piece = Piece::with_capacity(sources.len(), bytes / BYTES);
+        for source in sources {
+            let list = source.iter().flat_map(|source| read(objects, symbols, merged, source));
+            piece.push(&codes, list);
+        }
+        piece
+    };
+    let work = LIST_WORK * merged.info_order.len();
+    let pieces = session.map(pieces.len(), work, piece);
+    Lists::new(codes, infos.len(), pieces)
+}
+
+/// The attributes of a function: its own records with output symbols.
 fn read<'d>(
     objects: &Objects<'d>,
     symbols: &Symbols,
     merged: &Merged<'d>,
-    node: NodeId,
-    scratch: &mut Vec<Attribute<'d>>,
-) -> Vec<Attribute<'d>> {
-    let Some(source) = merged.function_infos[node] else { return Vec::new() };
+    source: &InfoSource,
+) -> impl Iterator<Item = Attribute<'d>> {
     let object = &objects[source.object];
     let records = object.info_records(source.input);
-    let attribute = |record: Record<'d>| {
+    let attribute = move |record: Record<'d>| {
         Some(match record.code {
             // EIATTR 0 is an error marker that nvlink leaves out.
             0 => return None,
@@ -288,8 +314,7 @@ fn read<'d>(
             _ => Attribute::Record(record),
         })
     };
-    scratch.extend(records.filter_map(attribute));
-    scratch.drain(..).rev().collect()
+    records.filter_map(attribute)
 }
 
 /// EXTERNS keep what is undefined, and entries: a launched kernel stays external.

@@ -7,9 +7,10 @@
 
 use culd_cubin::attr::{code, format};
 
-use super::several::several;
+use super::lists::{Has, Lists};
+use super::several::{Entry, several};
 use super::{Attribute, granularity, slots};
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::Dialect;
 use crate::callgraph::CallGraph;
@@ -17,11 +18,9 @@ use crate::draft::Kind;
 use crate::id::{IdVec, NodeId, OutSymbolId};
 use crate::merge::Merged;
 
-pub(super) type Lists<'d> = IdVec<NodeId, Vec<Attribute<'d>>>;
-
-/// When each of the attributes at the end of an entry's list was taken over: number of the callee
+/// When each of the attributes at the end of a jump slot's list was taken over: number of the callee
 /// and of its record.
-pub(super) type Taken = IdVec<NodeId, Vec<(usize, usize)>>;
+pub(super) type Taken = HashMap<NodeId, Vec<(usize, usize)>>;
 
 /// How an attribute of a callee changes that of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,25 +73,15 @@ fn rule_of(code: u8) -> Option<&'static Rule> {
     RULES.iter().chain([&LAST_RULE]).find(|rule| rule.code == code)
 }
 
-/// True for an attribute that entries take over. Most lists of externs are empty by now.
-pub(super) fn travels(attribute: &Attribute<'_>, dialect: &Dialect) -> bool {
-    match attribute {
-        Attribute::Externs(functions) => !functions.is_empty(),
-        _ => {
-            let code = attribute.code();
-            rule_of(code).is_some_and(|rule| rule.since <= dialect.toolkit)
-                || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
-        }
-    }
+/// True for an attribute that entries take over. Besides these they take over functions of EXTERNS.
+pub(super) fn travels(code: u8, dialect: &Dialect) -> bool {
+    rule_of(code).is_some_and(|rule| rule.since <= dialect.toolkit)
+        || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
 }
 
 /// True for an attribute of which the same once more changes nothing.
-pub(super) fn is_taken_once(attribute: &Attribute<'_>) -> bool {
-    match attribute {
-        Attribute::Externs(functions) => functions.is_empty(),
-        _ => rule_of(attribute.code())
-            .is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max | Merge::Union)),
-    }
+pub(super) fn is_taken_once(code: u8) -> bool {
+    rule_of(code).is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max | Merge::Union))
 }
 
 pub(super) fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
@@ -121,15 +110,19 @@ pub(super) fn propagate<'d>(
     let mixed = granularity::mixed(graph, (&kernels, &functions), lists, known);
     let taken = if let Some(entry) = single_entry {
         single(merged, entry, &functions, lists);
-        IdVec::filled(Vec::new(), graph.nodes.len())
+        Taken::default()
     } else {
-        several(graph, &functions, lists, merged.draft.dialect, |node| {
-            is_slot(node) && !merged.is_first_slot(merged.function(graph, node))
+        several(graph, &functions, lists, |node| match is_slot(node) {
+            true if merged.is_first_slot(merged.function(graph, node)) => Entry::FirstSlot,
+            true => Entry::LaterSlot,
+            false => Entry::Kernel,
         })
     };
     let slots = slots::join(graph, merged, lists, &taken);
     for &node in &functions {
-        lists[node].retain(|attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
+        if lists.has(node).any(Has::FRAGMENTS) {
+            lists.retain(node, |attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
+        }
     }
     (slots, mixed)
 }
@@ -137,18 +130,19 @@ pub(super) fn propagate<'d>(
 /// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
 fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_>) {
     let own = |node: NodeId| {
-        let at = position(&lists[node], code::CRS_STACK_SIZE);
+        let has = lists.has(node).any(Has::STACK);
+        let at = has.then(|| position(&lists[node], code::CRS_STACK_SIZE)).flatten();
         at.map_or(0, |at| lists[node][at].number())
     };
     let sizes = graph.longest(own);
     for &entry in entries {
         let value = sizes[entry].unwrap_or(u32::MAX);
-        let list = &mut lists[entry];
+        let list = lists.get_mut(entry);
         match position(list, code::CRS_STACK_SIZE) {
             Some(at) => list[at] = list[at].with_number(value),
             None if value != 0 => {
                 let code = code::CRS_STACK_SIZE;
-                list.push(Attribute::Number { format: format::SIZED, code, value });
+                lists.push(entry, Attribute::Number { format: format::SIZED, code, value });
             }
             None => {}
         }
@@ -160,11 +154,11 @@ fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_
 fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists: &mut Lists<'_>) {
     const WITHOUT: u32 = 0x8000;
     let code = code::SPARSE_MMA_MASK;
-    if !lists.values().any(|list| position(list, code).is_some()) {
+    if !lists.any(Has::SPARSE_MASK) {
         return;
     }
     let has_own = |node: NodeId| {
-        merged.function_infos[node].is_some() && position(&lists[node], code).is_some()
+        merged.function_infos[node].is_some() && lists.has(node).any(Has::SPARSE_MASK)
     };
     let single = graph.single_entry().is_some() && entries.len() == 1;
     // Of a program with one entry nvlink collects nothing while nothing is missing.
@@ -179,12 +173,12 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
     for node in graph.nodes.ids().filter(|&node| !is_slot(node)) {
         if merged.function_infos[node].is_some() {
-            if position(&lists[node], code).is_none() {
-                lists[node].push(mask());
+            if !lists.has(node).any(Has::SPARSE_MASK) {
+                lists.push(node, mask());
             }
         } else if let Some(main) = aliased(graph, merged, node) {
             is_alias[node] = true;
-            lists[main].push(mask());
+            lists.push(main, mask());
         }
     }
     let own = |node: NodeId| {
@@ -199,8 +193,9 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
         entries.iter().for_each(|&entry| masks[entry] = all);
     }
     for &entry in entries {
-        if let Some(at) = position(&lists[entry], code) {
-            lists[entry][at] = lists[entry][at].with_number(masks[entry]);
+        let list = lists.get_mut(entry);
+        if let Some(at) = position(list, code) {
+            list[at] = list[at].with_number(masks[entry]);
         }
     }
 }
@@ -243,7 +238,7 @@ fn single_number(rule: &Rule, entry: NodeId, functions: &[NodeId], lists: &mut L
     let Some(max) = values.iter().max().copied() else { return };
     let sum = || values.iter().fold(0, |sum, &value| add(sum, value));
     let union = || values.iter().fold(0, |union, &value| union | value);
-    let list = &mut lists[entry];
+    let list = lists.change(entry);
     let Some(at) = position(list, rule.code) else {
         let value = match rule.merge {
             Merge::Max | Merge::Sum if max == 0 => return,
@@ -281,7 +276,7 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     if !merged.draft.dialect.externs_in_order {
         all.reverse();
     }
-    let list = &mut lists[entry];
+    let list = lists.change(entry);
     let at = position(list, code::EXTERNS);
     let missing = match at.map(|at| &list[at]) {
         Some(Attribute::Externs(own)) => all.iter().any(|function| !own.contains(function)),
@@ -305,7 +300,7 @@ fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut Lists<
             add_words(&mut all, attribute.bytes());
         }
     }
-    let list = &mut lists[entry];
+    let list = lists.change(entry);
     let at = position(list, code);
     let own = at.map_or(&[][..], |at| list[at].bytes());
     if own.len() == all.len() && all.chunks_exact(4).all(|word| has_word(own, word)) {

@@ -8,8 +8,8 @@
 use hashbrown::HashMap;
 
 use super::Attribute;
-use super::propagate::{Lists, Taken, is_taken_once, position, take_over, travels};
-use crate::Dialect;
+use super::lists::{Has, Lists};
+use super::propagate::{Taken, position, take_over};
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use culd_cubin::attr::code;
@@ -42,115 +42,141 @@ impl Ranks {
 
 /// Functions by what they pass on, where that is taken over once only.
 struct Kinds {
-    of: IdVec<NodeId, Option<usize>>,
+    /// By function; [`MOST`] for none.
+    of: IdVec<NodeId, u8>,
 }
 
 impl Kinds {
     /// The kinds of which there are the most functions.
-    fn find(functions: &[NodeId], lists: &Lists<'_>, dialect: &Dialect) -> Self {
-        let mut numbers: HashMap<Vec<(u8, u32)>, usize> = HashMap::new();
-        let mut members: Vec<Vec<NodeId>> = Vec::new();
-        let mut key = Vec::new();
-        for &node in functions {
-            let passed = || passed(&lists[node], dialect);
-            if passed().next().is_none() || !passed().all(is_taken_once) {
+    fn find(functions: &[NodeId], lists: &Lists<'_>) -> Self {
+        const NONE: u32 = u32::MAX;
+        let mut numbers: HashMap<Vec<(u8, u32)>, u32> = HashMap::new();
+        let mut counts: Vec<usize> = Vec::new();
+        let mut number_of = vec![NONE; functions.len()];
+        let (mut key, mut last) = (Vec::new(), (Vec::new(), NONE));
+        for (&node, number) in functions.iter().zip(&mut number_of) {
+            let has = lists.has(node);
+            if !has.any(Has::TRAVELS) || has.any(Has::TAKEN_AGAIN) {
                 continue;
             }
             key.clear();
-            key.extend(passed().map(|attribute| (attribute.code(), attribute.number())));
-            match numbers.get(&key) {
-                Some(&number) => members[number].push(node),
-                None => {
-                    numbers.insert(key.clone(), members.len());
-                    members.push(vec![node]);
-                }
+            let passed = passed(lists, node);
+            key.extend(passed.map(|attribute| (attribute.code(), attribute.number())));
+            // Most are like the one before.
+            if last.1 == NONE || last.0 != key {
+                let next = counts.len() as u32;
+                let known = *numbers.entry_ref(&key).or_insert(next);
+                counts.resize(counts.len().max(known as usize + 1), 0);
+                last = (key.clone(), known);
             }
+            *number = last.1;
+            counts[last.1 as usize] += 1;
         }
-        members.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
-        members.truncate(MOST);
-        let mut of = IdVec::filled(None, lists.len());
-        for (kind, nodes) in members.iter().enumerate() {
-            nodes.iter().for_each(|&node| of[node] = Some(kind));
+        let mut most: Vec<usize> = (0..counts.len()).collect();
+        most.sort_by_key(|&number| std::cmp::Reverse(counts[number]));
+        let mut kinds = vec![MOST as u8; counts.len()];
+        for (&number, kind) in most.iter().zip(0..MOST as u8) {
+            kinds[number] = kind;
+        }
+        let mut of = IdVec::filled(MOST as u8, lists.nodes().len());
+        for (&node, &number) in functions.iter().zip(&number_of).filter(|pair| *pair.1 != NONE) {
+            of[node] = kinds[number as usize];
         }
         Kinds { of }
     }
+
+    fn of(&self, node: NodeId) -> Option<usize> {
+        Some(usize::from(self.of[node])).filter(|&kind| kind < MOST)
+    }
 }
 
-/// What a function passes on, in the order in which it is taken over: nothing if none of it travels.
+/// What a function passes on, in the order in which it is taken over, if any of it [travels](super::propagate::travels).
 fn passed<'l, 'd>(
-    list: &'l [Attribute<'d>],
-    dialect: &'l Dialect,
+    lists: &'l Lists<'d>,
+    node: NodeId,
 ) -> impl Iterator<Item = &'l Attribute<'d>> + Clone {
-    let travels = |attribute: &Attribute<'_>| travels(attribute, dialect);
-    let list = if list.iter().any(travels) { list } else { &[] };
-    let passes = move |attribute: &&Attribute<'_>| {
-        travels(attribute) || matches!(attribute, Attribute::Externs(_))
-    };
-    list.iter().rev().filter(passes)
+    lists[node].iter().rev().filter(|attribute| lists.codes.passes(attribute))
 }
 
-/// Entries of which `hidden` is true take over as if their own list were empty: jump slots have one section together,
+/// What takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Kernel,
+    /// The first jump slot that was read, and the others.
+    FirstSlot,
+    LaterSlot,
+}
+
+/// Jump slots but the first take over as if their own list were empty: they have one section together,
 /// which nvlink takes for that of the first (case unified/called on sm_100).
 pub(super) fn several<'d>(
     graph: &CallGraph,
     functions: &[NodeId],
     lists: &mut Lists<'d>,
-    dialect: &Dialect,
-    hidden: impl Fn(NodeId) -> bool,
+    what: impl Fn(NodeId) -> Entry,
 ) -> Taken {
     let mut rank = IdVec::filled(u32::MAX, graph.nodes.len());
     let mut passes = IdVec::filled(false, graph.nodes.len());
     for (i, &node) in functions.iter().enumerate() {
         rank[node] = i as u32;
-        passes[node] = lists[node].iter().any(|attribute| travels(attribute, dialect));
+        passes[node] = lists.has(node).any(Has::TRAVELS);
     }
-    let kinds = Kinds::find(functions, lists, dialect);
+    let kinds = Kinds::find(functions, lists);
     let own = |node: NodeId| {
         let mut own = Ranks::NONE;
-        if let Some(kind) = kinds.of[node] {
+        if let Some(kind) = kinds.of(node) {
             own.firsts[kind] = rank[node];
         }
         if passes[node] {
             own.end = rank[node] + 1;
         }
-        if position(&lists[node], code::EXTERNS).is_some() {
+        if lists.has(node).any(Has::EXTERNS) {
             own.first_externs = rank[node];
         }
         own
     };
     let reached_ranks = graph.fold(Ranks::NONE, own, Ranks::join);
-    let others = graph.nodes.ids().map(|node| passes[node] && kinds.of[node].is_none()).collect();
-    let own: IdVec<NodeId, usize> = lists.values().map(Vec::len).collect();
-    let mut taken: Taken = IdVec::filled(Vec::new(), graph.nodes.len());
+    let others = graph.nodes.ids().map(|node| passes[node] && kinds.of(node).is_none()).collect();
+    let mut taken = Taken::default();
+    let mut ranks: Vec<usize> = Vec::new();
     graph.each_reached(&others, |entry, reached| {
-        let hidden = if hidden(entry) { own[entry] } else { 0 };
-        // Only entries take over, and only others pass on.
-        let mut whole = std::mem::take(&mut lists[entry]);
-        let mut list = whole.split_off(hidden);
-        let own = own[entry] - hidden;
         let Ranks { firsts, first_externs, end } = reached_ranks[entry];
         let of_kinds = firsts.into_iter().filter(|&rank| rank != u32::MAX);
         let others = reached.iter().map(|&node| rank[node]);
-        let mut ranks: Vec<usize> = others.chain(of_kinds).map(|rank| rank as usize).collect();
+        ranks.clear();
+        ranks.extend(others.chain(of_kinds).map(|rank| rank as usize));
         let (first_externs, end) = (first_externs as usize, end as usize);
+        if ranks.is_empty() && first_externs >= end.saturating_sub(1) {
+            return;
+        }
         ranks.sort_unstable();
-        for rank in ranks {
+        let what = what(entry);
+        // Only entries take over, and only others pass on.
+        let mut whole = std::mem::take(lists.change(entry));
+        let hidden = if what == Entry::LaterSlot { whole.len() } else { 0 };
+        let mut list = whole.split_off(hidden);
+        let own = list.len();
+        let mut when: Vec<(usize, usize)> = Vec::new();
+        for &rank in &ranks {
             if first_externs < rank {
                 keep_place_for_externs(&mut list);
-                taken[entry].resize(list.len() - own, (rank, 0));
+                when.resize(list.len() - own, (rank, 0));
             }
-            for (record, attribute) in passed(&lists[functions[rank]], dialect).enumerate() {
+            for (record, attribute) in passed(lists, functions[rank]).enumerate() {
                 take_over(&mut list, attribute);
-                taken[entry].resize(list.len() - own, (rank, record));
+                when.resize(list.len() - own, (rank, record));
             }
         }
         // The last of a kind changes nothing else.
         if first_externs < end.saturating_sub(1) {
             keep_place_for_externs(&mut list);
-            taken[entry].resize(list.len() - own, (end - 1, 0));
+            when.resize(list.len() - own, (end - 1, 0));
         }
         whole.append(&mut list);
-        lists[entry] = whole;
+        *lists.change(entry) = whole;
+        if what != Entry::Kernel {
+            taken.insert(entry, when);
+        }
     });
     taken
 }

@@ -9,7 +9,8 @@
 use culd_cubin::attr::{code, format};
 
 use super::Attribute;
-use super::propagate::{Lists, Taken};
+use super::lists::{Has, Lists};
+use super::propagate::Taken;
 use crate::callgraph::CallGraph;
 use crate::id::NodeId;
 use crate::merge::Merged;
@@ -23,22 +24,20 @@ pub(super) fn join<'d>(
 ) -> Vec<Attribute<'d>> {
     let is_slot = |node: &NodeId| merged.is_jump_slot(merged.function(graph, *node));
     let slots: Vec<NodeId> = merged.info_order.iter().copied().filter(is_slot).collect();
-    let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken[node].len());
+    let taken = |node: NodeId| taken.get(&node).map_or(&[][..], Vec::as_slice);
+    let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken(node).len());
     let own = slots.iter().rev().flat_map(|&node| split(node).0);
     let mut joined: Vec<Attribute<'d>> = own.cloned().collect();
     // For one callee the last entry comes first.
     let mut entries = slots.clone();
     entries.sort_unstable();
     let mut later: Vec<_> =
-        entries.iter().rev().flat_map(|&node| taken[node].iter().zip(split(node).1)).collect();
+        entries.iter().rev().flat_map(|&node| taken(node).iter().zip(split(node).1)).collect();
     let left_out = [code::EXTERNS, code::ATTRIBUTE_66];
     later.retain(|(_, attribute)| !left_out.contains(&attribute.code()));
     later.sort_by_key(|(when, _)| **when);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
-    let masked = |list: &Vec<Attribute<'_>>| {
-        list.iter().any(|attribute| attribute.code() == code::SPARSE_MMA_MASK)
-    };
-    if !slots.is_empty() && lists.values().any(masked) {
+    if !slots.is_empty() && lists.any(Has::SPARSE_MASK) {
         let code = code::SPARSE_MMA_MASK;
         joined.push(Attribute::Number { format: format::HALF, code, value: 0 });
     }

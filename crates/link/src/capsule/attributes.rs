@@ -11,7 +11,7 @@ use culd_cubin::attr::{Record, code, format};
 use hashbrown::HashMap;
 
 use crate::LinkOptions;
-use crate::attributes::{Attribute, section_symbol};
+use crate::attributes::{Attribute, Lists, section_symbol};
 use crate::callgraph::CallGraph;
 use crate::id::{IdVec, NodeId};
 use crate::layout::Order;
@@ -90,7 +90,7 @@ pub(crate) struct Sass<'a, 'd> {
     objects: &'a Objects<'d>,
     merged: &'a Merged<'d>,
     /// The final lists of the Mercury half.
-    mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
+    mercury: &'a Lists<'d>,
     /// Entries whose bank 0 has slots of textures, in order.
     bindless: Vec<NodeId>,
     /// Entries that reach a function with the flag ATTRIBUTE_6D, where they take it over.
@@ -106,7 +106,7 @@ impl<'a, 'd> Sass<'a, 'd> {
     pub(crate) fn new(
         objects: &'a Objects<'d>,
         merged: &'a Merged<'d>,
-        mercury: &'a IdVec<NodeId, Vec<Attribute<'d>>>,
+        mercury: &'a Lists<'d>,
         slots: &TextureSlots,
         (graph, order): (&CallGraph, &Order),
         options: &LinkOptions,
