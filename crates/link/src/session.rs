@@ -1,7 +1,7 @@
 //! Where work runs: on the caller's thread, or on a pool of the session's own.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -18,6 +18,14 @@ const AT_HAND: usize = 16 << 20;
 
 /// Bytes of a page of memory.
 const PAGE: usize = 4 << 10;
+
+/// Shares of work for each thread. What a thread has begun cannot be divided any more when another one has nothing to do.
+const SHARES: usize = 16;
+
+/// How many of `count` items are one share.
+fn share(count: usize, pool: &ThreadPool) -> usize {
+    (count / (SHARES * pool.current_num_threads())).max(1)
+}
 
 /// Called with the name of each phase that begins.
 type Watcher = Box<dyn Fn(&'static str) + Send + Sync>;
@@ -146,7 +154,11 @@ impl Session {
         work: impl Fn(usize) -> T + Sync + Send,
     ) -> Vec<T> {
         match self.pool(bytes) {
-            Some(pool) => pool.install(|| (0..count).into_par_iter().map(work).collect()),
+            Some(pool) => {
+                let share = share(count, pool);
+                let each = || (0..count).into_par_iter().with_max_len(share).map(work).collect();
+                pool.install(each)
+            }
             None => (0..count).map(work).collect(),
         }
     }
@@ -161,8 +173,18 @@ impl Session {
     ) -> Vec<T> {
         match self.pool(bytes) {
             Some(pool) => {
-                let each = || (0..count).into_par_iter().map_init(make, work).collect();
-                pool.install(each)
+                let idle = Mutex::new(Vec::new());
+                let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let size = share(count, pool);
+                let shares = self.map(count.div_ceil(size), bytes, |number| {
+                    let places = number * size..count.min((number + 1) * size);
+                    let own = idle().pop();
+                    let mut own = own.unwrap_or_else(&make);
+                    let made: Vec<T> = places.map(|place| work(&mut own, place)).collect();
+                    idle().push(own);
+                    made
+                });
+                shares.into_iter().flatten().collect()
             }
             None => {
                 let mut own = make();
@@ -179,7 +201,10 @@ impl Session {
         work: impl Fn(T) + Sync + Send,
     ) {
         match self.pool(bytes) {
-            Some(pool) => pool.install(|| items.into_par_iter().for_each(work)),
+            Some(pool) => {
+                let share = share(items.len(), pool);
+                pool.install(|| items.into_par_iter().with_max_len(share).for_each(work));
+            }
             None => items.into_iter().for_each(work),
         }
     }
