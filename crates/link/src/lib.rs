@@ -146,7 +146,10 @@ pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> 
 }
 
 /// About as many bytes does the draft take for each section of an input.
-const DRAFT_BYTES: usize = 192;
+const DRAFT_BYTES: usize = 256;
+
+/// The same for what is made of the draft.
+const TABLE_BYTES: usize = 256;
 
 /// What a link tells besides its lines, filled as it goes.
 struct Made<'a, 's> {
@@ -172,11 +175,16 @@ where
     let mut objects = Objects::parse(session, inputs, options, diags)?;
     *unused = system::remove_unused(&mut objects, inputs, options);
 
+    // Up to the merged draft there is work for one thread only.
+    let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+    let rest = session.bring_in(DRAFT_BYTES * sections);
+
     // Below this line no name clashes, and no function joins or leaves the program.
     let (names, symbols, graph) = choose(session, &objects, options, diags, phases)?;
 
     // All files in one draft. Below this line no input adds a section or a symbol.
     phases.begin("merge", diags)?;
+    session.bring_in_rest(rest, TABLE_BYTES * sections);
     let void = VoidRecords::find(&objects, &symbols);
     let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
     let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
@@ -235,19 +243,14 @@ fn choose<'d>(
     diags: &mut Diagnostics,
     phases: &mut Phases<'_>,
 ) -> Result<((Names<'d>, NameList), Symbols, CallGraph), Failed> {
-    // Up to the merged draft there is work for one thread only.
-    let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
-    let draft = DRAFT_BYTES * sections;
-    session.bring_in(draft);
-
     phases.begin("symbols", diags)?;
-    let mut names = Names::new();
+    let mut names = Names::new(objects.hasher.clone());
     let symbols = Symbols::resolve(objects, options, &mut names);
 
     phases.begin("callgraph", diags)?;
     let build = || CallGraph::build(objects, &symbols, options, &mut names);
     let check = || clash::check(objects, &symbols, options, diags);
-    let ((graph, prototypes), checked) = session.join(draft, build, check);
+    let ((graph, prototypes), checked) = session.beside(objects.reloc_bytes(), build, check);
     checked?;
     patches::check(objects, &symbols, &names, options, diags)?;
     Ok(((names, prototypes), symbols, graph))

@@ -5,6 +5,7 @@
 //! made by [`Names::separate`].
 
 use std::hash::BuildHasher;
+use std::num::NonZeroU32;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
@@ -93,6 +94,39 @@ fn split(name: &[u8]) -> Option<(Front, &[u8])> {
     })
 }
 
+/// Hashes names, for one link.
+#[derive(Clone, Default)]
+pub(crate) struct Hasher(DefaultHashBuilder);
+
+impl Hasher {
+    /// What [`Names::intern_hashed`] wants to know of `name`, which any thread can find out.
+    pub(crate) fn name(&self, name: &[u8]) -> NameHash {
+        if name.starts_with(b".") { NameHash::BY_END } else { self.whole(name) }
+    }
+
+    /// The hash of a name that is not found from its end.
+    fn whole(&self, name: &[u8]) -> NameHash {
+        let hash = self.0.hash_one(name);
+        // Never that of `BY_END`.
+        NameHash(NonZeroU32::MIN | (hash ^ hash >> 32) as u32 | 2)
+    }
+}
+
+/// The hash of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameHash(NonZeroU32);
+
+impl NameHash {
+    /// Of one that may be found from its end.
+    const BY_END: NameHash = NameHash(NonZeroU32::MIN);
+
+    /// What the table takes for a hash: its first bits say as much as its last ones.
+    fn spread(self) -> u64 {
+        let spread = u64::from(self.0.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        spread ^ spread >> 32
+    }
+}
+
 /// Where the bytes of a name are.
 #[derive(Clone, Copy)]
 enum Text<'d> {
@@ -119,7 +153,7 @@ struct Link {
 
 /// All names of a link.
 pub(crate) struct Names<'d> {
-    hasher: DefaultHashBuilder,
+    hasher: Hasher,
     /// Names that are not found from their ends.
     table: HashTable<NameId>,
     texts: IdVec<NameId, Text<'d>>,
@@ -129,9 +163,9 @@ pub(crate) struct Names<'d> {
 }
 
 impl<'d> Names<'d> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(hasher: Hasher) -> Self {
         Names {
-            hasher: DefaultHashBuilder::default(),
+            hasher,
             table: HashTable::new(),
             texts: IdVec::new(),
             links: IdVec::new(),
@@ -142,7 +176,7 @@ impl<'d> Names<'d> {
     /// Makes room for `more` names.
     pub(crate) fn reserve(&mut self, more: usize) {
         let Names { hasher, table, texts, links, made } = self;
-        table.reserve(more, |&id| hasher.hash_one(bytes_of(texts[id], made)));
+        table.reserve(more, |&id| hasher.whole(bytes_of(texts[id], made)).spread());
         texts.reserve(more);
         links.reserve(more);
     }
@@ -159,10 +193,22 @@ impl<'d> Names<'d> {
             let rest = self.intern(rest);
             return self.behind(front, rest, Some(name));
         }
-        let hash = self.hasher.hash_one(name);
+        let hash = self.hasher.whole(name).spread();
         match self.find(hash, name) {
             Some(id) => id,
             None => self.insert(hash, Text::Input(name), Start::of(name)),
+        }
+    }
+
+    /// The id of `name`, of which `hash` is known. Its bytes are read only where a name like it is there.
+    pub(crate) fn intern_hashed(&mut self, name: &'d [u8], hash: NameHash) -> NameId {
+        if hash == NameHash::BY_END {
+            return self.intern(name);
+        }
+        let hash = hash.spread();
+        match self.find(hash, name) {
+            Some(id) => id,
+            None => self.insert(hash, Text::Input(name), Start::Other),
         }
     }
 
@@ -195,7 +241,7 @@ impl<'d> Names<'d> {
             let rest = self.join_owned(rest);
             return self.behind(front, rest, None);
         }
-        let hash = self.hasher.hash_one(name);
+        let hash = self.hasher.whole(name).spread();
         match self.find(hash, name) {
             Some(id) => id,
             None => {
@@ -236,7 +282,7 @@ impl<'d> Names<'d> {
     pub(crate) fn lookup(&self, name: &[u8]) -> Option<NameId> {
         match split(name) {
             Some((front, rest)) => self.behind_known(front, self.lookup(rest)?),
-            None => self.find(self.hasher.hash_one(name), name),
+            None => self.find(self.hasher.whole(name).spread(), name),
         }
     }
 
@@ -260,7 +306,7 @@ impl<'d> Names<'d> {
     fn insert(&mut self, hash: u64, text: Text<'d>, start: Start) -> NameId {
         let id = self.push(text, Link { first: None, next: None, front: None, start });
         let Names { hasher, table, texts, made, .. } = self;
-        table.insert_unique(hash, id, |&id| hasher.hash_one(bytes_of(texts[id], made)));
+        table.insert_unique(hash, id, |&id| hasher.whole(bytes_of(texts[id], made)).spread());
         id
     }
 
@@ -372,13 +418,19 @@ impl NameList {
     pub(crate) fn add(&mut self, name: NameId) {
         let index = name.index();
         if self.places.len() <= index {
-            // Names come in a row, mostly.
-            self.places.resize(index + 1 + 1024, 0);
+            self.grow(index);
         }
-        if self.places[index] == 0 {
+        let place = &mut self.places[index];
+        if *place == 0 {
             self.order.push(Some(name));
-            self.places[index] = self.order.len() as u32;
+            *place = self.order.len() as u32;
         }
+    }
+
+    /// Makes room for the place of name number `index` and of some behind it: names come in a row, mostly.
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.places.resize(index + 1 + 1024, 0);
     }
 
     /// Adds `name` once more at the end: its place if the first one is removed.
@@ -411,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_string_that_is_named_again_is_not_read_again() {
-        let (mut names, mut repeated) = (Names::new(), Repeated::default());
+        let (mut names, mut repeated) = (Names::new(Hasher::default()), Repeated::default());
         let first = repeated.intern(&mut names, 4, |_| b"v");
         assert_eq!(repeated.intern(&mut names, 4, |_| unreachable!()), first);
         assert_ne!(repeated.intern(&mut names, 6, |_| b"i"), first);
@@ -420,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_name_has_one_id_however_it_is_made() {
-        let mut names = Names::new();
+        let mut names = Names::new(Hasher::default());
         let f = names.intern(b"f");
         for (whole, front, rest) in [
             (&b".text.f"[..], &b".text."[..], &b"f"[..]),
@@ -453,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_removed_name_has_the_place_where_it_was_added_again() {
-        let mut names = Names::new();
+        let mut names = Names::new(Hasher::default());
         let [a, b] = [names.intern(b"a"), names.join(&[b"b", b"c"])];
         assert_eq!(names.intern(b"bc"), b);
         let mut list = NameList::default();

@@ -21,6 +21,7 @@ use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
 use crate::capsule::twins::{self, Twins};
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::id::{IdVec, ObjectId};
+use crate::names::Hasher;
 use crate::unified::{self, Entries};
 use crate::{Input, LinkOptions, Session};
 
@@ -159,6 +160,8 @@ impl<'d> Object<'d> {
 /// All inputs, in command order.
 pub(crate) struct Objects<'d> {
     pub(crate) all: IdVec<ObjectId, Object<'d>>,
+    /// Hashes their names.
+    pub(crate) hasher: Hasher,
 }
 
 impl<'d> std::ops::Index<ObjectId> for Objects<'d> {
@@ -183,7 +186,9 @@ impl<'d> Objects<'d> {
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
         let total: usize = inputs.iter().map(|input| input.bytes.len()).sum();
-        let parsed: Vec<_> = session.map(inputs.len(), total, |i| Object::parse(inputs[i]));
+        let hasher = Hasher::default();
+        let parse = |place: usize| Object::parse(inputs[place], &hasher);
+        let parsed: Vec<_> = session.map(inputs.len(), total, parse);
         // In place: objects are large.
         let all: Result<Vec<_>, _> = parsed
             .into_iter()
@@ -195,7 +200,7 @@ impl<'d> Objects<'d> {
                 Ok(object)
             })
             .collect();
-        Ok(Objects { all: all?.into() })
+        Ok(Objects { all: all?.into(), hasher })
     }
 
     /// Removes the files at `places`, which ascend.
@@ -216,11 +221,11 @@ impl<'d> Objects<'d> {
 }
 
 impl<'d> Object<'d> {
-    fn parse(input: Input<'d>) -> Result<Self, Message> {
-        Object::read(input).map_err(|failure| failure.told_of(input.name))
+    fn parse(input: Input<'d>, hasher: &Hasher) -> Result<Self, Message> {
+        Object::read(input, hasher).map_err(|failure| failure.told_of(input.name))
     }
 
-    fn read(input: Input<'d>) -> Result<Self, Failure> {
+    fn read(input: Input<'d>, hasher: &Hasher) -> Result<Self, Failure> {
         let mut cubin = Cubin::parse(input.bytes)?;
         check_abi(&cubin)?;
         let flavour = Flavour::of_sm(cubin.header.sm());
@@ -253,7 +258,7 @@ impl<'d> Object<'d> {
         object.check_sections()?;
         object.check_relocations()?;
         object.shared_uses = object.find_shared_uses();
-        object.outline = Outline::of(&object);
+        object.outline = Outline::of(&object, hasher);
         Ok(object)
     }
 }

@@ -47,6 +47,15 @@ impl fmt::Debug for Session {
     }
 }
 
+/// Memory that is asked for and not brought in yet.
+pub(crate) struct Rest(Vec<u8>);
+
+/// Brings in the memory of `block`.
+fn touch(mut block: Vec<u8>) {
+    block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+    drop(std::hint::black_box(block));
+}
+
 impl Session {
     /// A session that does everything on the caller's thread.
     pub fn serial() -> Self {
@@ -117,19 +126,44 @@ impl Session {
 
     /// Has an idle thread bring in `bytes` of memory for what the caller's thread does next alone: the system takes about
     /// as long to hand out a page as that work takes to fill it. Nothing where there are no threads, or where blocks do not
-    /// stay in the heap that they come from.
-    pub(crate) fn bring_in(&self, bytes: usize) {
+    /// stay in the heap that they come from. What is more than one block is left for [`Session::bring_in_rest`].
+    pub(crate) fn bring_in(&self, bytes: usize) -> Rest {
+        let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return Rest(Vec::new()) };
+        let first = vec![0u8; bytes.min(AT_HAND)];
+        let rest = vec![0u8; (bytes - first.len()).min(AT_HAND)];
+        pool.spawn(move || touch(first));
+        Rest(rest)
+    }
+
+    /// The same for the rest, while the caller's thread works, and then for `bytes` that the threads of the pool need
+    /// when they have work again.
+    pub(crate) fn bring_in_rest(&self, Rest(rest): Rest, bytes: usize) {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
-        let mut block = vec![0u8; bytes.min(AT_HAND)];
-        pool.spawn(move || {
-            block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
-            drop(std::hint::black_box(block));
-        });
+        let share = (bytes / pool.current_num_threads()).min(AT_HAND);
+        pool.spawn(move || touch(rest));
+        pool.spawn_broadcast(move |_| touch(vec![0u8; share]));
     }
 
     /// Whether work on this many bytes is shared out among threads.
     pub fn has_threads(&self, bytes: usize) -> bool {
         self.pool(bytes).is_some()
+    }
+
+    /// What `own` returns on the caller's thread, and `other` on one of the pool: `own` goes on with the memory of the
+    /// caller's thread.
+    pub(crate) fn beside<A, B: Send>(
+        &self,
+        bytes: usize,
+        own: impl FnOnce() -> A,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        let Some(pool) = self.pool(bytes) else { return (own(), other()) };
+        let mut made = None;
+        let a = pool.in_place_scope(|scope| {
+            scope.spawn(|_| made = Some(other()));
+            own()
+        });
+        (a, made.expect("a scope waits for what it has spawned"))
     }
 
     /// What `a` and `b` return; `bytes` says how much work they are together.

@@ -187,10 +187,11 @@ impl Strings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Hasher;
 
     #[test]
     fn any_part_of_a_table_is_written_as_the_whole_is() {
-        let mut names = Names::new();
+        let mut names = Names::new(Hasher::default());
         let mut listed = Listed::new(3);
         let mut whole = vec![0];
         // Longer than what is between two marks.

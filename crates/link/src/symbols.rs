@@ -16,7 +16,7 @@ use hashbrown::HashSet;
 use crate::LinkOptions;
 use crate::id::{Id, IdVec, NameId, ObjectId, SymbolId};
 use crate::names::Names;
-use crate::objects::{Object, Objects, Role, is_internal, takes_part};
+use crate::objects::{Object, Objects, Role, is_internal};
 
 /// One symbol of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,23 +167,25 @@ impl<'o, 'd> Resolver<'o, 'd> {
     fn object(&mut self, id: ObjectId, object: &Object<'d>, names: &mut Names<'d>) {
         self.symbols.starts.push(self.symbols.ids.len());
         let mut literals = 0;
-        for (index, symbol) in object.cubin.symbol_indices() {
-            let takes_part = index.0 != 0 && takes_part(symbol);
-            let (entry, fate) = if !takes_part {
-                (None, Fate::Reference)
-            } else {
-                let site = Site { object: id, index };
-                let literal = self.literal(object, symbol);
-                literals += u32::from(literal.is_some());
-                let name = match literal {
-                    Some(section) => names.join(&[section, b".", literals.to_string().as_bytes()]),
-                    None => names.intern(symbol.name),
-                };
-                let symbol_id = self.intern(site, symbol, name);
-                (Some(symbol_id), self.define(symbol_id, site, symbol))
+        let start = self.symbols.ids.len();
+        let end = start + object.cubin.symbols.len();
+        self.symbols.ids.resize(end, None);
+        self.symbols.fates.resize(end, Fate::Reference);
+        for (place, hash) in (0u32..).zip(&object.outline.hashes) {
+            let Some(hash) = *hash else { continue };
+            let index = SymbolIndex(place);
+            let (symbol, site) = (object.symbol(index), Site { object: id, index });
+            let literal = self.literal(object, symbol);
+            literals += u32::from(literal.is_some());
+            let name = match literal {
+                Some(section) => names.join(&[section, b".", literals.to_string().as_bytes()]),
+                None => names.intern_hashed(symbol.name, hash),
             };
-            self.symbols.ids.push(entry);
-            self.symbols.fates.push(fate);
+            let symbol_id = self.intern(site, symbol, name);
+            let fate = self.define(symbol_id, site, symbol);
+            let at = start + place as usize;
+            self.symbols.ids[at] = Some(symbol_id);
+            self.symbols.fates[at] = fate;
         }
     }
 

@@ -5,7 +5,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section};
+use culd_cubin::{RelocEntry, Section, SectionIndex};
 
 use super::{Merge, Placed};
 use crate::capsule::Half;
@@ -16,6 +16,15 @@ use crate::objects::{Object, Open, Patch};
 
 /// What is put in front of a section's name to name that which tells what was applied to it.
 pub(crate) const RESOLVED: &[u8] = b".nv.resolvedrela";
+
+/// How relocation sections are called.
+#[derive(Clone, Copy)]
+struct RelocNames<'d> {
+    /// What they patch.
+    patched: NameId,
+    /// What the input's name begins with, which ends with that, and its bytes.
+    own: Option<(Front, &'d [u8])>,
+}
 
 impl<'d> Merge<'_, 'd> {
     pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
@@ -123,34 +132,41 @@ impl<'d> Merge<'_, 'd> {
         draft.resolved.push(ResolvedSection { section, targets: vec![target] });
     }
 
-    /// The name of the relocation section for `section` that `input` goes into, which patches the section called
-    /// `patched` in its file. Jump slots are one section of another name.
-    fn reloc_name(
+    /// How relocation sections for `section` are called, where `input` of `object` patches `patched`. Jump slots are one
+    /// section of another name.
+    fn reloc_names(
         &mut self,
-        front: Front,
-        (input, patched): (&Section<'d>, &[u8]),
+        object: &Object<'d>,
+        (input, patched): (&Section<'d>, SectionIndex),
         section: SectionId,
-    ) -> NameId {
+    ) -> RelocNames<'d> {
         let draft = &mut self.merged.draft;
-        let target = draft.sections[section].name;
-        if draft.sections[section].kind == Kind::JumpSlots {
-            return draft.names.derived(front, target);
-        }
-        let (own, bytes): (_, &[u8]) = match input.sh_type {
+        let output = &draft.sections[section];
+        let (front, bytes): (_, &[u8]) = match input.sh_type {
             sht::RELA => (Front::Rela, b".rela"),
             _ => (Front::Rel, b".rel"),
         };
+        if output.kind == Kind::JumpSlots {
+            return RelocNames { patched: output.name, own: None };
+        }
+        let own = Some((front, input.name));
+        let name = draft.names.get(output.name);
+        // Mostly this file's section gave its name to that of the output: then the bytes need not be read.
+        if std::ptr::eq(name, object.section(patched).name) {
+            return RelocNames { patched: output.name, own };
+        }
         // Phase `objects` has checked that it begins so, and ends with the name of what it patches.
         let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
-        let name = draft.names.get(target);
-        // Mostly this file's section gave its name to that of the output: then the bytes need not be read.
-        if !std::ptr::eq(name, patched) && name != tail {
-            let target = draft.names.intern(tail);
-            return draft.names.derived(front, target);
-        }
-        match front == own {
-            true => draft.names.derived_input(input.name, front, target),
-            false => draft.names.derived(front, target),
+        let patched = if name == tail { output.name } else { draft.names.intern(tail) };
+        RelocNames { patched, own }
+    }
+
+    /// The name of the relocation section that begins with `front`.
+    fn reloc_name(&mut self, front: Front, of: RelocNames<'d>) -> NameId {
+        let names = &mut self.merged.draft.names;
+        match of.own {
+            Some((own, name)) if own == front => names.derived_input(name, front, of.patched),
+            _ => names.derived(front, of.patched),
         }
     }
 
@@ -183,28 +199,30 @@ impl<'d> Merge<'_, 'd> {
         if records.is_empty() {
             return;
         }
-        let patched = object.section(source.target).name;
-        let name = self.reloc_name(Front::Rela, (input, patched), section);
+        let called = self.reloc_names(object, (input, source.target), section);
+        let name = self.reloc_name(Front::Rela, called);
         let reloc = self.reloc_section(name, sht::RELA, section);
         if self.merged.draft.dialect.rel_twin_names {
             let id = source.object;
             let mut rest = records.iter().skip(1).filter(|record| record.addend == 0);
             let stays = |record| !self.merged.gets_addend(id, object, record);
             if open == Open::Yes || open == Open::MayBe && rest.any(stays) {
-                self.rel_twin((input, patched), section);
+                self.rel_twin(called, section);
             }
         }
         self.had_relocs.insert(section, ());
         let sources = &mut self.merged.draft.relocs[reloc].sources;
         // Most sections have one source only, and empty ones none.
-        sources.reserve_exact(usize::from(sources.is_empty()));
-        sources.push(source);
+        match sources.is_empty() {
+            true => *sources = vec![source],
+            false => sources.push(source),
+        }
     }
 
     /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
     /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions).
-    fn rel_twin(&mut self, input: (&Section<'d>, &[u8]), section: SectionId) {
-        let name = self.reloc_name(Front::Rel, input, section);
+    fn rel_twin(&mut self, called: RelocNames<'d>, section: SectionId) {
+        let name = self.reloc_name(Front::Rel, called);
         self.reloc_section(name, sht::REL, section);
     }
 
@@ -219,7 +237,7 @@ impl<'d> Merge<'_, 'd> {
     ) {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
-        let patched = object.section(source.target).name;
+        let called = self.reloc_names(object, (input, source.target), section);
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         let mut alive = false;
         for record in input.relocations().iter() {
@@ -234,7 +252,7 @@ impl<'d> Merge<'_, 'd> {
                     true => (Front::Rela, sht::RELA),
                     false => (Front::Rel, sht::REL),
                 };
-                let name = self.reloc_name(front, (input, patched), section);
+                let name = self.reloc_name(front, called);
                 *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
@@ -252,7 +270,7 @@ impl<'d> Merge<'_, 'd> {
             let open = twin_names && rela && !first && record.addend == 0 && !interned;
             if open && !self.merged.gets_addend(id, object, record) {
                 interned = true;
-                self.rel_twin((input, patched), section);
+                self.rel_twin(called, section);
             }
         }
         if alive {

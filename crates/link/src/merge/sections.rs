@@ -413,7 +413,8 @@ impl<'d> Merge<'_, 'd> {
 
     /// Debug sections are chained up; banks and variables no symbol named follow.
     pub(super) fn remaining_sections(&mut self, id: ObjectId, object: &Object<'d>) {
-        for (index, input) in object.cubin.section_indices() {
+        for &index in &object.outline.unnamed {
+            let input = object.section(index);
             match object.role(index) {
                 Role::Debug => {
                     let name = self.merged.draft.names.intern(input.name);

@@ -4,15 +4,18 @@
 //! beforehand is found here, by all threads, and in few bytes. In: an object that is checked. Out: [`Outline`].
 
 use culd_cubin::elf::{sht, stt};
-use culd_cubin::{Section, SectionIndex, SymbolIndex};
+use culd_cubin::{Section, SectionIndex, Symbol, SymbolIndex};
 use hashbrown::HashSet;
 
-use super::{Object, takes_part};
+use super::{Object, Role, takes_part};
+use crate::names::{Hasher, NameHash};
 use crate::system_names::is_system_call;
 
 /// The functions, variables and some sections of an object.
 #[derive(Default)]
 pub(crate) struct Outline {
+    /// By symbol: the hash of its name, if it takes part.
+    pub(crate) hashes: Vec<Option<NameHash>>,
     /// In the order in which they are created.
     pub(crate) functions: Vec<Function>,
     /// All other symbols that take part, in the order of symbols.
@@ -21,6 +24,8 @@ pub(crate) struct Outline {
     pub(crate) patches: Vec<Patch>,
     /// Attributes of functions, in section order.
     pub(crate) infos: Vec<Info>,
+    /// What is merged whether or not a symbol names it: debug information, tables, banks and variables.
+    pub(crate) unnamed: Vec<SectionIndex>,
 }
 
 /// A function of an object.
@@ -63,7 +68,11 @@ pub(crate) enum Open {
 }
 
 impl Outline {
-    pub(super) fn of(object: &Object<'_>) -> Self {
+    pub(super) fn of(object: &Object<'_>, hasher: &Hasher) -> Self {
+        let hash = |(index, symbol): (SymbolIndex, &Symbol<'_>)| {
+            let takes_part = index.0 != 0 && takes_part(symbol);
+            takes_part.then(|| hasher.name(symbol.name))
+        };
         let symbols = object.cubin.symbol_indices().skip(1);
         let variables = symbols.filter(|(_, symbol)| takes_part(symbol) && !symbol.is_function());
         let patches = object.reloc_sections().map(|(section, records, target)| Patch {
@@ -72,12 +81,26 @@ impl Outline {
             open: open(object, records),
         });
         Outline {
+            hashes: object.cubin.symbol_indices().map(hash).collect(),
             functions: functions(object),
             variables: variables.map(|(index, _)| index).collect(),
             patches: patches.collect(),
             infos: infos(object),
+            unnamed: unnamed(object),
         }
     }
+}
+
+fn unnamed(object: &Object<'_>) -> Vec<SectionIndex> {
+    let is_one = |index: &SectionIndex| {
+        use Role::{Constant, Debug, FunctionIds, GlobalInit, Index, UnifiedData, VariableIds};
+        let role = object.role(*index);
+        matches!(
+            role,
+            Debug | Index | FunctionIds | VariableIds | Constant(_) | GlobalInit | UnifiedData
+        )
+    };
+    object.cubin.section_indices().map(|(index, _)| index).filter(is_one).collect()
 }
 
 fn infos(object: &Object<'_>) -> Vec<Info> {
