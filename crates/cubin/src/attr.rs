@@ -173,9 +173,23 @@ pub fn known(code: u8) -> Option<(&'static str, Shape)> {
     ATTRIBUTES.get(usize::from(place)).map(|row| (row.1, row.2))
 }
 
+/// By code: what the payload holds.
+#[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which would say so")]
+const SHAPES: [Shape; 256] = {
+    let mut shapes = [Shape::Plain; 256];
+    let mut place = 0;
+    while place < ATTRIBUTES.len() {
+        let (code, _, shape) = ATTRIBUTES[place];
+        shapes[code as usize] = shape;
+        place += 1;
+    }
+    shapes
+};
+
 /// What the payload of attribute `code` holds; numbers where nobody knows.
+#[inline]
 pub fn shape(code: u8) -> Shape {
-    known(code).map_or(Shape::Plain, |(_, shape)| shape)
+    SHAPES.get(usize::from(code)).copied().unwrap_or(Shape::Plain)
 }
 
 /// One attribute record.
@@ -193,13 +207,16 @@ pub struct Record<'d> {
 
 impl Record<'_> {
     /// Word number `i` of the payload.
+    #[inline]
     pub fn word(&self, i: usize) -> Option<u32> {
         read::u32_at(self.payload, 4 * i)
     }
 
     /// All whole words of the payload.
+    #[inline]
     pub fn words(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        (0..self.payload.len() / 4).filter_map(|i| self.word(i))
+        let (words, _) = self.payload.as_chunks();
+        words.iter().map(|word| u32::from_le_bytes(*word))
     }
 
     /// The attribute as one number: the first word of a payload, else the value.

@@ -46,31 +46,61 @@ pub enum Edge {
 pub const LISTS: [i32; 4] = [-1, -2, -3, -4];
 
 /// The records of call-graph section `section`, in file order, each with its offset in bytes.
-pub fn edges<'d>(
-    section: &Section<'d>,
-) -> impl Iterator<Item = Result<(u64, Edge), Malformed>> + use<'d> {
-    let (name, mut list) = (section.name, 0i32);
-    read::pairs(section.data).enumerate().filter_map(move |(place, (first, second))| {
-        let at = 8 * place as u64;
-        if first == 0 {
-            list = second as i32;
-            let unknown =
-                || Malformed::section(name, at, format!("unknown call-graph list {list}"));
-            return (!LISTS.contains(&list)).then(|| Err(unknown()));
-        }
-        let function = SymbolIndex(first);
-        let edge = match list {
-            -1 => Edge::Call { caller: function, callee: SymbolIndex(second) },
-            -2 => Edge::AddressTaken { function, prototype: second },
-            -3 => Edge::IndirectCall { function, prototype: second },
-            -4 => Edge::Reference { function, known: SymbolIndex(second) },
-            _ => {
-                let what = "call-graph record before the first list";
-                return Some(Err(Malformed::section(name, at, what)));
+pub fn edges<'d>(section: &Section<'d>) -> Edges<'d> {
+    let (pairs, _) = section.data.as_chunks();
+    Edges { section: section.name, pairs: pairs.iter(), at: 0, list: 0 }
+}
+
+/// See [`edges`].
+#[derive(Debug, Clone)]
+pub struct Edges<'d> {
+    section: &'d [u8],
+    pairs: std::slice::Iter<'d, [u8; 8]>,
+    /// Offset of the next pair.
+    at: u64,
+    /// The second word of the last header.
+    list: i32,
+}
+
+impl Edges<'_> {
+    #[cold]
+    fn unknown_list(&self, at: u64) -> Malformed {
+        Malformed::section(self.section, at, format!("unknown call-graph list {}", self.list))
+    }
+
+    #[cold]
+    fn no_list(&self, at: u64) -> Malformed {
+        Malformed::section(self.section, at, "call-graph record before the first list")
+    }
+}
+
+impl Iterator for Edges<'_> {
+    type Item = Result<(u64, Edge), Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (first, second) = read::pair(self.pairs.next()?);
+            let at = self.at;
+            self.at += 8;
+            if first == 0 {
+                self.list = second as i32;
+                if LISTS.contains(&self.list) {
+                    continue;
+                }
+                return Some(Err(self.unknown_list(at)));
             }
-        };
-        Some(Ok((at, edge)))
-    })
+            let function = SymbolIndex(first);
+            let edge = match self.list {
+                -1 => Edge::Call { caller: function, callee: SymbolIndex(second) },
+                -2 => Edge::AddressTaken { function, prototype: second },
+                -3 => Edge::IndirectCall { function, prototype: second },
+                -4 => Edge::Reference { function, known: SymbolIndex(second) },
+                _ => return Some(Err(self.no_list(at))),
+            };
+            return Some(Ok((at, edge)));
+        }
+    }
 }
 
 /// The (function, string offset in bytes) pairs of prototype section `section`, in file order.

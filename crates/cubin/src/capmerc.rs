@@ -165,27 +165,30 @@ impl<'d> Capsule<'d> {
         let Some(bits) = capsule.bits() else {
             return Err(malformed(8, format!("the bits of {entries} entries run past the end")));
         };
-        let mut spare = (u64::from(entries)..).take_while(|&bit| bit % 32 != 0);
-        let set = |bit: u64| read::u8_at(bits, bit as usize / 8).unwrap_or(0) >> (bit % 8) & 1 != 0;
-        if spare.any(set) {
+        let (words, _) = bits.as_chunks::<4>();
+        let spare = words.last().map_or(0, |last| u32::from_le_bytes(*last) & spare_bits(entries));
+        if spare != 0 {
             let what = format!("bits are set behind those of {entries} entries");
             return Err(malformed(HEAD + bits.len() - 4, what));
         }
-        let mut walk = capsule.walk();
-        loop {
-            walk.pass_elided();
-            if walk.number == entries {
-                break;
-            }
-            if walk.next().is_none() {
-                let what = format!("record {} runs past the end or is empty", walk.number);
-                return Err(malformed(walk.at, what));
-            }
+        let elided: u32 = words.iter().map(|word| u32::from_le_bytes(*word).count_ones()).sum();
+        let mut at = HEAD + bits.len();
+        let mut instructions = u64::from(elided);
+        for place in 0..entries - elided {
+            let Some((_, size, more)) = record(data, at) else {
+                let mut numbers =
+                    (0..entries).filter(|&number| is_elided(bits, number) == Some(false));
+                let number = numbers.nth(place as usize).unwrap_or(entries);
+                let what = format!("record {number} runs past the end or is empty");
+                return Err(malformed(at, what));
+            };
+            at += size;
+            instructions += more;
         }
-        if walk.at != data.len() {
-            return Err(malformed(walk.at, format!("bytes behind the last of {entries} records")));
+        if at != data.len() {
+            return Err(malformed(at, format!("bytes behind the last of {entries} records")));
         }
-        Ok(Capsule { instructions: walk.instruction, ..capsule })
+        Ok(Capsule { instructions, ..capsule })
     }
 
     /// The section that has the machine code.
@@ -318,36 +321,33 @@ struct Walk<'d> {
     at: usize,
 }
 
-impl Walk<'_> {
-    /// Passes over all elided entries up to the next that is none: most are elided.
-    fn pass_elided(&mut self) {
-        while let Some(byte) = read::u8_at(self.bits, self.number as usize / 8) {
-            let bit = self.number % 8;
-            let run = (byte >> bit).trailing_ones().min(self.entries - self.number);
-            self.number += run;
-            self.instruction += u64::from(run);
-            if bit + run < 8 {
-                break;
-            }
-        }
-    }
+/// The bits of the last word that are those of no entry.
+fn spare_bits(entries: u32) -> u32 {
+    if entries.is_multiple_of(32) { 0 } else { u32::MAX << (entries % 32) }
+}
 
-    /// Kind, bytes and instructions of the record at the walk's place.
-    fn record(&self) -> Option<(Kind, usize, u64)> {
-        let first = read::u8_at(self.data, self.at)?;
-        match first & 0x50 {
-            0x40 => Some((Kind::Short, 4, 1)),
-            0x50 => {
-                let pairs = read::u8_at(self.data, self.at + 1)?;
-                let mut size = 2;
-                for _ in 0..first & 15 {
-                    size += full_size(read::u8_at(self.data, self.at + size)?)?;
-                }
-                Some((Kind::Group, size, 2 * u64::from(pairs) + u64::from(first >> 7)))
+/// True for an entry that is in the table as a bit only.
+fn is_elided(bits: &[u8], number: u32) -> Option<bool> {
+    Some(read::u8_at(bits, number as usize / 8)? >> (number % 8) & 1 != 0)
+}
+
+/// Kind, bytes and instructions of the record at byte `at` of the section, if all of it is there.
+fn record(data: &[u8], at: usize) -> Option<(Kind, usize, u64)> {
+    let data = data.get(at..)?;
+    let first = *data.first()?;
+    let (kind, size, instructions) = match first & 0x50 {
+        0x40 => (Kind::Short, 4, 1),
+        0x50 => {
+            let pairs = read::u8_at(data, 1)?;
+            let mut size = 2;
+            for _ in 0..first & 15 {
+                size += full_size(read::u8_at(data, size)?)?;
             }
-            _ => Some((Kind::Full, full_size(first)?, 1)),
+            (Kind::Group, size, 2 * u64::from(pairs) + u64::from(first >> 7))
         }
-    }
+        _ => (Kind::Full, full_size(first)?, 1),
+    };
+    (size <= data.len()).then_some((kind, size, instructions))
 }
 
 /// True for the full record of a load from the slots of textures.
@@ -368,12 +368,10 @@ impl Iterator for Walk<'_> {
         if self.number >= self.entries {
             return None;
         }
-        let byte = read::u8_at(self.bits, self.number as usize / 8)?;
-        let (kind, size, instructions) = match byte >> (self.number % 8) & 1 {
-            1 => (Kind::Elided, 0, 1),
-            _ => self.record()?,
+        let (kind, size, instructions) = match is_elided(self.bits, self.number)? {
+            true => (Kind::Elided, 0, 1),
+            false => record(self.data, self.at)?,
         };
-        read::bytes(self.data, self.at, size)?;
         let record = Record {
             number: self.number,
             kind,

@@ -12,7 +12,8 @@ use object::pod;
 
 use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
-use crate::{read, symtab};
+use crate::read;
+use crate::symtab::{self, SymbolTable};
 
 /// The largest alignment of a section or variable that is accepted, in bytes: the largest that ptxas takes.
 pub const MAX_ALIGN: u64 = 1 << 31;
@@ -20,6 +21,9 @@ pub const MAX_ALIGN: u64 = 1 << 31;
 /// The largest size of a section without bytes in the file, and of a tentative definition, that
 /// is accepted, in bytes.
 pub const MAX_SIZE: u64 = 1 << 40;
+
+/// Bytes of the ELF header.
+const HEADER: u64 = 64;
 
 /// Index of a section in one file's section header table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,6 +112,11 @@ impl<'d> Section<'d> {
     /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it in the flags of the section.
     pub fn barriers_of_cuda_12(&self) -> u32 {
         ((self.flags & shf::BARRIERS) >> shf::BARRIERS.trailing_zeros()) as u32
+    }
+
+    /// True for a section of Mercury code and what belongs to it.
+    pub fn is_mercury(&self) -> bool {
+        self.flags & shf::MERCURY != 0
     }
 
     /// True for machine code.
@@ -321,8 +330,9 @@ impl<'d> Cubin<'d> {
         }
         check_links(&sections)?;
         check_overlap(header, table, &sections)?;
-        let (symbols, strings) = symtab::read(&sections, sht::SYMTAB)?;
-        let (mercury_symbols, _) = symtab::read(&sections, sht::MERCURY_SYMTAB)?;
+        let own = symtab::read(&sections, sht::SYMTAB, &SymbolTable::default())?;
+        let mercury = symtab::read(&sections, sht::MERCURY_SYMTAB, &own)?;
+        let (SymbolTable { symbols, strings, .. }, mercury_symbols) = (own, mercury.symbols);
         check_symbol_links(&sections, symbols.len(), mercury_symbols.len())?;
         let header = Header {
             e_type: header.e_type.get(Le).0,
@@ -475,11 +485,11 @@ fn section<'d>(
 ) -> Result<Section<'d>, Malformed> {
     let at = header_offset(header, index);
     let name_offset = raw.sh_name.get(Le);
-    let name = read::c_str(names, name_offset as usize).ok_or_else(|| {
+    let Some(name) = read::c_str(names, name_offset as usize) else {
         let what =
             format!("name of section {index} at {name_offset:#x} is not a terminated string");
-        Malformed::file(at, what)
-    })?;
+        return Err(Malformed::file(at, what));
+    };
     let sh_type = raw.sh_type.get(Le).0;
     let size = raw.sh_size.get(Le);
     let align = raw.sh_addralign.get(Le).max(1);
@@ -491,7 +501,7 @@ fn section<'d>(
     }
     let (record, entry) = (record_size(sh_type), raw.sh_entsize.get(Le));
     // nvlink divides by it, and leaves out records or ends with a signal.
-    if is_table(sh_type) && entry != record {
+    if record != 1 && entry != record && is_table(sh_type) {
         let what = format!("entries of {entry:#x} bytes, expected {record:#x}");
         return Err(Malformed::section(name, 0, what));
     }
@@ -550,7 +560,7 @@ fn record_size(sh_type: u32) -> u64 {
 fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
     for section in sections {
         let record = record_size(section.sh_type);
-        if section.size % record != 0 {
+        if record != 1 && section.size % record != 0 {
             let what = format!("size {:#x} is no multiple of {record}", section.size);
             return Err(Malformed::section(section.name, section.size / record * record, what));
         }
@@ -584,14 +594,17 @@ fn check_overlap(
     table: &[RawSection],
     sections: &[Section<'_>],
 ) -> Result<(), Malformed> {
+    let table_start = header.e_shoff.get(Le);
+    if follow_each_other(table, sections).is_some_and(|end| end <= table_start) {
+        return Ok(());
+    }
     let mut ranges = Vec::with_capacity(sections.len() + 1);
     for (index, (raw, section)) in table.iter().zip(sections).enumerate() {
         if !section.data.is_empty() {
-            let start = raw.sh_offset.get(Le);
-            ranges.push((start, start + section.data.len() as u64, index));
+            let (start, end) = extent(raw, section);
+            ranges.push((start, end, index));
         }
     }
-    let table_start = header.e_shoff.get(Le);
     ranges.push((table_start, table_start + 64 * table.len() as u64, usize::MAX));
     // Nearly all are in order already, which this kind of sorting takes advantage of.
     ranges.sort();
@@ -599,8 +612,7 @@ fn check_overlap(
         Some(section) => format!("section '{}'", String::from_utf8_lossy(section.name)),
         None => "the section header table".to_owned(),
     };
-    let is_mercury =
-        |index: usize| sections.get(index).is_some_and(|s| s.flags & shf::MERCURY != 0);
+    let is_mercury = |index: usize| sections.get(index).is_some_and(Section::is_mercury);
     for pair in ranges.windows(2) {
         let &[(begin, end, first), (start, finish, second)] = pair else { continue };
         let twins = (begin, end) == (start, finish) && is_mercury(first) != is_mercury(second);
@@ -610,11 +622,33 @@ fn check_overlap(
         }
     }
     if let Some(&(start, _, index)) = ranges.first()
-        && start < 64
+        && start < HEADER
     {
         return Err(Malformed::file(start, format!("{} overlaps the ELF header", name(index))));
     }
     Ok(())
+}
+
+/// Where the last section ends, if all lie one behind the other in the order of their headers, as compilers write them. Only
+/// data of Mercury may lie elsewhere: where its twin's bytes are, one section for each twin, in the order of the twins.
+fn follow_each_other(table: &[RawSection], sections: &[Section<'_>]) -> Option<u64> {
+    let mut all = table.iter().zip(sections).filter(|(_, section)| !section.data.is_empty());
+    let mut twins = all.clone().filter(|(_, section)| !section.is_mercury());
+    all.try_fold(HEADER, |last, (raw, section)| {
+        let (start, end) = extent(raw, section);
+        if start >= last {
+            return Some(end);
+        }
+        let is_twin =
+            section.is_mercury() && twins.any(|(raw, twin)| extent(raw, twin) == (start, end));
+        is_twin.then_some(last)
+    })
+}
+
+/// Where a section with bytes starts and ends in the file.
+fn extent(raw: &RawSection, section: &Section<'_>) -> (u64, u64) {
+    let start = raw.sh_offset.get(Le);
+    (start, start + section.data.len() as u64)
 }
 
 /// Relocation records name symbols that exist and places in their section. Places in Mercury code
@@ -625,15 +659,25 @@ fn check_symbol_links(
     mercury_count: usize,
 ) -> Result<(), Malformed> {
     for section in sections {
+        let relocations = section.relocations();
+        if relocations.is_empty() {
+            continue;
+        }
         let record = if section.sh_type == sht::REL { 16 } else { 24 };
         let mercury = matches!(section.sh_type, sht::MERCURY_RELA | sht::MERCURY_RESOLVED_RELA);
         let count = if mercury { mercury_count } else { count };
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);
-        let relocations = section.relocations();
+        // Millions of records go through this: which one is wrong is looked for once one is.
+        let (symbol, offset) = match relocations {
+            Relocations::Rel(records) => largest(records.iter().map(rel)),
+            Relocations::Rela(records) => largest(records.iter().map(rela)),
+        };
+        if (symbol as usize) < count && offset < target_size {
+            continue;
+        }
         let outside = |reloc: &RelocEntry| reloc.symbol.0 as usize >= count;
-        // The error is made outside of the loop, which millions of records go through.
         let wrong = |reloc| outside(&reloc) || reloc.offset >= target_size;
         if let Some(index) = relocations.iter().position(wrong)
             && let Some(reloc) = relocations.get(index)
@@ -648,4 +692,11 @@ fn check_symbol_links(
         }
     }
     Ok(())
+}
+
+/// The largest symbol index and the largest offset of some records.
+fn largest(records: impl Iterator<Item = RelocEntry>) -> (u32, u64) {
+    records.fold((0, 0), |(symbol, offset), reloc| {
+        (symbol.max(reloc.symbol.0), offset.max(reloc.offset))
+    })
 }

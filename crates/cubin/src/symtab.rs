@@ -13,15 +13,38 @@ use crate::read;
 
 const COMMON: u32 = shn::COMMON as u32;
 
-type SymbolTable<'d> = (Vec<Symbol<'d>>, &'d [u8]);
+/// Bytes of an entry.
+const ENTRY: u64 = 24;
 
-/// The one symbol table of type `sh_type`, and its strings.
+/// Section indices from here on are none, or those of a file with many sections.
+const SPECIAL: usize = 0xff00;
+
+/// One symbol table.
+#[derive(Default)]
+pub(crate) struct SymbolTable<'d> {
+    pub(crate) symbols: Vec<Symbol<'d>>,
+    /// The string table with their names.
+    pub(crate) strings: &'d [u8],
+    raws: &'d [Sym64<Le>],
+}
+
+impl<'d> SymbolTable<'d> {
+    /// The name of symbol `index`, if that of `raw` in the table with these `strings` is the same.
+    fn name(&self, strings: &'d [u8], index: usize, raw: &Sym64<Le>) -> Option<&'d [u8]> {
+        let same = self.raws.get(index)?.st_name == raw.st_name;
+        let same = same && std::ptr::eq(self.strings, strings);
+        same.then_some(self.symbols.get(index)?.name)
+    }
+}
+
+/// The one symbol table of type `sh_type`. Names that `other` has for the same symbols are not looked for again.
 pub(crate) fn read<'d>(
     sections: &[Section<'d>],
     sh_type: u32,
+    other: &SymbolTable<'d>,
 ) -> Result<SymbolTable<'d>, Malformed> {
     let mut tables = (0u32..).zip(sections).filter(|(_, section)| section.sh_type == sh_type);
-    let Some((table_index, table)) = tables.next() else { return Ok((Vec::new(), &[])) };
+    let Some((table_index, table)) = tables.next() else { return Ok(SymbolTable::default()) };
     if tables.next().is_some() {
         return Err(Malformed::section(table.name, 0, "the file has more than one symbol table"));
     }
@@ -31,34 +54,47 @@ pub(crate) fn read<'d>(
         .ok_or_else(|| {
             let what = format!("sh_link names section {}, not a string table", table.link);
             Malformed::section(table.name, 0, what)
-        })?;
+        })?
+        .data;
     let raws = all_of::<Sym64<Le>>(table.data);
     let is_mercury = sh_type == sht::MERCURY_SYMTAB;
     let high = high_indices(sections, table_index, raws.len(), is_mercury)?;
     let places = Places { sections, table, high };
+    let ordinary = sections.len().min(SPECIAL);
     let mut symbols = Vec::with_capacity(raws.len());
-    let mut budget = NameBudget::new(strings.data);
+    let mut budget = NameBudget::new(strings);
     for (index, raw) in raws.iter().enumerate() {
-        let at = 24 * index as u64;
-        let name_offset = raw.st_name.get(Le);
-        let name = read::c_str(strings.data, name_offset as usize).ok_or_else(|| {
-            let what =
-                format!("name of symbol {index} at {name_offset:#x} is not a terminated string");
-            Malformed::section(table.name, at, what)
-        })?;
+        let known = other.name(strings, index, raw);
+        let name = known.or_else(|| read::c_str(strings, raw.st_name.get(Le) as usize));
+        let Some(name) = name else { return Err(nameless(table, index, raw)) };
         if !budget.take(name) {
+            let at = ENTRY * index as u64;
             return Err(Malformed::section(table.name, at, "symbol names overlap too much"));
         }
+        let section = match raw.st_shndx.get(Le).0 {
+            shn::UNDEF => SymbolSection::Undefined,
+            number if usize::from(number) < ordinary => {
+                SymbolSection::In(SectionIndex(u32::from(number)))
+            }
+            _ => places.of(index, raw)?,
+        };
         symbols.push(Symbol {
             name,
             info: raw.st_info.0,
             other: raw.st_other.0,
-            section: places.of(index, raw)?,
+            section,
             value: raw.st_value.get(Le),
             size: raw.st_size.get(Le),
         });
     }
-    Ok((symbols, strings.data))
+    Ok(SymbolTable { symbols, strings, raws })
+}
+
+#[cold]
+fn nameless(table: &Section<'_>, index: usize, raw: &Sym64<Le>) -> Malformed {
+    let name = raw.st_name.get(Le);
+    let what = format!("name of symbol {index} at {name:#x} is not a terminated string");
+    Malformed::section(table.name, ENTRY * index as u64, what)
 }
 
 /// The table of section indices of the symbol table in section `symbols`: no more than one, with
@@ -95,8 +131,10 @@ struct Places<'s, 'd> {
 }
 
 impl Places<'_, '_> {
+    /// What is no ordinary section index.
+    #[cold]
     fn of(&self, index: usize, raw: &Sym64<Le>) -> Result<SymbolSection, Malformed> {
-        let at = 24 * index as u64;
+        let at = ENTRY * index as u64;
         match raw.st_shndx.get(Le).0 {
             shn::UNDEF => Ok(SymbolSection::Undefined),
             shn::ABS => Ok(SymbolSection::Absolute),
