@@ -257,7 +257,6 @@ impl<'d> Object<'d> {
         object.check_symbols()?;
         object.check_sections()?;
         object.check_relocations()?;
-        object.shared_uses = object.find_shared_uses();
         object.outline = Outline::of(&object, hasher);
         Ok(object)
     }

@@ -17,8 +17,8 @@ use crate::objects::{Failure, Role};
 /// The pairs of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Twins {
-    /// By section: the twin in the other half.
-    of: Vec<Option<SectionIndex>>,
+    /// By section: the twin in the other half; [`NONE`] where there is none.
+    of: Vec<SectionIndex>,
     /// Mercury's symbol table.
     symbols: Option<SectionIndex>,
     /// Why the jump slots cannot go into the table of a program.
@@ -38,14 +38,17 @@ impl Twins {
 
     /// The section of the other half that stands for the same.
     pub(crate) fn of(&self, index: SectionIndex) -> Option<SectionIndex> {
-        self.of.get(index.0 as usize).copied().flatten()
+        self.of.get(index.0 as usize).copied().filter(|&twin| twin != NONE)
     }
 
     fn join(&mut self, a: usize, b: usize) {
-        self.of[a] = Some(SectionIndex(b as u32));
-        self.of[b] = Some(SectionIndex(a as u32));
+        self.of[a] = SectionIndex(b as u32);
+        self.of[b] = SectionIndex(a as u32);
     }
 }
+
+/// No section has this index.
+const NONE: SectionIndex = SectionIndex(u32::MAX);
 
 /// A section name that is the same for both halves: what is in front, what it is, and whose.
 type Key<'d> = (&'static [u8], Base, &'d [u8]);
@@ -85,10 +88,6 @@ fn key(name: &[u8]) -> Key<'_> {
     }
 }
 
-fn is_mercury(section: &Section<'_>) -> bool {
-    section.flags & shf::MERCURY != 0
-}
-
 /// Mercury's name without what tells it from the SASS half's.
 fn logical<'d>(section: &Section<'d>) -> Option<&'d [u8]> {
     let code = section.name.strip_prefix(b".nv.capmerc");
@@ -103,7 +102,7 @@ pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, F
         return Err(Failure::Unsupported("it has no Mercury symbol table".to_owned()));
     };
     let symbols = Some(SectionIndex(symbols as u32));
-    let of = vec![None; cubin.sections.len()];
+    let of = vec![NONE; cubin.sections.len()];
     let mut twins = Twins { of, symbols, odd_slots: None };
     join(cubin, roles, &mut twins)?;
     check_all_paired(cubin, roles, &twins).map_err(Failure::Malformed)?;
@@ -125,7 +124,7 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
             section.sh_type,
             sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA | sht::SYMTAB_SHNDX
         );
-        if !is_mercury(section) || passed {
+        if !section.is_mercury() || passed {
             continue;
         }
         let unknown = || {
@@ -142,7 +141,7 @@ fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Fail
             let what = "the section has no twin in the machine code's half";
             return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
         };
-        if twins.of[twin].is_some() {
+        if twins.of[twin] != NONE {
             let what = "two sections of Mercury code are for the same machine code";
             return Err(Failure::Malformed(Malformed::section(section.name, 0, what)));
         }
@@ -187,7 +186,7 @@ impl<'d> Open<'_, 'd> {
 fn all_open<'d>(cubin: &Cubin<'d>, roles: &[Role], twins: &Twins) -> HashMap<Key<'d>, Vec<usize>> {
     let mut open: HashMap<Key<'d>, Vec<usize>> = HashMap::with_capacity(cubin.sections.len());
     for (index, section) in cubin.sections.iter().enumerate().rev() {
-        if !is_mercury(section) && is_open(roles[index]) && twins.of[index].is_none() {
+        if !section.is_mercury() && is_open(roles[index]) && twins.of[index] == NONE {
             open.entry(key(section.name)).or_default().push(index);
         }
     }
@@ -247,7 +246,7 @@ fn check_all_paired(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<
     for ((index, section), role) in cubin.section_indices().zip(roles) {
         // Where all records are for machine code only, Mercury has no relocation section.
         let optional = *role == Role::Reloc;
-        if !is_single(*role) && !optional && !is_mercury(section) && twins.of(index).is_none() {
+        if !is_single(*role) && !optional && !section.is_mercury() && twins.of(index).is_none() {
             let what = "the section has no twin in Mercury";
             return Err(Malformed::section(section.name, 0, what));
         }
@@ -300,7 +299,8 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
         stt::CUDA_OBJECT => stt::OBJECT,
         kind => kind,
     };
-    let info = sass.binding() == mercury.binding() && kind(sass) == kind(mercury);
+    let info = sass.info == mercury.info
+        || sass.binding() == mercury.binding() && kind(sass) == kind(mercury);
     // Code of the halves is not of one size.
     let size = sass.is_function() || sass.size == mercury.size;
     // So are places in it; those of variables are the same.
@@ -312,16 +312,19 @@ fn same(twins: &Twins, sass: &Symbol<'_>, mercury: &Symbol<'_>) -> bool {
 
 /// Names, owners and roles as the other phases see them.
 fn show(cubin: &mut Cubin<'_>, roles: &mut [Role], twins: &Twins) -> Result<(), Malformed> {
-    for (index, shown_role) in roles.iter_mut().enumerate() {
-        let section = cubin.sections[index];
-        let Some(twin) = twins.of[index] else { continue };
-        if !is_mercury(&section) {
+    for (index, (shown_role, &twin)) in roles.iter_mut().zip(&twins.of).enumerate() {
+        if twin == NONE {
+            continue;
+        }
+        let section = &cubin.sections[index];
+        if !section.is_mercury() {
             *shown_role = match *shown_role {
                 Role::FunctionInfo => Role::TwinInfo,
                 Role::FileInfo | Role::Reloc => Role::Twin,
                 Role::Constant(bank) => {
-                    let shown = logical(&cubin.sections[twin.0 as usize]);
-                    cubin.sections[index].name = shown.unwrap_or(section.name);
+                    if let Some(shown) = logical(&cubin.sections[twin.0 as usize]) {
+                        cubin.sections[index].name = shown;
+                    }
                     Role::Constant(bank)
                 }
                 role => role,
@@ -330,11 +333,12 @@ fn show(cubin: &mut Cubin<'_>, roles: &mut [Role], twins: &Twins) -> Result<(), 
         }
         let (shown, role) = match section.sh_type {
             sht::MERCURY_RELA => (sht::RELA, Role::Reloc),
-            sht::MERCURY_INFO => (sht::CUDA_INFO, info_role(&section)),
+            sht::MERCURY_INFO => (sht::CUDA_INFO, info_role(section)),
             _ => continue,
         };
+        let name = logical(section).unwrap_or(section.name);
         let out = &mut cubin.sections[index];
-        out.name = logical(&section).unwrap_or(section.name);
+        out.name = name;
         out.sh_type = shown;
         // Owners are those of the half that is shown.
         if let Some(owner) = out.info_section() {

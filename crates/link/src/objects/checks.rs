@@ -9,6 +9,8 @@ use culd_cubin::{
     SymbolSection,
 };
 
+use culd_reloc::RelocDesc;
+
 use super::{Object, Role, is_internal, takes_part};
 use crate::system_names::is_unified_table;
 
@@ -24,77 +26,85 @@ fn is_rewritten(role: Role) -> bool {
     matches!(role, Table | Reloc | FileInfo | FunctionInfo | CallGraph | Prototype)
 }
 
+/// What only the driver applies may stick out of a section of `size` bytes, as an address in a 32-bit element of
+/// an array does: nvlink keeps such records.
+#[inline]
+fn fits(row: &RelocDesc, reloc: &RelocEntry, size: u64) -> bool {
+    let end = reloc.offset.saturating_add(row.span_bytes() as u64);
+    end <= size || !row.is_applicable()
+}
+
 impl<'d> Object<'d> {
     /// Relocation types are known, and what they patch is inside the patched section. Also notes which functions have
-    /// descriptors.
+    /// descriptors, and which functions' code names shared variables.
     pub(super) fn check_relocations(&mut self) -> Result<(), Malformed> {
         let mut described = Vec::new();
+        let mut shared_uses = Vec::new();
+        let shared = self.shared_symbols();
         for (index, section, target) in self.reloc_sections() {
+            let patched = self.section(target);
             if is_rewritten(self.role(target)) {
-                let name = String::from_utf8_lossy(self.section(target).name);
+                let name = String::from_utf8_lossy(patched.name);
                 let what = format!("relocations for '{name}', which the linker writes anew");
                 return Err(Malformed::section(section.name, 0, what));
             }
-            if is_nobits(self.section(target).sh_type) && !section.relocations().is_empty() {
-                let name = String::from_utf8_lossy(self.section(target).name);
+            if is_nobits(patched.sh_type) && !section.relocations().is_empty() {
+                let name = String::from_utf8_lossy(patched.name);
                 let what = format!("relocations for '{name}', which has no bytes");
                 return Err(Malformed::section(section.name, 0, what));
             }
-            let Some(twin) = self.twins.of(index) else {
-                let size = self.section(target).data.len() as u64;
-                described.extend(self.check_places(
-                    (b"", section),
-                    target,
-                    size,
-                    culd_reloc::cuda,
-                )?);
-                continue;
+            let function = self.code_function(target);
+            let size = patched.data.len() as u64;
+            let records = match self.twins.of(index) {
+                None => {
+                    (self.check_places((b"", section), (patched.name, size), culd_reloc::cuda))?
+                }
+                Some(twin) => {
+                    let own = (patched.name, self.mercury_size(target, function));
+                    let found =
+                        self.check_places((b".nv.merc", section), own, culd_reloc::mercury)?;
+                    let twin = self.section(twin);
+                    self.check_places((b"", twin), (patched.name, size), culd_reloc::cuda)?;
+                    found
+                }
             };
-            let size = self.mercury_size(target);
-            described.extend(self.check_places(
-                (b".nv.merc", section),
-                target,
-                size,
-                culd_reloc::mercury,
-            )?);
-            let size = self.section(target).data.len() as u64;
-            self.check_places((b"", self.section(twin)), target, size, culd_reloc::cuda)?;
+            described.extend(records.into_iter().map(|function| (target, function)));
+            if let (Some(shared), Some(function)) = (&shared, function) {
+                let symbols = section.relocations();
+                let symbols = symbols.iter().map(|reloc| reloc.symbol);
+                let symbols = symbols.filter(|symbol| shared.contains(symbol));
+                let variables = symbols.filter(|&symbol| self.symbol(symbol).is_shared());
+                shared_uses.extend(variables.map(|variable| (function, variable)));
+            }
         }
         described.dedup();
-        self.described = described;
+        (self.described, self.shared_uses) = (described, shared_uses);
         Ok(())
     }
 
-    /// Bytes of a section in Mercury, where code counts before compression.
-    fn mercury_size(&self, section: SectionIndex) -> u64 {
-        match self.code_function(section) {
+    /// Bytes of a section in Mercury, where the code of `function` counts before compression.
+    fn mercury_size(&self, section: SectionIndex, function: Option<SymbolIndex>) -> u64 {
+        match function {
             Some(function) => self.mercury_symbol(function).map_or(0, |symbol| symbol.size),
             None => self.twin_data(section).len() as u64,
         }
     }
 
-    /// The same for the records of `section`, which patch `size` bytes of `target`; returns the functions with
+    /// The same for the records of `section`, which patch `size` bytes of the section called `target`; returns the functions with
     /// descriptors; `front` is what the name of `section` begins with in
     /// the file.
     fn check_places(
         &self,
         (front, section): (&[u8], &Section<'d>),
-        target: SectionIndex,
-        size: u64,
-        known: impl Fn(u32) -> Option<&'static culd_reloc::RelocDesc>,
-    ) -> Result<Vec<(SectionIndex, SymbolIndex)>, Malformed> {
+        (target, size): (&[u8], u64),
+        known: impl Fn(u32) -> Option<&'static RelocDesc>,
+    ) -> Result<Vec<SymbolIndex>, Malformed> {
         let mut described = Vec::new();
-        // What only the driver applies may stick out, as an address in a 32-bit element of
-        // an array does: nvlink keeps such records.
-        let fits = |row: &culd_reloc::RelocDesc, reloc: &RelocEntry| {
-            let end = reloc.offset.saturating_add(row.span_bytes() as u64);
-            end <= size || !row.is_applicable()
-        };
         let relocations = section.relocations();
         let wrong = relocations.iter().position(|reloc| match known(reloc.kind) {
-            Some(row) if fits(row, &reloc) => {
+            Some(row) if fits(row, &reloc, size) => {
                 if row.needs_function() {
-                    described.push((target, reloc.symbol));
+                    described.push(reloc.symbol);
                 }
                 false
             }
@@ -107,11 +117,9 @@ impl<'d> Object<'d> {
         let what = match known(reloc.kind) {
             None => format!("relocation type {:#x} is unknown", reloc.kind),
             Some(row) => {
-                let name = String::from_utf8_lossy(self.section(target).name);
-                format!(
-                    "{} at {:#x} runs past the end of section '{name}' ({size:#x})",
-                    row.name, reloc.offset
-                )
+                let (name, offset) = (String::from_utf8_lossy(target), reloc.offset);
+                let row = row.name;
+                format!("{row} at {offset:#x} runs past the end of section '{name}' ({size:#x})")
             }
         };
         let record = if section.sh_type == sht::RELA { 24 } else { 16 };

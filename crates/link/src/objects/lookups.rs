@@ -2,9 +2,11 @@
 //!
 //! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
 
+use std::ops::RangeInclusive;
+
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 
-use super::roles::{names_code, reloc_sections};
+use super::roles::names_code;
 use super::{Object, Role, is_internal};
 
 /// What is found by searching.
@@ -22,33 +24,44 @@ pub(crate) struct Lookups {
 impl Lookups {
     pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role]) -> Self {
         let mut patched = vec![false; cubin.sections.len()];
-        for (_, section, target) in reloc_sections(cubin, roles) {
-            patched[target.0 as usize] |= !section.data.is_empty();
+        let mut parameter_banks = Vec::new();
+        let mut codes = 0;
+        for ((index, section), role) in cubin.section_indices().zip(roles) {
+            match role {
+                Role::Reloc => {
+                    if let Some(target) = section.info_section() {
+                        patched[target.0 as usize] |= !section.data.is_empty();
+                    }
+                }
+                Role::Constant(0) | Role::Parameters => {
+                    parameter_banks.extend(section.info_section().map(|code| (code, index)));
+                }
+                Role::Text | Role::JumpSlot => codes += 1,
+                _ => {}
+            }
         }
-        let banks = cubin.section_indices().zip(roles);
-        let banks = banks.filter(|(_, role)| matches!(role, Role::Constant(0) | Role::Parameters));
-        let banks = banks.filter_map(|((index, bank), _)| Some((bank.info_section()?, index)));
-        let functions = cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function());
-        let code = functions.filter_map(|(index, symbol)| {
-            let text = symbol.defined_in()?;
-            let at = text.0 as usize;
-            names_code(roles[at], &cubin.sections[at], symbol).then_some((text, index))
-        });
-        let internal = cubin.symbols.iter().filter(|symbol| is_internal(symbol));
-        let literals = internal.filter_map(|symbol| {
-            Some((symbol.defined_in()?, symbol.value, symbol.value.saturating_add(symbol.size)))
-        });
+        let mut code_functions = Vec::with_capacity(codes);
+        let mut literals = Vec::new();
+        for (index, symbol) in cubin.symbol_indices() {
+            let Some(place) = symbol.defined_in() else { continue };
+            let at = place.0 as usize;
+            if symbol.is_function() && names_code(roles[at], &cubin.sections[at], symbol) {
+                code_functions.push((place, index));
+            }
+            if is_internal(symbol) {
+                literals.push((place, symbol.value, symbol.value.saturating_add(symbol.size)));
+            }
+        }
         Lookups {
-            parameter_banks: sorted(banks),
+            parameter_banks: sorted(parameter_banks),
             patched,
-            code_functions: sorted(code),
+            code_functions: sorted(code_functions),
             literals: sorted(literals),
         }
     }
 }
 
-fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut items: Vec<T> = items.collect();
+fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     items.sort_unstable();
     items
 }
@@ -99,21 +112,11 @@ impl<'d> Object<'d> {
         Some(self.lookups.parameter_banks[at].1)
     }
 
-    /// Functions whose code names shared variables, and these, in the order of the records.
-    pub(super) fn find_shared_uses(&self) -> Vec<(SymbolIndex, SymbolIndex)> {
-        let is_shared = |index: SymbolIndex| self.symbol(index).is_shared();
-        let symbols = self.cubin.symbol_indices().map(|(index, _)| index);
-        let mut shared = symbols.filter(|&index| is_shared(index));
-        let Some(first) = shared.next() else { return Vec::new() };
-        // There are a few, and many records.
-        let range = first..=shared.last().unwrap_or(first);
-        let mut uses = Vec::new();
-        for (function, section) in self.code_relocations() {
-            let records = section.relocations();
-            let symbols = records.iter().map(|record| record.symbol);
-            let shared = symbols.filter(|&symbol| range.contains(&symbol) && is_shared(symbol));
-            uses.extend(shared.map(|variable| (function, variable)));
-        }
-        uses
+    /// From the first symbol of a shared variable to the last: there are a few, and many records.
+    pub(super) fn shared_symbols(&self) -> Option<RangeInclusive<SymbolIndex>> {
+        let symbols = self.cubin.symbol_indices();
+        let mut shared = symbols.filter(|(_, symbol)| symbol.is_shared()).map(|(index, _)| index);
+        let first = shared.next()?;
+        Some(first..=shared.last().unwrap_or(first))
     }
 }

@@ -50,10 +50,16 @@ impl Codes {
 impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
     pub(super) fn read(cubin: &Cubin<'d>, roles: &[Role]) -> Result<Self, Malformed> {
+        // Each function with code has a record in either half.
+        let functions = roles.iter().filter(|&&role| role == Role::Text).count();
         let mut reader = Reader {
             cubin,
-            tables: RecordTables::default(),
+            tables: RecordTables {
+                register_counts: Vec::with_capacity(2 * functions),
+                ..RecordTables::default()
+            },
             prototype_bytes: 0,
+            most_prototype_bytes: 64 * cubin.strings.len() + (1 << 20),
             last_string: None,
         };
         for ((index, section), role) in cubin.section_indices().zip(roles) {
@@ -114,8 +120,8 @@ fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clon
     Records::new(section.name, section.data).map_while(Result::ok)
 }
 
-/// How many bytes the payload of attribute `code` has, where the linker reads it: all, or those of one of its words.
-fn expected(code: u8) -> Expected {
+/// How many bytes the payload of attribute `code` has at least and at most, where the linker reads it: all, or one of its words.
+const fn expected(code: u8) -> (u16, u16) {
     match code {
         attr::code::FRAME_SIZE
         | attr::code::MIN_STACK_SIZE
@@ -123,16 +129,11 @@ fn expected(code: u8) -> Expected {
         | attr::code::REGCOUNT
         | attr::code::SAM_REGION_STACK_SIZE
         | attr::code::SAMPLER_INIT
-        | attr::code::PARAM_CBANK => Expected::Exactly(8),
-        attr::code::CRS_STACK_SIZE => Expected::Exactly(4),
-        attr::code::EXTERNS => Expected::Least(4),
-        _ => Expected::Least(0),
+        | attr::code::PARAM_CBANK => (8, 8),
+        attr::code::CRS_STACK_SIZE => (4, 4),
+        attr::code::EXTERNS => (4, u16::MAX),
+        _ => (0, u16::MAX),
     }
-}
-
-enum Expected {
-    Exactly(usize),
-    Least(usize),
 }
 
 /// The tables on their way.
@@ -141,6 +142,8 @@ struct Reader<'a, 'd> {
     tables: RecordTables<'d>,
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
+    /// As many as the records of no sound file name.
+    most_prototype_bytes: usize,
     /// The string that was named last, and its length: many records in a row name the same.
     last_string: Option<(u32, usize)>,
 }
@@ -178,51 +181,38 @@ impl<'d> Reader<'_, 'd> {
             self.check_info_record(section, at, &record)?;
             at += 4 + record.payload.len() as u64;
             self.tables.codes.add(record.code);
-            if let Some(index) = index
-                && let Some(way) = TensorMemory::of_attribute(&record)
-            {
-                self.tables.tensor_memory.push((index, way));
-            }
-            if record.code == attr::code::REGCOUNT
-                && let (Some(function), Some(count)) = (record.word(0), record.word(1))
-            {
-                self.tables.register_counts.push((SymbolIndex(function), count));
+            match record.code {
+                attr::code::REGCOUNT => {
+                    if let (Some(function), Some(count)) = (record.word(0), record.word(1)) {
+                        self.tables.register_counts.push((SymbolIndex(function), count));
+                    }
+                }
+                attr::code::AT_ENTRY_FRAGMENTS => {
+                    if let (Some(index), Some(way)) = (index, TensorMemory::of_attribute(&record)) {
+                        self.tables.tensor_memory.push((index, way));
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
     }
 
     /// The symbols that a record names exist, and it is as long as its kind needs.
+    #[inline]
     fn check_info_record(
         &self,
         section: &Section<'_>,
         at: u64,
         record: &Record<'_>,
     ) -> Result<(), Malformed> {
-        let defect = |what: String| Err(Malformed::section(section.name, at, what));
-        if record.format == attr::format::SIZED {
-            let (code, length) = (record.code, record.payload.len());
-            match expected(code) {
-                Expected::Exactly(size) if length != size => {
-                    return defect(format!(
-                        "attribute {code:#04x} has {length} bytes, expected {size}"
-                    ));
-                }
-                Expected::Least(least) if length < least => {
-                    return defect(format!(
-                        "attribute {code:#04x} has {length} bytes, at least {least} are needed"
-                    ));
-                }
-                _ => {}
-            }
+        let (least, most) = expected(record.code);
+        let sized = record.format == attr::format::SIZED;
+        if sized && !(usize::from(least)..=usize::from(most)).contains(&record.payload.len()) {
+            return Err(wrong_length(section, at, record));
         }
-        if record.code == attr::code::PARAM_CBANK
-            && let Some(symbol) =
-                record.word(0).and_then(|word| self.cubin.symbol(SymbolIndex(word)))
-            && !self.is_parameter_bank(symbol)
-        {
-            let symbol = String::from_utf8_lossy(symbol.name);
-            return defect(format!("'{symbol}' is no bank of parameters"));
+        if record.code == attr::code::PARAM_CBANK {
+            self.check_parameter_bank(section, at, record)?;
         }
         let symbols = match attr::shape(record.code) {
             Shape::Plain => return Ok(()),
@@ -232,9 +222,24 @@ impl<'d> Reader<'_, 'd> {
         let count = self.cubin.symbols.len();
         match record.words().take(symbols).find(|&word| word as usize >= count) {
             None => Ok(()),
-            Some(word) => {
-                let code = record.code;
-                defect(format!("attribute {code:#04x} names symbol {word}, which does not exist"))
+            Some(word) => Err(no_symbol(section, at, record, word)),
+        }
+    }
+
+    /// A record about the parameters of a kernel names their bank.
+    fn check_parameter_bank(
+        &self,
+        section: &Section<'_>,
+        at: u64,
+        record: &Record<'_>,
+    ) -> Result<(), Malformed> {
+        let symbol = record.word(0).and_then(|word| self.cubin.symbol(SymbolIndex(word)));
+        match symbol.filter(|symbol| !self.is_parameter_bank(symbol)) {
+            None => Ok(()),
+            Some(symbol) => {
+                let symbol = String::from_utf8_lossy(symbol.name);
+                let what = format!("'{symbol}' is no bank of parameters");
+                Err(Malformed::section(section.name, at, what))
             }
         }
     }
@@ -251,16 +256,18 @@ impl<'d> Reader<'_, 'd> {
     fn read_call_graph(&mut self, section: &Section<'d>) -> Result<(), Malformed> {
         for edge in callgraph::edges(section) {
             let (at, edge) = edge?;
-            let (first, second, string) = match edge {
-                Edge::Call { caller, callee } => (caller, Some(callee), None),
-                Edge::Reference { function, known } => (function, Some(known), None),
+            match edge {
+                Edge::Call { caller: first, callee: second }
+                | Edge::Reference { function: first, known: second } => {
+                    self.check_function(section, at, first)?;
+                    self.check_function(section, at, second)?;
+                }
                 Edge::AddressTaken { function, prototype }
-                | Edge::IndirectCall { function, prototype } => (function, None, Some(prototype)),
-            };
-            for symbol in [Some(first), second].into_iter().flatten() {
-                self.check_function(section, at, symbol)?;
+                | Edge::IndirectCall { function, prototype } => {
+                    self.check_function(section, at, function)?;
+                    self.check_string(section, at, prototype)?;
+                }
             }
-            self.check_string(section, at, string)?;
         }
         Ok(())
     }
@@ -269,46 +276,78 @@ impl<'d> Reader<'_, 'd> {
         let records = (0u64..).step_by(8).zip(callgraph::prototypes(section));
         for (at, (function, prototype)) in records {
             self.check_function(section, at, function)?;
-            self.check_string(section, at, Some(prototype))?;
+            self.check_string(section, at, prototype)?;
         }
         Ok(())
     }
 
+    #[inline]
     fn check_function(
         &self,
         section: &Section<'_>,
         at: u64,
         index: SymbolIndex,
     ) -> Result<(), Malformed> {
-        let what = match self.cubin.symbol(index) {
-            Some(symbol) if symbol.is_function() => return Ok(()),
-            Some(_) => format!("symbol {} is no function", index.0),
-            None => format!("symbol {} does not exist", index.0),
-        };
-        Err(Malformed::section(section.name, at, what))
+        match self.cubin.symbol(index) {
+            Some(symbol) if symbol.is_function() => Ok(()),
+            symbol => Err(no_function(section, at, index, symbol.is_some())),
+        }
     }
 
     /// The string of a record at `at` is there, and the file's records do not read the same bytes
     /// over and over.
+    #[inline]
     fn check_string(
         &mut self,
         section: &Section<'_>,
         at: u64,
-        string: Option<u32>,
+        offset: u32,
     ) -> Result<(), Malformed> {
-        let Some(offset) = string else { return Ok(()) };
-        let known = self.last_string.filter(|last| last.0 == offset).map(|last| last.1);
-        let what = match known.or_else(|| self.cubin.string(offset).map(<[u8]>::len)) {
-            None => format!("string at {offset:#x} is not in the string table or not terminated"),
-            Some(length) => {
-                self.last_string = Some((offset, length));
-                self.prototype_bytes += length;
-                if self.prototype_bytes <= 64 * self.cubin.strings.len() + (1 << 20) {
-                    return Ok(());
-                }
-                "the records' strings overlap too much".to_owned()
-            }
+        let length = match self.last_string {
+            Some((last, length)) if last == offset => length,
+            _ => match self.cubin.string(offset) {
+                Some(string) => string.len(),
+                None => return Err(no_string(section, at, offset, false)),
+            },
         };
-        Err(Malformed::section(section.name, at, what))
+        self.last_string = Some((offset, length));
+        self.prototype_bytes += length;
+        if self.prototype_bytes > self.most_prototype_bytes {
+            return Err(no_string(section, at, offset, true));
+        }
+        Ok(())
     }
+}
+
+#[cold]
+fn wrong_length(section: &Section<'_>, at: u64, record: &Record<'_>) -> Malformed {
+    let (code, length) = (record.code, record.payload.len());
+    let needed = match expected(code) {
+        (least, most) if least == most => format!("expected {least}"),
+        (least, _) => format!("at least {least} are needed"),
+    };
+    let what = format!("attribute {code:#04x} has {length} bytes, {needed}");
+    Malformed::section(section.name, at, what)
+}
+
+#[cold]
+fn no_symbol(section: &Section<'_>, at: u64, record: &Record<'_>, symbol: u32) -> Malformed {
+    let code = record.code;
+    let what = format!("attribute {code:#04x} names symbol {symbol}, which does not exist");
+    Malformed::section(section.name, at, what)
+}
+
+#[cold]
+fn no_function(section: &Section<'_>, at: u64, index: SymbolIndex, exists: bool) -> Malformed {
+    let what = if exists { "is no function" } else { "does not exist" };
+    Malformed::section(section.name, at, format!("symbol {} {what}", index.0))
+}
+
+#[cold]
+fn no_string(section: &Section<'_>, at: u64, offset: u32, exists: bool) -> Malformed {
+    let what = match exists {
+        true => "the records' strings overlap too much".to_owned(),
+        false => format!("string at {offset:#x} is not in the string table or not terminated"),
+    };
+    Malformed::section(section.name, at, what)
 }

@@ -57,16 +57,18 @@ const NOTES: [&[u8]; 3] = [b".note.nv.tkinfo", b".note.nv.cuinfo", b".note.nv.cu
 
 /// The roles of all sections, in their order.
 pub(super) fn all(cubin: &Cubin<'_>, flavour: Flavour) -> Result<Vec<Role>, Failure> {
-    let one = |section: &Section<'_>| {
-        role(section, flavour).ok_or_else(|| {
+    let mut roles = Vec::with_capacity(cubin.sections.len());
+    for section in &cubin.sections {
+        let Some(role) = role(section, flavour) else {
             let name = String::from_utf8_lossy(section.name);
             let kind = section.sh_type;
-            Failure::Unsupported(format!(
+            return Err(Failure::Unsupported(format!(
                 "section '{name}' of type {kind:#x} is of an unknown kind"
-            ))
-        })
-    };
-    cubin.sections.iter().map(one).collect()
+            )));
+        };
+        roles.push(role);
+    }
+    Ok(roles)
 }
 
 /// What `section` is; `None` for kinds that nothing here knows how to link. Sections are merged by

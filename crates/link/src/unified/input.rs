@@ -25,8 +25,8 @@ pub(crate) struct Entries {
 /// Reads and checks the entry sections of `object`, in section order.
 pub(crate) fn read(object: &Object<'_>) -> Result<Vec<Entries>, Malformed> {
     let mut all = Vec::new();
-    for (index, section) in object.cubin.section_indices() {
-        let functions = match object.role(index) {
+    for (index, role) in (0u32..).map(SectionIndex).zip(&object.roles) {
+        let functions = match role {
             Role::FunctionIds => true,
             Role::VariableIds => false,
             Role::JumpSlot => {
@@ -35,6 +35,7 @@ pub(crate) fn read(object: &Object<'_>) -> Result<Vec<Entries>, Malformed> {
             }
             _ => continue,
         };
+        let section = object.section(index);
         let mut list = Vec::with_capacity(section.data.len() / culd_cubin::unified::ENTRY_SIZE);
         for (at, entry) in entries(section) {
             if !names(object, entry.symbol, functions) {
