@@ -12,7 +12,7 @@ use crate::capsule::attributes::Sass;
 use crate::capsule::rebuilt::Rebuilt;
 use crate::capsule::{self, Half, Halves};
 use crate::content::{Contents, LIST_WORK, Maker};
-use crate::id::SectionId;
+use crate::id::{IdVec, SectionId};
 use crate::layout::{Layout, Order};
 use crate::notes;
 use crate::program::Program;
@@ -38,10 +38,22 @@ pub(crate) fn assemble(
         high_indices = capsule::sections::keep_high_indices(&mut merged.draft);
         capsule::names::rename(&mut merged.draft);
     }
-    let order = Order::new(session, &merged.draft, graph);
-    let contents = contents(session, program, rebuilt, relocated, &order, high_indices);
+    let order = Order::new(&merged.draft, graph);
+    let work = LIST_WORK * graph.nodes.len();
+    let (mut contents, sections) = session.join(
+        work,
+        || contents(session, program, rebuilt, relocated, &order),
+        || order.sections(&program.merged.draft),
+    );
+    if let (Some(section), Some(mercury)) = (high_indices, &mut contents.mercury) {
+        let capsules = sections.capsules.as_ref();
+        let (indices, twin) =
+            capsule::sections::high_indices(&program.merged.draft, order.layout(), capsules);
+        contents.own.set(section, indices);
+        mercury.set(section, twin);
+    }
     synth::set_sizes(&mut program.merged.draft, &contents.own);
-    let layout = order.place(&program.merged.draft, contents.mercury.as_ref());
+    let layout = order.place(&program.merged.draft, sections, contents.mercury.as_ref());
     (contents, layout)
 }
 
@@ -51,7 +63,6 @@ fn contents(
     rebuilt: Rebuilt,
     relocated: &Halves<Relocated>,
     order: &Order,
-    high_indices: Option<SectionId>,
 ) -> Halves<Contents> {
     let Program { objects, symbols, graph, merged, data, attributes, options, .. } = program;
     let slots = &data.slots;
@@ -67,7 +78,7 @@ fn contents(
         order,
     };
     let made = |maker: Maker<'_, '_>| synth::contents(session, &maker, &data.made);
-    let mut contents = match relocated.mercury {
+    let halves = || match relocated.mercury {
         None => Halves { own: made(shown), mercury: None },
         Some(_) => {
             let own = || {
@@ -86,14 +97,11 @@ fn contents(
             Halves { own, mercury: Some(mercury) }
         }
     };
+    let work = LIST_WORK * graph.nodes.len();
+    let (mut contents, notes) = session.join(work, halves, || notes_of(program));
     let own = &mut contents.own;
     for (section, bytes) in rebuilt.into_contents() {
         own.set(section, bytes);
-    }
-    if let (Some(section), Some(mercury)) = (high_indices, &mut contents.mercury) {
-        let (indices, twin) = capsule::sections::high_indices(&merged.draft, order.layout());
-        own.set(section, indices);
-        mercury.set(section, twin);
     }
     if let (Some(section), Some(mercury)) = (merged.unified.slots_table, &mut contents.mercury) {
         let (code, twin) = capsule::slots::table(objects, merged, options.for_debugger());
@@ -106,12 +114,24 @@ fn contents(
             mercury.set(section, twin);
         }
     }
-    own.set(merged.fixed.tkinfo, notes::tkinfo(objects, options));
-    own.set(merged.fixed.cuinfo, notes::cuinfo(objects, options));
-    if let Some(section) = merged.fixed.compat {
-        let definitions = graph.nodes.values().filter_map(|&node| symbols.all[node].definition);
-        let live = definitions.map(|site| site.object).collect();
-        own.set(section, notes::compat(objects, options, &live));
+    for (section, bytes) in notes {
+        own.set(section, bytes);
     }
     contents
+}
+
+/// What tells of inputs and tools.
+fn notes_of(program: &Program<'_, '_>) -> Vec<(SectionId, Vec<u8>)> {
+    let Program { objects, symbols, graph, merged, options, .. } = program;
+    let mut notes = vec![
+        (merged.fixed.tkinfo, notes::tkinfo(objects, options)),
+        (merged.fixed.cuinfo, notes::cuinfo(objects, options)),
+    ];
+    if let Some(section) = merged.fixed.compat {
+        let mut live = IdVec::filled(false, objects.all.len());
+        let definitions = graph.nodes.values().filter_map(|&node| symbols.all[node].definition);
+        definitions.for_each(|site| live[site.object] = true);
+        notes.push((section, notes::compat(objects, options, &live)));
+    }
+    notes
 }

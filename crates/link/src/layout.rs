@@ -9,7 +9,6 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::encode::{ProgramHeader, RESERVED_INDEX};
 
-use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::capsule::Half;
 use crate::capsule::names;
@@ -33,9 +32,6 @@ pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
 /// Bytes of the file header and of a program header.
 const FILE_HEADER: u64 = 64;
 const PROGRAM_HEADER: u64 = 56;
-
-/// What a name is worth in bytes of work ([`Session::join`]).
-const NAME_WORK: usize = 64;
 
 /// Where the tables in front of the content are.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,10 +65,19 @@ pub(crate) struct Layout {
     pub(crate) capsules: Option<Capsules>,
     /// Symbols behind all others, in the machine code's table only.
     pub(crate) trailing: Vec<OutSymbolId>,
+    /// A section's name is not in the table of names, which would make a file that cannot be read.
+    pub(crate) is_nameless: bool,
     /// What is where, in file order.
     pub(crate) pieces: Vec<Piece>,
     /// Size of the file, bytes.
     pub(crate) size: u64,
+}
+
+/// What nothing that is made of numbers needs: it can be made beside.
+pub(crate) struct Sections {
+    names: Strings,
+    /// The Mercury half.
+    pub(crate) capsules: Option<Capsules>,
 }
 
 /// Sizes of sections whose content is made after the symbols are numbered.
@@ -81,8 +86,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Orders sections and symbols and makes the string tables.
-    pub(crate) fn new(session: &Session, draft: &Draft<'_>, graph: &CallGraph) -> Self {
+    /// Orders sections and symbols and makes the table of the symbols' names.
+    pub(crate) fn new(draft: &Draft<'_>, graph: &CallGraph) -> Self {
         let order = order_sections(draft);
         let (symbols, first_global) = order_symbols(draft);
         let mut symbol_index = IdVec::filled(0, draft.symbols.len());
@@ -95,21 +100,22 @@ impl Order {
             &draft.global_strings,
             &draft.late_strings,
         ];
-        let (section_strings, strings) = session.join(
-            NAME_WORK * draft.names.len(),
-            || Strings::new(draft, &[&draft.section_strings]),
-            || Strings::new(draft, &lists),
-        );
+        let new_writer = draft.flavour == Flavour::Mercury && draft.dialect.new_writer;
+        let strings = match new_writer {
+            true => Strings::default(),
+            false => Strings::new(draft, &lists),
+        };
         let layout = Layout {
             index: IdVec::filled(None, draft.sections.len()),
             offsets: IdVec::filled(0, draft.sections.len()),
             symbols,
             symbol_index,
             first_global,
-            section_strings,
+            section_strings: Strings::default(),
             strings,
             tables: Tables::default(),
             program_headers: Vec::new(),
+            is_nameless: false,
             pieces: Vec::new(),
             section_headers_at: 0,
             program_headers_at: 0,
@@ -120,11 +126,8 @@ impl Order {
         };
         let mut order = Order { layout };
         order.number(draft);
-        if draft.flavour == Flavour::Mercury {
-            if draft.dialect.new_writer {
-                order.collect_names(draft, &content::prototypes(graph));
-            }
-            order.add_capsules(draft);
+        if new_writer {
+            order.collect_names(draft, &content::prototypes(graph));
         }
         order
     }
@@ -139,6 +142,37 @@ impl Order {
         let all = own.chain(mercury).chain(prototypes.iter().copied());
         let all = all.map(|name| (name, name));
         layout.strings = Strings::collected(draft, all);
+    }
+
+    /// The table of the sections' names, and the Mercury half, which comes behind everything else, as its names do.
+    pub(crate) fn sections(&self, draft: &Draft<'_>) -> Sections {
+        let layout = &self.layout;
+        if draft.flavour == Flavour::Classic {
+            let names = Strings::new(draft, &[&draft.section_strings]);
+            return Sections { names, capsules: None };
+        }
+        let new_writer = draft.dialect.new_writer;
+        let mut names = match new_writer {
+            true => self.collected_names(draft),
+            false => Strings::new(draft, &[&draft.section_strings]),
+        };
+        if !new_writer {
+            let mut renamed: Vec<SectionId> = draft.renamed.keys().copied().collect();
+            renamed.sort_unstable_by_key(|&id| layout.index[id]);
+            names.replace(names::overwritten(draft, &renamed, |name| names.offset(name)));
+        }
+        let next = layout.section_count() as u32;
+        let capsules = Capsules::new(draft, &layout.order, next, &mut names);
+        if new_writer && !layout.is_wide(draft) {
+            // The gap of the releases before is a part of the table.
+            names.bytes.resize(names.bytes.len() + names::GAP as usize, 0);
+        }
+        Sections { names, capsules: Some(capsules) }
+    }
+
+    /// The names of the machine code's sections as they are written.
+    fn collected_names(&self, draft: &Draft<'_>) -> Strings {
+        let layout = &self.layout;
         let high = layout.tables.high_indices.is_some().then_some(&b".symtab_shndx"[..]);
         let tables = [&b".shstrtab"[..], b".strtab", b".symtab"].into_iter().chain(high);
         let tables = tables.filter_map(|name| draft.names.lookup(name));
@@ -147,27 +181,7 @@ impl Order {
             (name, draft.renamed.get(&id).copied().unwrap_or(name))
         });
         let tables = tables.map(|name| (name, name));
-        layout.section_strings = Strings::collected(draft, tables.chain(sections));
-    }
-
-    /// The Mercury half comes behind everything else, and its names do.
-    fn add_capsules(&mut self, draft: &Draft<'_>) {
-        let layout = &mut self.layout;
-        let is_wide = layout.is_wide(draft);
-        let next = layout.section_count() as u32;
-        if !draft.dialect.new_writer {
-            let mut renamed: Vec<SectionId> = draft.renamed.keys().copied().collect();
-            renamed.sort_unstable_by_key(|&id| layout.index[id]);
-            let strings = &mut layout.section_strings;
-            strings.replace(names::overwritten(draft, &renamed, |name| strings.offset(name)));
-        }
-        let strings = &mut layout.section_strings;
-        layout.capsules = Some(Capsules::new(draft, &layout.order, next, strings));
-        if draft.dialect.new_writer && !is_wide {
-            // The gap of the releases before is a part of the table.
-            let bytes = &mut strings.bytes;
-            bytes.resize(bytes.len() + names::GAP as usize, 0);
-        }
+        Strings::collected(draft, tables.chain(sections))
     }
 
     fn number(&mut self, draft: &Draft<'_>) {
@@ -207,8 +221,14 @@ impl Order {
     }
 
     /// Places everything in the file. Below this line no section changes size.
-    pub(crate) fn place(self, draft: &Draft<'_>, mercury: Option<&Contents>) -> Layout {
+    pub(crate) fn place(
+        self,
+        draft: &Draft<'_>,
+        sections: Sections,
+        mercury: Option<&Contents>,
+    ) -> Layout {
         let mut layout = self.layout;
+        (layout.section_strings, layout.capsules) = (sections.names, sections.capsules);
         let mut pieces = Pieces::new(FILE_HEADER, layout.section_count() + 8);
         let names = layout.section_strings.len() as u64;
         layout.tables.section_strings = pieces.add_table(Table::SectionStrings, names, 1);
@@ -229,6 +249,7 @@ impl Order {
         for &id in &layout.order {
             let section = &draft.sections[id];
             let bytes = if section.kind.is_nobits() { 0 } else { section.size };
+            layout.is_nameless |= layout.section_strings.offset(section.name) == 0;
             let what = What::Section(Half::Sass, id);
             layout.offsets[id] = pieces.add(what, bytes, section.align.max(1));
         }
@@ -322,11 +343,6 @@ impl Layout {
         // Code keeps its function's index in 24 bits.
         let symbols = self.symbols.len();
         (symbols >= 1 << 24).then(|| format!("{symbols} symbols"))
-    }
-
-    /// True if a section's name is not in the table of names, which would make a file that cannot be read.
-    pub(crate) fn is_nameless(&self, draft: &Draft<'_>) -> bool {
-        self.order.iter().any(|&id| self.section_strings.offset(draft.sections[id].name) == 0)
     }
 
     /// The sections of some categories, see [`Kind::category`].

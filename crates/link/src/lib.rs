@@ -227,7 +227,7 @@ where
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
     }
-    if layout.is_nameless(&program.merged.draft) {
+    if layout.is_nameless {
         return Err(diags.fatal(Message::Internal { what: "section without name" }));
     }
     pieces::split_gaps(&mut layout.pieces);

@@ -6,9 +6,8 @@ use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::attr::{Record, format};
 use culd_cubin::compat::code;
 use culd_cubin::note::{self, CuInfo};
-use hashbrown::HashSet;
 
-use crate::id::ObjectId;
+use crate::id::{IdVec, ObjectId};
 use crate::objects::{Object, Objects};
 use crate::{Dialect, LinkOptions};
 
@@ -135,7 +134,7 @@ struct Merged {
 pub(crate) fn compat(
     objects: &Objects<'_>,
     options: &LinkOptions,
-    live: &HashSet<ObjectId>,
+    live: &IdVec<ObjectId, bool>,
 ) -> Vec<u8> {
     let dialect = options.dialect;
     let flavour = options.target.flavour;
@@ -154,7 +153,9 @@ pub(crate) fn compat(
         if let Some(value) = finalizer(objects, options, live) {
             let pair = merged.iter().find(|old| old.rule.code == code::PAIR).map(|old| old.value);
             let value = match own_target(options) {
-                Some(own) if !live.is_empty() && keeps_to_itself(options, pair) => value & own,
+                Some(own) if live.values().any(|&live| live) && keeps_to_itself(options, pair) => {
+                    value & own
+                }
                 _ => value,
             };
             if !dialect.compat_keeps_finalizer {
@@ -213,7 +214,7 @@ fn own_target(options: &LinkOptions) -> Option<u64> {
 fn finalizer(
     objects: &Objects<'_>,
     options: &LinkOptions,
-    live: &HashSet<ObjectId>,
+    live: &IdVec<ObjectId, bool>,
 ) -> Option<u64> {
     let own = FAST_TARGETS.iter().find(|target| target.0 == options.target.sm);
     if options.dialect.compat_isa_version {
@@ -224,7 +225,7 @@ fn finalizer(
     if objects.iter().next().is_some() {
         objects.iter().find_map(targets)?;
     }
-    let words = objects.iter().filter(|(id, _)| live.contains(id)).filter_map(targets);
+    let words = objects.iter().filter(|(id, _)| live[*id]).filter_map(targets);
     Some(words.reduce(|a, b| a & b).filter(|_| own.is_some()).unwrap_or(0))
 }
 

@@ -10,6 +10,7 @@ use crate::id::{IdVec, NameId};
 use crate::names::{NameList, Names};
 
 /// A string table: the bytes, and where each name starts.
+#[derive(Default)]
 pub(crate) struct Strings {
     listed: Listed,
     /// What stands at these places, bytes, instead of the names that are listed; in order.

@@ -150,8 +150,6 @@ pub(crate) fn contents(session: &Session, maker: &Maker<'_, '_>, made: &Made) ->
     let draft = &maker.merged.draft;
     let mut contents = Contents::new(draft);
     contents.set(maker.merged.fixed.file_info, maker.file_info());
-    maker.function_infos(session, &mut contents);
-    maker.unified(&mut contents);
     if maker.half == Half::Sass || draft.dialect.mercury_callgraph {
         contents.set(made.calls.call_graph, maker.call_graph());
         contents.set(made.calls.prototype, maker.prototypes());
@@ -160,6 +158,9 @@ pub(crate) fn contents(session: &Session, maker: &Maker<'_, '_>, made: &Made) ->
         contents.set(section, REL_ACTION.to_vec());
     }
     maker.relocations(draft, &mut contents);
+    // Last, because this is shared out: the other half may be done.
+    maker.function_infos(session, &mut contents);
+    maker.unified(&mut contents);
     contents
 }
 

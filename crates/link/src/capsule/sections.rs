@@ -84,10 +84,14 @@ pub(crate) fn keep_high_indices(draft: &mut Draft<'_>) -> Option<SectionId> {
 
 /// The contents of these tables: the indices that do not fit, 0 for all others. That of machine code is as empty
 /// as that half is small; Mercury's has its length, although it has fewer symbols.
-pub(crate) fn high_indices(draft: &Draft<'_>, layout: &Layout) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn high_indices(
+    draft: &Draft<'_>,
+    layout: &Layout,
+    capsules: Option<&Capsules>,
+) -> (Vec<u8>, Vec<u8>) {
     let sass = vec![0; 4 * layout.symbol_count()];
     let mut mercury = sass.clone();
-    let Some(capsules) = &layout.capsules else { return (sass, mercury) };
+    let Some(capsules) = capsules else { return (sass, mercury) };
     for (&symbol, entry) in layout.symbols.iter().zip(mercury.chunks_exact_mut(4).skip(1)) {
         let section = draft.symbols[symbol].section;
         let index = section.map_or(0, |section| capsules.index(section));
