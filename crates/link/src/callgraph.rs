@@ -232,6 +232,23 @@ impl CallGraph {
         values.into_iter().take(self.nodes.len()).collect()
     }
 
+    /// The same for every entry alone, in node order.
+    pub(crate) fn fold_entries<T: Clone>(
+        &self,
+        empty: T,
+        own: impl Fn(NodeId) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> Vec<T> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
+        self.of_entries(&self.components.fold_components(&self.reach, value, join))
+    }
+
+    /// What the components of the entries have, in node order.
+    fn of_entries<T: Clone>(&self, values: &[T]) -> Vec<T> {
+        let component = |entry: &NodeId| self.components.component(entry.index() as u32);
+        self.entries.iter().map(|entry| values[component(entry)].clone()).collect()
+    }
+
     /// Marks in `marked` every node that calls a marked one or names it in its code, and who calls or names those; `more` are
     /// further calls. Indirect calls do not count, nor does what a node does that is not one of `users`.
     pub(crate) fn mark_users(
@@ -261,12 +278,11 @@ impl CallGraph {
         }
     }
 
-    /// For every node the largest sum of `own` along a call path; `None` where recursion can be
+    /// For every entry, in node order, the largest sum of `own` along a call path; `None` where recursion can be
     /// reached.
-    pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> IdVec<NodeId, Option<u32>> {
+    pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> Vec<Option<u32>> {
         let value = |vertex: u32| self.vertex_node(vertex).map_or(0, &own);
-        let values = self.components.longest(&self.reach, value);
-        values.into_iter().take(self.nodes.len()).collect()
+        self.of_entries(&self.components.longest(&self.reach, value))
     }
 
     /// For every entry, in node order: which of the `wanted` nodes it reaches, in node order.
@@ -297,6 +313,9 @@ impl CallGraph {
         wanted: &IdVec<NodeId, bool>,
         mut visit: impl FnMut(NodeId, &[NodeId]),
     ) {
+        if !wanted.values().any(|&wanted| wanted) {
+            return self.entries.iter().for_each(|&entry| visit(entry, &[]));
+        }
         let leads = self.fold(false, |node| wanted[node], |a, b| *a || *b);
         let mut seen = vec![u32::MAX; self.reach.vertices()];
         let (mut stack, mut found) = (Vec::new(), Vec::new());

@@ -184,10 +184,11 @@ impl Maker<'_, '_> {
 
     /// `.nv.info`: records, then the stack size of every entry in symbol order.
     pub(crate) fn file_info(&self) -> Vec<u8> {
-        let records = self.attributes.file.len() + self.graph.entries().len();
+        let records = self.merged.file_records.len() + self.graph.entries().len();
         let mut out = Vec::with_capacity(ABOUT_SIZE * records);
         let index = |symbol| self.symbol(symbol);
-        self.attributes.file.iter().for_each(|record| record.write(&mut out, &index));
+        let records = self.attributes.file.records(self.graph, self.merged);
+        records.for_each(|record| record.write(&mut out, &index));
         if self.merged.draft.relocatable {
             return out;
         }

@@ -158,6 +158,17 @@ impl Components {
         own: impl Fn(u32) -> T,
         join: impl Fn(&T, &T) -> T,
     ) -> Vec<T> {
+        let values = self.fold_components(graph, own, join);
+        self.of.iter().map(|&component| values[component as usize].clone()).collect()
+    }
+
+    /// The same for each component; [`Components::component`] has that of a vertex.
+    pub(crate) fn fold_components<T>(
+        &self,
+        graph: &Adjacency,
+        own: impl Fn(u32) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> Vec<T> {
         let mut values: Vec<T> = Vec::with_capacity(self.cyclic.len());
         for component in 0..self.cyclic.len() {
             let members = self.members_of(component);
@@ -175,10 +186,15 @@ impl Components {
             }
             values.push(value);
         }
-        self.of.iter().map(|&component| values[component as usize].clone()).collect()
+        values
     }
 
-    /// For every vertex the largest sum of `own` along a path from it, itself included; `None`
+    /// The component of a vertex.
+    pub(crate) fn component(&self, vertex: u32) -> usize {
+        self.of[vertex as usize] as usize
+    }
+
+    /// For every component the largest sum of `own` along a path from a vertex of it, that included; `None`
     /// when a cycle can be reached.
     pub(crate) fn longest(&self, graph: &Adjacency, own: impl Fn(u32) -> u32) -> Vec<Option<u32>> {
         let mut values: Vec<Option<u32>> = Vec::with_capacity(self.cyclic.len());
@@ -194,7 +210,7 @@ impl Components {
             }
             values.push(below.map(|below| below.saturating_add(own(vertex))));
         }
-        self.of.iter().map(|&component| values[component as usize]).collect()
+        values
     }
 
     fn members_of(&self, component: usize) -> &[u32] {
@@ -277,7 +293,8 @@ mod tests {
         let max = components.fold(&graph, |v| weight[v as usize], |a, b| *a.max(b));
         assert_eq!(max, [8, 8, 8, 8, 16, 32]);
         let longest = components.longest(&graph, |v| weight[v as usize]);
-        assert_eq!(longest, [None, None, None, Some(8), Some(24), None]);
+        let longest = (0..6).map(|v| longest[components.component(v)]);
+        assert!(longest.eq([None, None, None, Some(8), Some(24), None]));
     }
 
     #[test]
@@ -298,11 +315,12 @@ mod tests {
         let chain: Vec<_> = (0..n - 1).map(|v| (v, v + 1)).collect();
         let graph = Adjacency::new(n as usize, &chain);
         let components = Components::find(&graph);
-        assert_eq!(components.longest(&graph, |_| 1)[0], Some(n));
+        assert_eq!(components.longest(&graph, |_| 1)[components.component(0)], Some(n));
         // 40 rows of 4, all to all: 4^40 paths.
         let rows: Vec<_> =
             (0..39 * 4).flat_map(|v| (0..4).map(move |k| (v, (v / 4 + 1) * 4 + k))).collect();
         let graph = Adjacency::new(160, &rows);
-        assert_eq!(Components::find(&graph).longest(&graph, |_| 1)[0], Some(40));
+        let components = Components::find(&graph);
+        assert_eq!(components.longest(&graph, |_| 1)[components.component(0)], Some(40));
     }
 }

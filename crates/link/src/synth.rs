@@ -110,8 +110,9 @@ pub(crate) fn drop_empty(
     relocated: &Relocated,
 ) {
     let file_info = merged.fixed.file_info;
+    let no_records = attributes.file.records(graph, merged).next().is_none();
     let draft = &mut merged.draft;
-    draft.sections[file_info].dropped = attributes.file.is_empty() && graph.entries().is_empty();
+    draft.sections[file_info].dropped = no_records && graph.entries().is_empty();
     draft.sections[made.calls.prototype].dropped = !graph
         .nodes
         .ids()

@@ -6,7 +6,6 @@
 //! dialects/barriers-in-steps). nvlink forgets the own number of such an entry when it takes over a smaller one (docs/DIFFERENCES.md,
 //! barriers-of-cuda-12); here the largest counts.
 
-use culd_cubin::Section;
 use culd_cubin::attr::{code, format};
 
 use super::Attribute;
@@ -26,9 +25,7 @@ pub(super) fn add(
     lists: &mut Lists<'_>,
 ) -> Vec<NodeId> {
     let mut told = Vec::new();
-    let tells = |section: &Section<'_>| section.is_code() && section.barriers_of_cuda_12() > 0;
-    let mut sections = objects.iter().flat_map(|(_, object)| &object.cubin.sections);
-    if merged.draft.relocatable || !sections.any(tells) {
+    if merged.draft.relocatable {
         return told;
     }
     let own = |node: NodeId| {
@@ -37,15 +34,16 @@ pub(super) fn add(
         let text = object.symbol(site.index).defined_in()?;
         Some(object.section(text).barriers_of_cuda_12())
     };
-    let mut needed: IdVec<NodeId, u32> = IdVec::filled(0, graph.nodes.len());
-    for node in graph.nodes.ids() {
-        needed[node] = own(node).unwrap_or(0);
+    let mut needed: IdVec<NodeId, u32> =
+        graph.nodes.ids().map(|node| own(node).unwrap_or(0)).collect();
+    let all = needed.values().copied().max().unwrap_or(0);
+    if all == 0 {
+        return told;
     }
-    let reached = graph.fold(0, |node| needed[node], |a, b| *a.max(b));
-    let all = graph.nodes.ids().map(|node| needed[node]).max().unwrap_or(0);
-    for &entry in graph.entries() {
+    let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
+    for (&entry, reached) in graph.entries().iter().zip(reached) {
         // For a single entry all live functions count, as in the other attributes.
-        needed[entry] = if graph.single_entry().is_some() { all } else { reached[entry] };
+        needed[entry] = if graph.single_entry().is_some() { all } else { reached };
     }
     for node in graph.nodes.ids().filter(|&node| needed[node] > 0) {
         if merged.function_infos[node].is_none() {

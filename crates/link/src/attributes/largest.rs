@@ -7,12 +7,12 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{Record, code, format};
 
 use super::lists::Lists;
-use super::{Attribute, FileAttribute};
+use super::{Attribute, FileList};
 use crate::merge::Merged;
 use crate::objects::Objects;
 
 /// True for a record that is gathered; nvlink crashes on other formats.
-fn is_gathered(record: &Record<'_>) -> bool {
+pub(super) fn is_gathered(record: &Record<'_>) -> bool {
     record.code == code::ATTRIBUTE_64 && record.format == format::SIZED
 }
 
@@ -20,7 +20,7 @@ fn is_gathered(record: &Record<'_>) -> bool {
 pub(super) fn gather<'d>(
     objects: &Objects<'d>,
     merged: &Merged<'d>,
-    file: &mut Vec<FileAttribute<'d>>,
+    file: &mut FileList<'d>,
     lists: &mut Lists<'d>,
 ) {
     let draft = &merged.draft;
@@ -35,7 +35,7 @@ pub(super) fn gather<'d>(
     let number = |record: &Record<'_>| record.word(0).unwrap_or(0);
     let largest = records.filter(is_gathered).max_by_key(number);
     let Some(largest) = largest else { return };
-    file.retain(|record| !matches!(record, FileAttribute::Record(record) if is_gathered(record)));
+    file.without_64 = true;
     for node in lists.nodes() {
         lists.retain(
             node,
@@ -44,10 +44,6 @@ pub(super) fn gather<'d>(
     }
     if number(&largest) != 0 {
         let payload = largest.payload.get(..4).unwrap_or_default();
-        file.push(FileAttribute::Record(Record {
-            value: payload.len() as u16,
-            payload,
-            ..largest
-        }));
+        file.last = Some(Record { value: payload.len() as u16, payload, ..largest });
     }
 }

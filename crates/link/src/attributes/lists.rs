@@ -6,12 +6,13 @@
 
 use std::ops::{BitOr, BitOrAssign, Index};
 
-use culd_cubin::attr::code;
+use culd_cubin::attr::{Record, code};
 
 use super::Attribute;
 use super::propagate::{is_taken_once, travels};
 use crate::Dialect;
 use crate::id::{IdVec, NodeId};
+use crate::merge;
 
 /// Things that a list may have, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ impl Has {
     /// What entries take over ([`travels`]), and such of which the same once more changes something.
     pub(super) const TRAVELS: Has = Has(1 << 8);
     pub(super) const TAKEN_AGAIN: Has = Has(1 << 9);
+    /// Records that may be left out, or become something else.
+    const SPECIAL: Has = Has(1 << 10);
 
     /// True when it has one of `things`.
     pub(super) fn any(self, things: Has) -> bool {
@@ -69,6 +72,11 @@ impl Codes {
                 code::AT_ENTRY_FRAGMENTS => Has::FRAGMENTS,
                 _ => Has::default(),
             };
+            if matches!(code, 0 | code::PARAM_CBANK | code::EXTERNS)
+                || merge::may_name_reference(code)
+            {
+                has |= Has::SPECIAL;
+            }
             if travels(code, dialect) {
                 has |= Has::TRAVELS;
                 if !is_taken_once(code) {
@@ -79,12 +87,17 @@ impl Codes {
         }))
     }
 
+    fn of_code(&self, code: u8) -> Has {
+        self.0[usize::from(code)]
+    }
+
+    #[inline]
     fn of(&self, attribute: &Attribute<'_>) -> Has {
         match attribute {
             // Most lists of externs are empty by now.
             Attribute::Externs(functions) if functions.is_empty() => Has::EXTERNS | Has::NO_EXTERNS,
             Attribute::Externs(_) => Has::EXTERNS | Has::TRAVELS | Has::TAKEN_AGAIN,
-            _ => self.0[usize::from(attribute.code())],
+            _ => self.of_code(attribute.code()),
         }
     }
 
@@ -108,12 +121,24 @@ impl<'d> Piece<'d> {
         Piece { attributes: Vec::with_capacity(attributes), lists: Vec::with_capacity(lists) }
     }
 
-    /// Adds a list, of which `attributes` are the last first.
-    pub(super) fn push(&mut self, codes: &Codes, attributes: impl Iterator<Item = Attribute<'d>>) {
+    /// Adds a list, of which `records` are the last first; `special` makes attributes of those that do not stay as they are.
+    pub(super) fn push(
+        &mut self,
+        codes: &Codes,
+        records: impl Iterator<Item = Record<'d>>,
+        special: impl Fn(Record<'d>) -> Option<Attribute<'d>>,
+    ) {
         let start = self.attributes.len();
         let mut has = Has::default();
-        attributes.for_each(|attribute| {
-            let one = codes.of(&attribute);
+        records.for_each(|record| {
+            let mut one = codes.of_code(record.code);
+            let attribute = if one.any(Has::SPECIAL) {
+                let Some(attribute) = special(record) else { return };
+                one = codes.of(&attribute);
+                attribute
+            } else {
+                Attribute::Record(record)
+            };
             if has.any(Has::STACK) && one.any(Has::STACK) {
                 has |= Has::STACKS;
             }
@@ -191,7 +216,10 @@ impl<'d> Lists<'d> {
         if place.piece != OWN {
             let gone = Attribute::Number { format: 0, code: 0, value: 0 };
             let taken = |attribute: &mut _| std::mem::replace(attribute, gone.clone());
-            let own = self.get_mut(node).iter_mut().map(taken).collect();
+            let list = self.get_mut(node);
+            // Few attributes come to those of an entry.
+            let mut own = Vec::with_capacity(list.len() + 2);
+            own.extend(list.iter_mut().map(taken));
             self.places[node] = Place { piece: OWN, start: self.own.len() as u32, len: 0 };
             self.own.push(own);
         }
@@ -227,6 +255,7 @@ impl<'d> Lists<'d> {
 impl<'d> Index<NodeId> for Lists<'d> {
     type Output = [Attribute<'d>];
 
+    #[inline]
     fn index(&self, node: NodeId) -> &[Attribute<'d>] {
         let Place { piece, start, len } = self.places[node];
         match piece {

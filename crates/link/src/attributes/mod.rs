@@ -142,6 +142,58 @@ impl FileAttribute<'_> {
     }
 }
 
+/// `.nv.info`: last read first, with the register counts of entries raised; an executable has stack sizes of its
+/// own in place of limits. There are a few for each function, so they are made when they are written.
+pub(crate) struct FileList<'d> {
+    /// Registers that entries need with all that they call.
+    raised: IdVec<NodeId, Option<u32>>,
+    /// Records of attribute 0x64 are left out ([`largest`]).
+    without_64: bool,
+    /// A record behind all others.
+    last: Option<Record<'d>>,
+}
+
+impl<'d> FileList<'d> {
+    fn new(graph: &CallGraph, entries: &[EntryFacts]) -> Self {
+        let mut raised = IdVec::filled(None, graph.nodes.len());
+        for (&entry, facts) in graph.entries().iter().zip(entries) {
+            raised[entry] = Some(facts.registers);
+        }
+        FileList { raised, without_64: false, last: None }
+    }
+
+    /// All records.
+    pub(crate) fn records<'a>(
+        &'a self,
+        graph: &'a CallGraph,
+        merged: &'a Merged<'d>,
+    ) -> impl Iterator<Item = FileAttribute<'d>> + 'a {
+        let relocatable = merged.draft.relocatable;
+        let record = move |record: &FileRecord<'d>| match record {
+            FileRecord::Other(record) if self.without_64 && largest::is_gathered(record) => None,
+            FileRecord::Other(record) => Some(FileAttribute::Record(**record)),
+            FileRecord::Reference { symbol, record } => {
+                let rest = record.payload.get(4..).unwrap_or_default();
+                Some(FileAttribute::Reference { code: record.code, symbol: *symbol, rest })
+            }
+            FileRecord::About { code: code::MAX_STACK_SIZE, .. } if !relocatable => None,
+            &FileRecord::About { code, function, number } => {
+                let counts = code == code::REGCOUNT;
+                let raised = counts.then(|| self.raised(graph, merged, function)).flatten();
+                Some(FileAttribute::About { code, function, number: raised.unwrap_or(number) })
+            }
+        };
+        let last = self.last.into_iter().map(FileAttribute::Record);
+        merged.file_records.iter().rev().filter_map(record).chain(last)
+    }
+
+    /// The registers of an entry.
+    fn raised(&self, graph: &CallGraph, merged: &Merged<'_>, function: OutSymbolId) -> Option<u32> {
+        let node = graph.node(merged.draft.symbols[function].program?)?;
+        self.raised[node].filter(|_| merged.function(graph, node) == function)
+    }
+}
+
 /// What is known about an entry at the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryFacts {
@@ -157,7 +209,7 @@ pub(crate) struct EntryFacts {
 pub(crate) struct Attributes<'d> {
     /// Records of `.nv.info` in output order, without the stack sizes of entries, which follow
     /// in the order of symbols.
-    pub(crate) file: Vec<FileAttribute<'d>>,
+    pub(crate) file: FileList<'d>,
     /// Attributes by function; functions without an attribute section have none.
     pub(crate) functions: Lists<'d>,
     /// Attributes of all jump slots of an executable, which have one section.
@@ -205,7 +257,7 @@ impl<'d> Attributes<'d> {
         for &entry in graph.entries() {
             functions.retain(entry, |attribute| !attribute.is_empty());
         }
-        let mut file = numbers.file_records(graph, merged, &entries);
+        let mut file = FileList::new(graph, &entries);
         largest::gather(objects, merged, &mut file, &mut functions);
         let Numbers { frames, registers, .. } = numbers;
         let attributes = Attributes {
@@ -265,15 +317,18 @@ fn read_all<'d>(
     /// About as many bytes an attribute has in a file.
     const BYTES: usize = 12;
     let codes = Codes::new(merged.draft.dialect);
-    let infos: Vec<Option<InfoSource>> = merged.function_infos.values().copied().collect();
+    let infos = merged.function_infos.values().as_slice();
     let pieces: Vec<&[Option<InfoSource>]> = infos.chunks(PIECE).collect();
     let piece = |place: usize| {
         let sources = pieces[place];
         let bytes: usize = sources.iter().flatten().map(|source| source.size).sum();
         let mut piece = Piece::with_capacity(sources.len(), bytes / BYTES);
         for source in sources {
-            let list = source.iter().flat_map(|source| read(objects, symbols, merged, source));
-            piece.push(&codes, list);
+            let object = source.map(|source| source.object);
+            let records = source.map(|source| objects[source.object].info_records(source.input));
+            piece.push(&codes, records.into_iter().flatten(), |record| {
+                special(objects, symbols, merged, object?, record)
+            });
         }
         piece
     };
@@ -282,39 +337,34 @@ fn read_all<'d>(
     Lists::new(codes, infos.len(), pieces)
 }
 
-/// The attributes of a function: its own records with output symbols.
-fn read<'d>(
+/// What becomes of a record of a function in file `object` that may name something, or nothing.
+fn special<'d>(
     objects: &Objects<'d>,
     symbols: &Symbols,
     merged: &Merged<'d>,
-    source: &InfoSource,
-) -> impl Iterator<Item = Attribute<'d>> {
-    let object = &objects[source.object];
-    let records = object.info_records(source.input);
-    let attribute = move |record: Record<'d>| {
-        Some(match record.code {
-            // EIATTR 0 is an error marker that nvlink leaves out.
-            0 => return None,
-            code::PARAM_CBANK if record.format == format::SIZED => {
-                let symbol = SymbolIndex(record.word(0)?);
-                let symbol = section_symbol(objects, merged, source.object, symbol)?;
-                Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
-            }
-            _ if merge::names_reference(&record) => {
-                let symbol = symbols.of(source.object, SymbolIndex(record.word(0)?))?;
-                let symbol = merged.out_symbol(symbol)?;
-                Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
-            }
-            code::EXTERNS if record.format == format::SIZED => {
-                let words = record.words().map(SymbolIndex);
-                let out =
-                    words.filter_map(|word| merged.out_symbol(symbols.of(source.object, word)?));
-                Attribute::Externs(out.filter(|&out| is_open(merged, out)).collect())
-            }
-            _ => Attribute::Record(record),
-        })
-    };
-    records.filter_map(attribute)
+    object: ObjectId,
+    record: Record<'d>,
+) -> Option<Attribute<'d>> {
+    Some(match record.code {
+        // EIATTR 0 is an error marker that nvlink leaves out.
+        0 => return None,
+        code::PARAM_CBANK if record.format == format::SIZED => {
+            let symbol = SymbolIndex(record.word(0)?);
+            let symbol = section_symbol(objects, merged, object, symbol)?;
+            Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
+        }
+        _ if merge::names_reference(&record) => {
+            let symbol = symbols.of(object, SymbolIndex(record.word(0)?))?;
+            let symbol = merged.out_symbol(symbol)?;
+            Attribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
+        }
+        code::EXTERNS if record.format == format::SIZED => {
+            let words = record.words().map(SymbolIndex);
+            let out = words.filter_map(|word| merged.out_symbol(symbols.of(object, word)?));
+            Attribute::Externs(out.filter(|&out| is_open(merged, out)).collect())
+        }
+        _ => Attribute::Record(record),
+    })
 }
 
 /// EXTERNS keep what is undefined, and entries: a launched kernel stays external.
@@ -365,14 +415,14 @@ impl Numbers {
     }
 
     fn entry_facts(&self, graph: &CallGraph) -> Vec<EntryFacts> {
-        let registers = graph.fold(0, |node| self.registers[node], |a, b| *a.max(b));
+        let registers = graph.fold_entries(0, |node| self.registers[node], |a, b| *a.max(b));
         let stack = graph.longest(|node| self.frames[node]);
-        let facts = |&entry: &NodeId| EntryFacts {
-            registers: registers[entry],
-            stack: stack[entry],
+        let facts = |((&entry, registers), stack): ((&NodeId, u32), Option<u32>)| EntryFacts {
+            registers,
+            stack,
             stack_limit: self.stack_limits[entry],
         };
-        graph.entries().iter().map(facts).collect()
+        graph.entries().iter().zip(registers).zip(stack).map(facts).collect()
     }
 
     /// What an object tells of its entries: nothing about what they call is final.
@@ -383,36 +433,5 @@ impl Numbers {
             stack_limit: 0,
         };
         graph.entries().iter().map(facts).collect()
-    }
-
-    /// `.nv.info`: last read first, with the register counts of entries raised; an executable has stack sizes of its
-    /// own in place of limits.
-    fn file_records<'d>(
-        &self,
-        graph: &CallGraph,
-        merged: &Merged<'d>,
-        entries: &[EntryFacts],
-    ) -> Vec<FileAttribute<'d>> {
-        let mut raised: IdVec<OutSymbolId, Option<u32>> =
-            IdVec::filled(None, merged.draft.symbols.len());
-        for (&entry, facts) in graph.entries().iter().zip(entries) {
-            raised[merged.function(graph, entry)] = Some(facts.registers);
-        }
-        let stays = |record: &&FileRecord<'d>| {
-            let limit = matches!(record, FileRecord::About { code: code::MAX_STACK_SIZE, .. });
-            merged.draft.relocatable || !limit
-        };
-        let record = |record: &FileRecord<'d>| match record {
-            FileRecord::Other(record) => FileAttribute::Record(**record),
-            FileRecord::Reference { symbol, record } => {
-                let rest = record.payload.get(4..).unwrap_or_default();
-                FileAttribute::Reference { code: record.code, symbol: *symbol, rest }
-            }
-            &FileRecord::About { code, function, number } => {
-                let raised = raised[function].filter(|_| code == code::REGCOUNT);
-                FileAttribute::About { code, function, number: raised.unwrap_or(number) }
-            }
-        };
-        merged.file_records.iter().rev().filter(stays).map(record).collect()
     }
 }

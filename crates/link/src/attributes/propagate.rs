@@ -135,8 +135,13 @@ fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_
         at.map_or(0, |at| lists[node][at].number())
     };
     let sizes = graph.longest(own);
-    for &entry in entries {
-        let value = sizes[entry].unwrap_or(u32::MAX);
+    let mut kernels = entries.iter().peekable();
+    for (&entry, size) in graph.entries().iter().zip(sizes) {
+        // They are among the entries, in the same order.
+        if kernels.next_if_eq(&&entry).is_none() {
+            continue;
+        }
+        let value = size.unwrap_or(u32::MAX);
         let list = lists.get_mut(entry);
         match position(list, code::CRS_STACK_SIZE) {
             Some(at) => list[at] = list[at].with_number(value),
@@ -186,16 +191,21 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
         let own = all.fold(0, |mask, attribute| mask | attribute.number());
         own | if is_alias[node] { WITHOUT } else { 0 }
     };
-    let mut masks = graph.fold(0, own, |a, b| a | b);
+    let mut masks = graph.fold_entries(0, own, |a, b| a | b);
     if single {
         // All live functions count, reachable or not.
         let all = graph.nodes.ids().map(own).fold(0, |a, b| a | b);
-        entries.iter().for_each(|&entry| masks[entry] = all);
+        masks.fill(all);
     }
-    for &entry in entries {
+    let mut entries = entries.iter().peekable();
+    for (&entry, mask) in graph.entries().iter().zip(masks) {
+        // They are among all entries, in the same order.
+        if entries.next_if_eq(&&entry).is_none() {
+            continue;
+        }
         let list = lists.get_mut(entry);
         if let Some(at) = position(list, code) {
-            list[at] = list[at].with_number(masks[entry]);
+            list[at] = list[at].with_number(mask);
         }
     }
 }

@@ -135,12 +135,14 @@ pub(super) fn several<'d>(
         }
         own
     };
-    let reached_ranks = graph.fold(Ranks::NONE, own, Ranks::join);
+    let mut reached_ranks = graph.fold_entries(Ranks::NONE, own, Ranks::join).into_iter();
     let others = graph.nodes.ids().map(|node| passes[node] && kinds.of(node).is_none()).collect();
     let mut taken = Taken::default();
     let mut ranks: Vec<usize> = Vec::new();
+    // For each attribute that the entry takes over the rank of the function and the number of its record.
+    let mut when: Vec<(usize, usize)> = Vec::new();
     graph.each_reached(&others, |entry, reached| {
-        let Ranks { firsts, first_externs, end } = reached_ranks[entry];
+        let Ranks { firsts, first_externs, end } = reached_ranks.next().unwrap_or(Ranks::NONE);
         let of_kinds = firsts.into_iter().filter(|&rank| rank != u32::MAX);
         let others = reached.iter().map(|&node| rank[node]);
         ranks.clear();
@@ -152,11 +154,11 @@ pub(super) fn several<'d>(
         ranks.sort_unstable();
         let what = what(entry);
         // Only entries take over, and only others pass on.
-        let mut whole = std::mem::take(lists.change(entry));
-        let hidden = if what == Entry::LaterSlot { whole.len() } else { 0 };
-        let mut list = whole.split_off(hidden);
+        let mut list = std::mem::take(lists.change(entry));
+        let mut hidden =
+            if what == Entry::LaterSlot { std::mem::take(&mut list) } else { Vec::new() };
         let own = list.len();
-        let mut when: Vec<(usize, usize)> = Vec::new();
+        when.clear();
         for &rank in &ranks {
             if first_externs < rank {
                 keep_place_for_externs(&mut list);
@@ -172,11 +174,14 @@ pub(super) fn several<'d>(
             keep_place_for_externs(&mut list);
             when.resize(list.len() - own, (end - 1, 0));
         }
-        whole.append(&mut list);
-        *lists.change(entry) = whole;
         if what != Entry::Kernel {
-            taken.insert(entry, when);
+            taken.insert(entry, when.clone());
         }
+        if !hidden.is_empty() {
+            hidden.append(&mut list);
+            list = hidden;
+        }
+        *lists.change(entry) = list;
     });
     taken
 }

@@ -22,7 +22,7 @@ use culd_cubin::elf::stt;
 use culd_cubin::{RelocEntry, SectionIndex};
 use hashbrown::{HashMap, HashSet};
 pub(crate) use relocs::RESOLVED;
-pub(crate) use sections::names_reference;
+pub(crate) use sections::{may_name_reference, names_reference};
 
 use crate::LinkOptions;
 use crate::callgraph::CallGraph;

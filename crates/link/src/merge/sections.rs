@@ -549,9 +549,17 @@ pub(crate) fn names_reference(record: &Record<'_>) -> bool {
     if parameter {
         return record.word(0).is_some_and(|index| index != 0);
     }
+    may_name_reference(record.code)
+}
+
+/// True for a code of which a record may begin with such a reference.
+pub(crate) fn may_name_reference(code: u8) -> bool {
+    use culd_cubin::attr::code;
     matches!(
-        record.code,
-        code::IMAGE_SLOT
+        code,
+        code::KPARAM_INFO
+            | code::KPARAM_INFO_V2
+            | code::IMAGE_SLOT
             | code::IMAGE_OFFSET
             | code::IMAGE_SIZE
             | code::TEXTURE_NORMALIZED
