@@ -321,15 +321,15 @@ impl From<Malformed> for Failure {
 /// True for functions, variables and references to textures and the like; to nvlink symbols of other types, sections
 /// aside, are as good as the null symbol.
 pub(crate) fn takes_part(symbol: &Symbol<'_>) -> bool {
-    const KINDS: [u8; 6] = [
-        stt::FUNC,
-        stt::OBJECT,
-        stt::CUDA_OBJECT,
-        stt::CUDA_TEXTURE,
-        stt::CUDA_SAMPLER,
-        stt::CUDA_SURFACE,
-    ];
-    KINDS.contains(&symbol.kind())
+    matches!(
+        symbol.kind(),
+        stt::FUNC
+            | stt::OBJECT
+            | stt::CUDA_OBJECT
+            | stt::CUDA_TEXTURE
+            | stt::CUDA_SAMPLER
+            | stt::CUDA_SURFACE
+    )
 }
 
 /// True for a symbol that ptxas made for itself: parameters and literals.

@@ -91,6 +91,11 @@ impl Source {
         Source { whole, base, stay: whole.total, others: Vec::new() }
     }
 
+    /// The section, if all records stay at the places that they have there.
+    pub(super) fn unchanged(&self) -> Option<Whole> {
+        (self.base == 0 && self.others.is_empty()).then_some(self.whole)
+    }
+
     /// Calls `visit` with the records that stay.
     fn each(&self, inputs: Inputs<'_, '_>, mut visit: impl FnMut(Kept)) {
         let (mut number, mut others) = (self.whole.total, &self.others[..]);
@@ -108,11 +113,6 @@ impl Source {
 }
 
 impl Records {
-    /// True for the records of one input section.
-    pub(super) fn is_whole(&self) -> bool {
-        matches!(self, Records::Of(_))
-    }
-
     /// How many stay.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -124,10 +124,8 @@ impl Records {
     /// The input section all of whose records stay at the places that they have there.
     pub(super) fn unchanged(&self) -> Option<Whole> {
         match self {
-            Records::Of(source) if source.base == 0 && source.others.is_empty() => {
-                Some(source.whole)
-            }
-            _ => None,
+            Records::Of(source) => source.unchanged(),
+            Records::Listed(_) => None,
         }
     }
 

@@ -156,6 +156,12 @@ struct Part<'r> {
     patched: Vec<RelocEntry>,
 }
 
+/// What becomes of most records.
+enum Quick {
+    Stays(Kept),
+    Dropped,
+}
+
 /// A record that tells what was applied.
 #[derive(Debug)]
 struct Told {
@@ -415,11 +421,20 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let mut resolved = Mixed::default();
         if let [source] = &reloc.sources[..] {
             if let Some(origin) = self.origin(&place, source) {
-                resolved.kept = match origin.whole() {
-                    Some(source) => Records::Of(source),
+                let whole = origin.whole();
+                let others = whole.is_some().then(|| self.others(&place, &origin));
+                resolved.kept = match whole {
+                    Some(whole) if others.as_ref().is_some_and(Vec::is_empty) => {
+                        if let Some(whole) = whole.unchanged().filter(|_| !self.has_images(&place))
+                        {
+                            return Ok(Resolved::Whole(whole));
+                        }
+                        Records::Of(whole)
+                    }
+                    Some(whole) => Records::Of(whole),
                     None => Records::Listed(Vec::with_capacity(origin.most())),
                 };
-                self.records(&mut resolved, &place, &origin)?;
+                self.records(&mut resolved, &place, &origin, others)?;
             }
         } else {
             let origins =
@@ -428,7 +443,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             let most = origins().map(|origin| origin.most()).sum();
             resolved.kept = Records::Listed(Vec::with_capacity(most));
             for origin in origins() {
-                self.records(&mut resolved, &place, &origin)?;
+                self.records(&mut resolved, &place, &origin, None)?;
             }
         }
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
@@ -440,19 +455,19 @@ impl<'a, 'd> Resolver<'a, 'd> {
         Ok(resolved.into())
     }
 
-    /// Resolves the records of an input section, the last one first.
+    /// Resolves the records of an input section, the last one first; of [`Records::Of`] only `others`.
     fn records(
         &self,
         resolved: &mut Mixed,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
+        others: Option<Vec<u32>>,
     ) -> Result<(), Box<Message>> {
         let Origin { source, section, .. } = *origin;
         let records = section.relocations();
         let (applied, patched) = (Applied::new(source, Vec::new()), Vec::new());
         let mut part = Part { resolved, applied, total: records.len(), patched };
-        if part.resolved.kept.is_whole() {
-            let others = self.others(place, origin);
+        if let Some(others) = others {
             part.total = others.len();
             for number in others.into_iter().rev() {
                 if let Some(record) = records.get(number as usize) {
@@ -468,9 +483,13 @@ impl<'a, 'd> Resolver<'a, 'd> {
                 if plain {
                     // What [`Resolver::next`] comes to for most records.
                     let Some(offset) = origin.place(record.offset) else { return Ok(()) };
-                    if let Some(kept) = self.quick(place, origin, offset, &record) {
-                        part.resolved.kept.note(number, Some(kept));
-                        return Ok(());
+                    match self.quick(place, origin, offset, &record) {
+                        Some(Quick::Stays(kept)) => {
+                            part.resolved.kept.note(number, Some(kept));
+                            return Ok(());
+                        }
+                        Some(Quick::Dropped) => return Ok(()),
+                        None => {}
                     }
                 }
                 self.next(&mut part, place, origin, (number, record))
@@ -481,7 +500,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             let patches = std::mem::take(&mut part.patches);
             part.patches = self.stored(place, source, &patched, patches)?;
         }
-        if self.half == Half::Sass && place.is_code {
+        if self.has_images(place) {
             part.patches.extend(self.image_loads(origin)?);
         }
         if !part.patches.is_empty() || !part.records.is_empty() {
@@ -493,23 +512,21 @@ impl<'a, 'd> Resolver<'a, 'd> {
     /// The numbers of those records of [`Records::Of`] that do not stay as they are. Nearly all do.
     fn others(&self, place: &PlaceContext, origin: &Origin<'_, 'd>) -> Vec<u32> {
         let size = place.size.saturating_sub(origin.source.base(self.half));
-        let stays = |record: &RelocEntry| {
-            let span = usual::span(record.kind);
-            let same = span != 0
-                && record.offset.saturating_add(span) <= size
-                && origin.usual(record.symbol).is_some();
-            debug_assert!(!same || self.stays_unchanged(place, origin, *record));
-            same
-        };
+        let records = origin.section.relocations();
         let mut others = Vec::new();
         if place.has_void_records {
-            others.extend(0..origin.section.relocations().len() as u32);
+            others.extend(0..records.len() as u32);
             return others;
         }
-        let mut number = 0;
-        origin.section.relocations().iter().for_each(|record| {
-            if !stays(&record) {
+        let (symbols, mut number) = (origin.symbols, 0);
+        records.iter().for_each(|record| {
+            let span = usual::span(record.kind);
+            let symbol = symbols.get(record.symbol.0 as usize).copied().flatten();
+            let inside = record.offset.saturating_add(span) <= size;
+            if span == 0 || !inside || symbol.is_none() {
                 others.push(number);
+            } else {
+                debug_assert!(self.stays_unchanged(place, origin, record));
             }
             number += 1;
         });
@@ -529,7 +546,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
         outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
     }
 
-    /// A record of a usual symbol whose place is at `offset` of the output section, if it stays as it is.
+    /// What becomes of a record of a usual symbol whose place is at `offset` of the output section, for most types.
     #[inline]
     fn quick(
         &self,
@@ -537,15 +554,38 @@ impl<'a, 'd> Resolver<'a, 'd> {
         origin: &Origin<'_, 'd>,
         offset: u64,
         record: &RelocEntry,
-    ) -> Option<Kept> {
-        let (span, symbol) = (usual::span(record.kind), origin.usual(record.symbol));
-        let inside = span != 0 && offset.saturating_add(span) <= place.size;
-        if !inside || symbol.is_none() || place.has_void_records {
+    ) -> Option<Quick> {
+        let symbol = origin.usual(record.symbol).filter(|_| !place.has_void_records)?;
+        let span = usual::span(record.kind);
+        if span == 0 && usual::clears(record.kind) && self.is_function(symbol) {
+            debug_assert!(self.is_dropped(place, origin, *record));
+            return Some(Quick::Dropped);
+        }
+        if span == 0 || offset.saturating_add(span) > place.size {
             return None;
         }
         debug_assert!(self.stays_unchanged(place, origin, *record));
         let kind = if place.is_frames { ADDRESS } else { record.kind };
-        Some(Kept { offset, symbol, kind, addend: record.addend })
+        Some(Quick::Stays(Kept { offset, symbol: Some(symbol), kind, addend: record.addend }))
+    }
+
+    /// True for a symbol of the output in code, of which records then are about a function.
+    fn is_function(&self, symbol: OutSymbolId) -> bool {
+        let draft = &self.merged.draft;
+        let section = draft.symbols[symbol].section;
+        section.is_some_and(|section| draft.sections[section].kind == Kind::Text)
+    }
+
+    /// Whether a record comes to nothing.
+    fn is_dropped(
+        &self,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        record: RelocEntry,
+    ) -> bool {
+        let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+        let outcome = self.outcome(&Query { place, origin, record, row, write });
+        matches!(outcome, Outcome::Dropped)
     }
 
     /// Resolves one record, the one before the last.
@@ -623,6 +663,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
             .map_err(Box::new)
     }
 
+    /// Whether there may be such loads as [`Resolver::image_loads`] finds.
+    fn has_images(&self, place: &PlaceContext) -> bool {
+        self.half == Half::Sass && place.is_code && self.slots.images().is_some()
+    }
+
     /// The loads of code from slots of textures, for which nobody has a record beside Mercury: they count from the
     /// first slot, which in machine code is behind the largest bank of parameters (case textures/in-registers).
     fn image_loads(&self, origin: &Origin<'_, 'd>) -> Result<Vec<Patch>, Box<Message>> {
@@ -676,8 +721,10 @@ impl<'a, 'd> Resolver<'a, 'd> {
         record: RelocEntry,
     ) -> Result<Option<Kept>, Box<Message>> {
         let Some(offset) = origin.place(record.offset) else { return Ok(None) };
-        if let Some(kept) = self.quick(place, origin, offset, &record) {
-            return Ok(Some(kept));
+        match self.quick(place, origin, offset, &record) {
+            Some(Quick::Stays(kept)) => return Ok(Some(kept)),
+            Some(Quick::Dropped) => return Ok(None),
+            None => {}
         }
         let row = culd_reloc::lookup(record.kind);
         let plain =

@@ -49,7 +49,8 @@ pub(super) struct Origin<'a, 'd> {
     index: SectionIndex,
     /// Some definition of the file lost, so that some records may be void.
     pub(super) any_void: bool,
-    usual: &'a [Usual],
+    /// What symbols of the file usually are.
+    pub(super) symbols: &'a [Usual],
     places: Places<'a>,
 }
 
@@ -82,8 +83,10 @@ impl Origin<'_, '_> {
     }
 
     /// Where byte `offset` of a file's section is in the output section; `None` where that part is left out.
+    #[inline]
     pub(super) fn place(&self, offset: u64) -> Option<u64> {
         match self.places {
+            Places::At { base, moves: [] } => Some(base + offset),
             Places::Rebuilt(pieces) => rebuilt::moved(pieces, offset),
             Places::At { base, moves } => Some(moved::moved(moves, base + offset)),
             Places::Slots { base, moves, dialect } => {
@@ -94,7 +97,7 @@ impl Origin<'_, '_> {
 
     /// What a symbol of the file usually is.
     pub(super) fn usual(&self, symbol: SymbolIndex) -> Usual {
-        self.usual.get(symbol.0 as usize).copied().flatten()
+        self.symbols.get(symbol.0 as usize).copied().flatten()
     }
 }
 
@@ -160,7 +163,7 @@ impl<'a, 'd> Resolver<'a, 'd> {
             section: object.section(section),
             index: section,
             any_void: self.void.any_in(source.object),
-            usual: &self.usual[source.object],
+            symbols: &self.usual[source.object],
             places: self.places(place, source),
         }
     }

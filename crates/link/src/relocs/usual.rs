@@ -61,6 +61,11 @@ pub(super) fn span(kind: u32) -> u64 {
     CUDA.get(kind as usize).or_else(mercury).copied().unwrap_or_default().into()
 }
 
+/// True for a type whose records about functions that are left come to nothing.
+pub(super) fn clears(kind: u32) -> bool {
+    culd_reloc::lookup(kind).is_some_and(|row| row.observed == Observed::Clears)
+}
+
 static CUDA: [u8; culd_reloc::CUDA.len()] = spans(&culd_reloc::CUDA);
 static MERCURY: [u8; culd_reloc::MERCURY.len()] = spans(&culd_reloc::MERCURY);
 
@@ -79,11 +84,10 @@ const fn spans<const N: usize>(table: &[RelocDesc; N]) -> [u8; N] {
 
 impl<'d> Resolver<'_, 'd> {
     fn usual(&self, id: ObjectId, index: SymbolIndex, symbol: &Symbol<'d>) -> Usual {
-        let special = symbol.is_reference() || is_internal(symbol) || is_unified_table(symbol.name);
-        if special || !takes_part(symbol) {
+        if !takes_part(symbol) || symbol.is_reference() || is_internal(symbol) {
             return None;
         }
-        let program = self.symbols.of(id, index)?;
+        let program = self.symbols.of(id, index).filter(|_| !is_unified_table(symbol.name))?;
         let Target::Symbol(out) = self.merged.targets[program] else { return None };
         let dead = symbol.is_function() && self.graph.node(program).is_none();
         // Constants forget variables that were replaced.
