@@ -165,7 +165,12 @@ impl Program<'_, '_> {
 
     fn limits(&self, diags: &mut Diagnostics) {
         let draft = &self.merged.draft;
-        for (id, section) in draft.sections.iter() {
+        let kinds = [Kind::Constant(0), Kind::Shared];
+        // Each list is in order, both together nearly so.
+        let mut limited = kinds.map(|kind| draft.category_of(kind)).concat();
+        limited.sort();
+        for id in limited {
+            let section = &draft.sections[id];
             match section.kind {
                 Kind::Constant(bank) if section.size > BANK_LIMIT => {
                     let message = self.bank_message(section, bank);
@@ -260,12 +265,12 @@ impl Program<'_, '_> {
     }
 
     fn must_be_defined(&self, symbol: &OutSymbol) -> bool {
-        let name = self.merged.draft.names.get(symbol.name);
         let may_be_absent =
             symbol.info >> 4 == stb::WEAK && !self.options.dialect.weak_must_be_defined;
         if symbol.section.is_some() || may_be_absent {
             return false;
         }
+        let name = self.merged.draft.names.get(symbol.name);
         match symbol.info & 15 {
             stt::FUNC => !may_stay_undefined(name),
             stt::OBJECT | stt::CUDA_OBJECT => {

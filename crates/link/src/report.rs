@@ -93,11 +93,11 @@ impl Report {
     }
 
     pub(crate) fn build(program: &Program<'_, '_>) -> Self {
-        let sections = || program.merged.draft.sections.values();
-        let size_of = |wanted: fn(Kind) -> bool| -> u64 {
-            sections().filter(|section| wanted(section.kind)).map(|section| section.size).sum()
-        };
         let draft = &program.merged.draft;
+        let size_of = |kind: Kind| -> u64 {
+            let sections = draft.category_of(kind).iter().map(|&id| &draft.sections[id]);
+            sections.filter(|section| section.kind == kind).map(|section| section.size).sum()
+        };
         // Mercury's names for constant banks and slots are none that nvlink tells.
         let classic = draft.flavour == Flavour::Classic;
         let common_bank = |number| {
@@ -144,7 +144,7 @@ impl Report {
             }
         });
         Report {
-            global: size_of(|kind| matches!(kind, Kind::Global | Kind::GlobalInit)),
+            global: size_of(Kind::Global) + size_of(Kind::GlobalInit),
             constant3: common_bank(3),
             constant4: common_bank(4),
             entries: entries.collect(),
@@ -154,7 +154,8 @@ impl Report {
 
 /// Sizes of shared sections by name: local entries of one name share theirs.
 fn shared_by_name(program: &Program<'_, '_>) -> hashbrown::HashMap<NameId, u64> {
-    let sections = program.merged.draft.sections.values();
+    let draft = &program.merged.draft;
+    let sections = draft.category_of(Kind::Shared).iter().map(|&id| &draft.sections[id]);
     let shared = sections.filter(|section| section.kind == Kind::Shared && !section.dropped);
     shared.map(|section| (section.name, section.size)).collect()
 }

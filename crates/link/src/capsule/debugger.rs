@@ -17,7 +17,9 @@ pub(crate) fn tell(objects: &Objects<'_>, options: &LinkOptions, diags: &mut Dia
     }
     let with_code = || objects.iter().filter(|(_, object)| object.has_code());
     let compiled = |wanted: bool| {
-        with_code().filter(move |(_, object)| compiled_for_debugger(object) == Some(wanted))
+        let may_be = move |object: &Object<'_>| !wanted || names_debugger(object);
+        let is = move |object| compiled_for_debugger(object) == Some(wanted);
+        with_code().filter(move |(_, object)| may_be(object) && is(object))
     };
     // One such object is enough for nvlink to make the program one for a debugger.
     let program = options.for_debugger() || compiled(true).next().is_some();
@@ -31,6 +33,11 @@ pub(crate) fn tell(objects: &Objects<'_>, options: &LinkOptions, diags: &mut Dia
     }
     let file = odd.swap_remove(0).1.name.to_owned();
     diags.info(Message::DebugMixture { file, debug, others: odd.len() });
+}
+
+/// False where no tool can have had `-g`: most notes do not have these two letters.
+fn names_debugger(object: &Object<'_>) -> bool {
+    object.tkinfo.windows(2).any(|word| word == b"-g")
 }
 
 /// Whether the compiler had `-g`; `None` where no compiler left a note.

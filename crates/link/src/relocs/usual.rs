@@ -87,8 +87,11 @@ impl<'d> Resolver<'_, 'd> {
         if !takes_part(symbol) || symbol.is_reference() || is_internal(symbol) {
             return None;
         }
-        let program = self.symbols.of(id, index).filter(|_| !is_unified_table(symbol.name))?;
+        let program = self.symbols.of(id, index)?;
         let Target::Symbol(out) = self.merged.targets[program] else { return None };
+        if is_unified_table(symbol.name) {
+            return None;
+        }
         let dead = symbol.is_function() && self.graph.node(program).is_none();
         // Constants forget variables that were replaced.
         let replaced = !symbol.is_function() && self.symbols.all[program].replaced;
