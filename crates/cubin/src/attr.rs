@@ -239,20 +239,30 @@ impl Record<'_> {
 #[derive(Debug, Clone)]
 pub struct Records<'d> {
     section: &'d [u8],
-    data: &'d [u8],
-    at: usize,
+    size: usize,
+    /// What has not been read.
+    rest: &'d [u8],
 }
 
 impl<'d> Records<'d> {
     /// Iterates over `data`, the bytes of the section called `section`.
     pub fn new(section: &'d [u8], data: &'d [u8]) -> Self {
-        Records { section, data, at: 0 }
+        Records { section, size: data.len(), rest: data }
     }
 
-    /// What is wrong with the record that begins at `at`; the rest is passed over.
+    /// The next record, as long as they are whole and of known formats: what iterating gives, without what is wrong.
+    #[inline]
+    pub fn next_whole(&mut self) -> Option<Record<'d>> {
+        let (record, rest) = first(self.rest)?;
+        self.rest = rest;
+        Some(record)
+    }
+
+    /// What is wrong with the next record; the rest is passed over.
     #[cold]
     fn defect(&mut self) -> Malformed {
-        let rest = self.data.get(self.at..).unwrap_or_default();
+        let at = (self.size - self.rest.len()) as u64;
+        let rest = std::mem::take(&mut self.rest);
         let what = match rest.first_chunk() {
             None => "attribute record is cut short".to_owned(),
             Some(&[format::SIZED, code, low, high]) => {
@@ -263,23 +273,21 @@ impl<'d> Records<'d> {
                 format!("attribute {code:#04x} has unknown format {format}")
             }
         };
-        let at = self.at as u64;
-        self.at = self.data.len();
         Malformed::section(self.section, at, what)
     }
 }
 
-/// The record that `data` begins with.
+/// The record that `data` begins with, and what follows.
 #[inline]
-fn first(data: &[u8]) -> Option<Record<'_>> {
+fn first(data: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let (&[format, code, low, high], rest) = data.split_first_chunk()?;
     let value = u16::from_le_bytes([low, high]);
-    let payload = match format {
-        format::SIZED => rest.get(..usize::from(value))?,
-        format::NONE | format::BYTE | format::HALF => &[],
+    let (payload, rest) = match format {
+        format::SIZED => rest.split_at_checked(usize::from(value))?,
+        format::NONE | format::BYTE | format::HALF => (&[][..], rest),
         _ => return None,
     };
-    Some(Record { format, code, value, payload })
+    Some((Record { format, code, value, payload }, rest))
 }
 
 impl<'d> Iterator for Records<'d> {
@@ -287,10 +295,10 @@ impl<'d> Iterator for Records<'d> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.data.get(self.at..).filter(|rest| !rest.is_empty())?;
-        let Some(record) = first(rest) else { return Some(Err(self.defect())) };
-        self.at += 4 + record.payload.len();
-        Some(Ok(record))
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some(self.next_whole().ok_or_else(|| self.defect()))
     }
 }
 

@@ -321,12 +321,26 @@ impl<'d> Cubin<'d> {
         let mut sections = Vec::with_capacity(table.len());
         let mut budget = NameBudget::new(names);
         for (index, raw) in table.iter().enumerate() {
-            let section = section(data, header, index, raw, names)?;
-            if !budget.take(section.name) {
+            let Some(name) = read::c_str(names, raw.sh_name.get(Le) as usize) else {
+                return Err(nameless(header, index, raw));
+            };
+            let bytes = section_bytes(data, index, raw);
+            let bytes = bytes.map_err(|defect| defect.told_of(data, name, raw))?;
+            if !budget.take(name) {
                 let what = "section names overlap too much";
                 return Err(Malformed::file(header_offset(header, index), what));
             }
-            sections.push(section);
+            let is_null = index == 0;
+            sections.push(Section {
+                name,
+                sh_type: if is_null { sht::NULL } else { raw.sh_type.get(Le).0 },
+                flags: raw.sh_flags.get(Le).0,
+                size: if is_null { 0 } else { raw.sh_size.get(Le) },
+                link: raw.sh_link.get(Le),
+                info: raw.sh_info.get(Le),
+                align: raw.sh_addralign.get(Le).max(1) as u32,
+                data: bytes,
+            });
         }
         check_links(&sections)?;
         check_overlap(header, table, &sections)?;
@@ -476,58 +490,71 @@ fn file_range<'d>(data: &'d [u8], raw: &RawSection) -> Option<&'d [u8]> {
     read::bytes(data, start, size)
 }
 
-fn section<'d>(
+#[cold]
+fn nameless(header: &RawHeader, index: usize, raw: &RawSection) -> Malformed {
+    let name = raw.sh_name.get(Le);
+    let what = format!("name of section {index} at {name:#x} is not a terminated string");
+    Malformed::file(header_offset(header, index), what)
+}
+
+/// The bytes of section `index`, once its header is known to be sound.
+fn section_bytes<'d>(
     data: &'d [u8],
-    header: &RawHeader,
     index: usize,
     raw: &RawSection,
-    names: &'d [u8],
-) -> Result<Section<'d>, Malformed> {
-    let at = header_offset(header, index);
-    let name_offset = raw.sh_name.get(Le);
-    let Some(name) = read::c_str(names, name_offset as usize) else {
-        let what =
-            format!("name of section {index} at {name_offset:#x} is not a terminated string");
-        return Err(Malformed::file(at, what));
-    };
+) -> Result<&'d [u8], HeaderDefect> {
     let sh_type = raw.sh_type.get(Le).0;
-    let size = raw.sh_size.get(Le);
     let align = raw.sh_addralign.get(Le).max(1);
     if !align.is_power_of_two() || align > MAX_ALIGN {
-        return Err(Malformed::section(name, 0, format!("alignment {align:#x} is not usable")));
+        return Err(HeaderDefect::Alignment);
     }
-    if elf::is_nobits(sh_type) && size > MAX_SIZE {
-        return Err(Malformed::section(name, 0, format!("size {size:#x} is not usable")));
+    let nobits = elf::is_nobits(sh_type);
+    if nobits && raw.sh_size.get(Le) > MAX_SIZE {
+        return Err(HeaderDefect::Size);
     }
-    let (record, entry) = (record_size(sh_type), raw.sh_entsize.get(Le));
+    let record = record_size(sh_type);
     // nvlink divides by it, and leaves out records or ends with a signal.
-    if record != 1 && entry != record && is_table(sh_type) {
-        let what = format!("entries of {entry:#x} bytes, expected {record:#x}");
-        return Err(Malformed::section(name, 0, what));
+    if record != 1 && raw.sh_entsize.get(Le) != record && is_table(sh_type) {
+        return Err(HeaderDefect::Entries);
     }
     // Index 0 carries overflow counts of the file header, not a section.
-    let bytes = if index == 0 || sh_type == sht::NULL || elf::is_nobits(sh_type) {
-        &[]
-    } else {
-        file_range(data, raw).ok_or_else(|| {
-            let offset = raw.sh_offset.get(Le);
-            let what = format!(
-                "{size:#x} bytes at file offset {offset:#x} run past the end of the file ({:#x})",
-                data.len()
-            );
-            Malformed::section(name, 0, what)
-        })?
-    };
-    Ok(Section {
-        name,
-        sh_type: if index == 0 { sht::NULL } else { sh_type },
-        flags: raw.sh_flags.get(Le).0,
-        size: if index == 0 { 0 } else { size },
-        link: raw.sh_link.get(Le),
-        info: raw.sh_info.get(Le),
-        align: align as u32,
-        data: bytes,
-    })
+    if nobits || index == 0 || sh_type == sht::NULL {
+        return Ok(&[]);
+    }
+    file_range(data, raw).ok_or(HeaderDefect::Bytes)
+}
+
+/// What is wrong with the header of a section.
+enum HeaderDefect {
+    Alignment,
+    Size,
+    Entries,
+    /// They are not in the file.
+    Bytes,
+}
+
+impl HeaderDefect {
+    #[cold]
+    fn told_of(self, data: &[u8], name: &[u8], raw: &RawSection) -> Malformed {
+        let size = raw.sh_size.get(Le);
+        let what = match self {
+            HeaderDefect::Alignment => {
+                format!("alignment {:#x} is not usable", raw.sh_addralign.get(Le))
+            }
+            HeaderDefect::Size => format!("size {size:#x} is not usable"),
+            HeaderDefect::Entries => {
+                let (entry, record) = (raw.sh_entsize.get(Le), record_size(raw.sh_type.get(Le).0));
+                format!("entries of {entry:#x} bytes, expected {record:#x}")
+            }
+            HeaderDefect::Bytes => {
+                let (offset, file) = (raw.sh_offset.get(Le), data.len());
+                format!(
+                    "{size:#x} bytes at file offset {offset:#x} run past the end of the file ({file:#x})"
+                )
+            }
+        };
+        Malformed::section(name, 0, what)
+    }
 }
 
 /// True for tables whose headers must tell how long a record is.

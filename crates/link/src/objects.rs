@@ -132,10 +132,15 @@ impl<'d> Object<'d> {
         self.roles.contains(&Role::FunctionIds)
     }
 
+    /// The sections of unified functions and variables: ids and jump slots.
+    pub(crate) fn unified_sections(&self) -> impl Iterator<Item = (SectionIndex, Role)> {
+        self.lookups.unified.iter().map(|&index| (index, self.role(index)))
+    }
+
     /// The sections of jump slots.
     pub(crate) fn jump_slots(&self) -> impl Iterator<Item = SectionIndex> {
-        let sections = self.cubin.section_indices().map(|(index, _)| index);
-        sections.filter(|&index| self.role(index) == Role::JumpSlot)
+        let slots = self.unified_sections().filter(|(_, role)| *role == Role::JumpSlot);
+        slots.map(|(index, _)| index)
     }
 
     /// Bytes of all relocation records, a measure of work.

@@ -119,12 +119,13 @@ pub(crate) fn pair(cubin: &mut Cubin<'_>, roles: &mut [Role]) -> Result<Twins, F
 fn join(cubin: &Cubin<'_>, roles: &[Role], twins: &mut Twins) -> Result<(), Failure> {
     let mut open = Open { cubin, roles, next: 0, by_name: None };
     for (index, section) in cubin.sections.iter().enumerate() {
+        if !section.is_mercury() {
+            continue;
+        }
         // What was applied when an object was made is passed over, as in machine code.
-        let passed = matches!(
-            section.sh_type,
-            sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA | sht::SYMTAB_SHNDX
-        );
-        if !section.is_mercury() || passed {
+        if let sht::MERCURY_SYMTAB | sht::MERCURY_RESOLVED_RELA | sht::SYMTAB_SHNDX =
+            section.sh_type
+        {
             continue;
         }
         let unknown = || {
@@ -246,12 +247,15 @@ fn check_all_paired(cubin: &Cubin<'_>, roles: &[Role], twins: &Twins) -> Result<
     for ((index, section), role) in cubin.section_indices().zip(roles) {
         // Where all records are for machine code only, Mercury has no relocation section.
         let optional = *role == Role::Reloc;
-        if !is_single(*role) && !optional && !section.is_mercury() && twins.of(index).is_none() {
+        if section.is_mercury() || twins.of(index).is_some() {
+            continue;
+        }
+        if !is_single(*role) && !optional {
             let what = "the section has no twin in Mercury";
             return Err(Malformed::section(section.name, 0, what));
         }
         // nvlink ends with an error of its finalizer.
-        if optional && section.sh_type == sht::REL && twins.of(index).is_none() {
+        if optional && section.sh_type == sht::REL {
             let what = "records without addends have no place beside Mercury code";
             return Err(Malformed::section(section.name, 0, what));
         }

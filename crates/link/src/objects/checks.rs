@@ -30,8 +30,8 @@ fn is_rewritten(role: Role) -> bool {
 /// an array does: nvlink keeps such records.
 #[inline]
 fn fits(row: &RelocDesc, reloc: &RelocEntry, size: u64) -> bool {
-    let end = reloc.offset.saturating_add(row.span_bytes() as u64);
-    end <= size || !row.is_applicable()
+    let rest = size.checked_sub(reloc.offset);
+    rest.is_some_and(|rest| row.span_bytes() as u64 <= rest) || !row.is_applicable()
 }
 
 impl<'d> Object<'d> {
@@ -69,11 +69,11 @@ impl<'d> Object<'d> {
                 }
             };
             described.extend(records.into_iter().map(|function| (target, function)));
-            if let (Some(shared), Some(function)) = (&shared, function) {
+            if let (Some((first, last)), Some(function)) = (shared, function) {
                 let symbols = section.relocations();
                 let symbols = symbols.iter().map(|reloc| reloc.symbol);
-                let symbols = symbols.filter(|symbol| shared.contains(symbol));
-                let variables = symbols.filter(|&symbol| self.symbol(symbol).is_shared());
+                let near = symbols.filter(|&symbol| symbol >= first && symbol <= last);
+                let variables = near.filter(|&symbol| self.symbol(symbol).is_shared());
                 shared_uses.extend(variables.map(|variable| (function, variable)));
             }
         }

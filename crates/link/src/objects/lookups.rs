@@ -2,8 +2,6 @@
 //!
 //! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
 
-use std::ops::RangeInclusive;
-
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 
 use super::roles::names_code;
@@ -17,6 +15,8 @@ pub(crate) struct Lookups {
     patched: Vec<bool>,
     /// (code, function) of all code sections that are named after a function, sorted by section.
     code_functions: Vec<(SectionIndex, SymbolIndex)>,
+    /// Sections of unified functions and variables, in section order: ids and jump slots.
+    pub(super) unified: Vec<SectionIndex>,
     /// (bank, start, end) of what internal symbols name, sorted: literals.
     literals: Vec<(SectionIndex, u64, u64)>,
 }
@@ -25,6 +25,7 @@ impl Lookups {
     pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role]) -> Self {
         let mut patched = vec![false; cubin.sections.len()];
         let mut parameter_banks = Vec::new();
+        let mut unified = Vec::new();
         let mut codes = 0;
         for ((index, section), role) in cubin.section_indices().zip(roles) {
             match role {
@@ -36,11 +37,12 @@ impl Lookups {
                 Role::Constant(0) | Role::Parameters => {
                     parameter_banks.extend(section.info_section().map(|code| (code, index)));
                 }
-                Role::Text | Role::JumpSlot => codes += 1,
+                Role::Text => codes += 1,
+                Role::JumpSlot | Role::FunctionIds | Role::VariableIds => unified.push(index),
                 _ => {}
             }
         }
-        let mut code_functions = Vec::with_capacity(codes);
+        let mut code_functions = Vec::with_capacity(codes + unified.len());
         let mut literals = Vec::new();
         for (index, symbol) in cubin.symbol_indices() {
             let Some(place) = symbol.defined_in() else { continue };
@@ -56,6 +58,7 @@ impl Lookups {
             parameter_banks: sorted(parameter_banks),
             patched,
             code_functions: sorted(code_functions),
+            unified,
             literals: sorted(literals),
         }
     }
@@ -112,11 +115,11 @@ impl<'d> Object<'d> {
         Some(self.lookups.parameter_banks[at].1)
     }
 
-    /// From the first symbol of a shared variable to the last: there are a few, and many records.
-    pub(super) fn shared_symbols(&self) -> Option<RangeInclusive<SymbolIndex>> {
+    /// The first and the last symbol of a shared variable: there are a few, and many records.
+    pub(super) fn shared_symbols(&self) -> Option<(SymbolIndex, SymbolIndex)> {
         let symbols = self.cubin.symbol_indices();
         let mut shared = symbols.filter(|(_, symbol)| symbol.is_shared()).map(|(index, _)| index);
         let first = shared.next()?;
-        Some(first..=shared.last().unwrap_or(first))
+        Some((first, shared.last().unwrap_or(first)))
     }
 }

@@ -4,7 +4,7 @@
 //! beforehand is found here, by all threads, and in few bytes. In: an object that is checked. Out: [`Outline`].
 
 use culd_cubin::elf::{sht, stt};
-use culd_cubin::{Section, SectionIndex, Symbol, SymbolIndex};
+use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use hashbrown::HashSet;
 
 use super::{Object, Role, takes_part};
@@ -69,69 +69,74 @@ pub(crate) enum Open {
 
 impl Outline {
     pub(super) fn of(object: &Object<'_>, hasher: &Hasher) -> Self {
-        let hash = |(index, symbol): (SymbolIndex, &Symbol<'_>)| {
+        let mut outline = Outline::default();
+        outline.sections(object);
+        outline.symbols(object, hasher);
+        outline
+    }
+
+    fn sections(&mut self, object: &Object<'_>) {
+        let count = |role| object.roles.iter().filter(|own| **own == role).count();
+        self.patches.reserve_exact(count(Role::Reloc));
+        self.infos.reserve_exact(count(Role::FunctionInfo));
+        for ((index, section), role) in object.cubin.section_indices().zip(&object.roles) {
+            use Role::{Constant, Debug, FunctionIds, GlobalInit, UnifiedData, VariableIds};
+            match role {
+                Role::Reloc => {
+                    let open = open(object, section);
+                    let patch = |target| Patch { section: index, target, open };
+                    self.patches.extend(section.info_section().map(patch));
+                }
+                Role::FunctionInfo => self.infos.extend(info(object, index, section)),
+                Debug
+                | Role::Index
+                | FunctionIds
+                | VariableIds
+                | Constant(_)
+                | GlobalInit
+                | UnifiedData => self.unnamed.push(index),
+                _ => {}
+            }
+        }
+    }
+
+    /// Functions come in the order of symbols, but code before its aliases (case alias/other-file in steps).
+    fn symbols(&mut self, object: &Object<'_>, hasher: &Hasher) {
+        let symbols = &object.cubin.symbols;
+        let functions = symbols.iter().filter(|symbol| symbol.is_function()).count();
+        let variables = symbols.iter().filter(|s| takes_part(s) && !s.is_function()).count();
+        self.hashes.reserve_exact(symbols.len());
+        self.functions.reserve_exact(functions);
+        self.variables.reserve_exact(variables);
+        // Functions that are there already.
+        let mut early = HashSet::new();
+        for (index, symbol) in object.cubin.symbol_indices() {
             let takes_part = index.0 != 0 && takes_part(symbol);
-            takes_part.then(|| hasher.name(symbol.name))
-        };
-        let symbols = object.cubin.symbol_indices().skip(1);
-        let variables = symbols.filter(|(_, symbol)| takes_part(symbol) && !symbol.is_function());
-        let patches = object.reloc_sections().map(|(section, records, target)| Patch {
-            section,
-            target,
-            open: open(object, records),
-        });
-        Outline {
-            hashes: object.cubin.symbol_indices().map(hash).collect(),
-            functions: functions(object),
-            variables: variables.map(|(index, _)| index).collect(),
-            patches: patches.collect(),
-            infos: infos(object),
-            unnamed: unnamed(object),
+            self.hashes.push(takes_part.then(|| hasher.name(symbol.name)));
+            if !symbol.is_function() {
+                self.variables.extend(takes_part.then_some(index));
+                continue;
+            }
+            let text = symbol.defined_in();
+            let main = text.and_then(|text| object.code_function(text));
+            if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
+                self.functions.push(function(object, main, true));
+            }
+            if early.is_empty() || !early.contains(&index) {
+                let names_code =
+                    main == Some(index) || text.is_some_and(|text| object.is_code_of(text, index));
+                self.functions.push(function(object, index, names_code));
+            }
         }
     }
 }
 
-fn unnamed(object: &Object<'_>) -> Vec<SectionIndex> {
-    let is_one = |index: &SectionIndex| {
-        use Role::{Constant, Debug, FunctionIds, GlobalInit, Index, UnifiedData, VariableIds};
-        let role = object.role(*index);
-        matches!(
-            role,
-            Debug | Index | FunctionIds | VariableIds | Constant(_) | GlobalInit | UnifiedData
-        )
-    };
-    object.cubin.section_indices().map(|(index, _)| index).filter(is_one).collect()
-}
-
-fn infos(object: &Object<'_>) -> Vec<Info> {
-    let info = |section: SectionIndex| {
-        let input = object.section(section);
-        let code = input.info_section()?;
-        let name = input.name.strip_prefix(b".nv.info.");
-        let is_named = |&function: &SymbolIndex| name == Some(object.symbol(function).name);
-        let function = object.code_function(code).filter(is_named);
-        Some(Info { section, code, function })
-    };
-    object.function_infos().filter_map(info).collect()
-}
-
-/// All functions in the order in which they are created: that of symbols, but code before its aliases (case
-/// alias/other-file in steps).
-fn functions(object: &Object<'_>) -> Vec<Function> {
-    let mut early = HashSet::new();
-    let mut order = Vec::new();
-    for (index, symbol) in object.cubin.symbol_indices().filter(|(_, s)| s.is_function()) {
-        let text = symbol.defined_in();
-        let main = text.and_then(|text| object.code_function(text));
-        if let Some(main) = main.filter(|&main| main > index && early.insert(main)) {
-            order.push(function(object, main, true));
-        }
-        if !early.contains(&index) {
-            let names_code = text.is_some_and(|text| object.is_code_of(text, index));
-            order.push(function(object, index, names_code));
-        }
-    }
-    order
+fn info(object: &Object<'_>, section: SectionIndex, input: &Section<'_>) -> Option<Info> {
+    let code = input.info_section()?;
+    let name = input.name.strip_prefix(b".nv.info.");
+    let is_named = |&function: &SymbolIndex| name == Some(object.symbol(function).name);
+    let function = object.code_function(code).filter(is_named);
+    Some(Info { section, code, function })
 }
 
 fn function(object: &Object<'_>, index: SymbolIndex, names_code: bool) -> Function {

@@ -117,7 +117,8 @@ impl<'d> Object<'d> {
 
 /// The records of a section in which phase `objects` has found no defect.
 fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clone + use<'d> {
-    Records::new(section.name, section.data).map_while(Result::ok)
+    let mut records = Records::new(section.name, section.data);
+    std::iter::from_fn(move || records.next_whole())
 }
 
 /// How many bytes the payload of attribute `code` has at least and at most, where the linker reads it: all, or one of its words.
@@ -176,8 +177,8 @@ impl<'d> Reader<'_, 'd> {
         section: &Section<'d>,
     ) -> Result<(), Malformed> {
         let mut at = 0u64;
-        for record in Records::new(section.name, section.data) {
-            let record = record?;
+        let mut records = Records::new(section.name, section.data);
+        while let Some(record) = records.next_whole() {
             self.check_info_record(section, at, &record)?;
             at += 4 + record.payload.len() as u64;
             self.tables.codes.add(record.code);
@@ -195,7 +196,7 @@ impl<'d> Reader<'_, 'd> {
                 _ => {}
             }
         }
-        Ok(())
+        records.next().map_or(Ok(()), |defect| defect.map(|_| ()))
     }
 
     /// The symbols that a record names exist, and it is as long as its kind needs.

@@ -25,7 +25,7 @@ pub(crate) struct Entries {
 /// Reads and checks the entry sections of `object`, in section order.
 pub(crate) fn read(object: &Object<'_>) -> Result<Vec<Entries>, Malformed> {
     let mut all = Vec::new();
-    for (index, role) in (0u32..).map(SectionIndex).zip(&object.roles) {
+    for (index, role) in object.unified_sections() {
         let functions = match role {
             Role::FunctionIds => true,
             Role::VariableIds => false,
