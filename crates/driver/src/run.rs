@@ -281,6 +281,7 @@ impl Run<'_> {
             unchanged(self.store, session)?;
             replacement.write_at(0, &bytes).map_err(failed)?;
         } else {
+            replacement.reserve(image.size());
             image.write(session, &replacement).map_err(failed)?;
             if verified {
                 verify(&replacement.written().map_err(failed)?)?;
