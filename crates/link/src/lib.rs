@@ -74,7 +74,7 @@ use std::time::Instant;
 use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
 use crate::capsule::Halves;
-use crate::capsule::rebuilt::Rebuilt;
+use crate::capsule::rebuilt::{Frames, Rebuilt};
 use crate::data::Data;
 use crate::diag::{Diagnostics, Failed};
 use crate::names::{NameList, Names};
@@ -186,7 +186,10 @@ where
     phases.begin("merge", diags)?;
     session.bring_in_rest(rest, TABLE_BYTES * sections);
     let void = VoidRecords::find(&objects, &symbols);
-    let mut merged = merge::merge(&objects, &symbols, &graph, &void, names, options);
+    let merge = || merge::merge(&objects, &symbols, &graph, &void, names, options);
+    // Beside that one thread more can be at work.
+    let work = objects.reloc_bytes();
+    let (mut merged, frames) = session.beside(work, merge, || Frames::parse(&objects, options));
     let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
 
@@ -204,8 +207,7 @@ where
         data: &data,
         options,
     };
-    let work = objects.reloc_bytes();
-    let (attributes, resolved) = resolve(session, placed, work, diags, phases)?;
+    let (attributes, resolved) = resolve(session, placed, frames, work, diags, phases)?;
 
     // Everything that is wrong with the program as a whole, told at once; then what is with a single record. Below this
     // line nothing can be wrong but sizes.
@@ -264,6 +266,7 @@ type Resolved = Result<(Rebuilt, Halves<Relocated>), Box<Message>>;
 fn resolve<'d>(
     session: &Session,
     placed: Placed<'_, 'd>,
+    frames: Frames<'d>,
     work: usize,
     diags: &mut Diagnostics,
     phases: &mut Phases<'_>,
@@ -276,7 +279,7 @@ fn resolve<'d>(
         (built, start.elapsed())
     };
     let relocate = || {
-        let rebuilt = Rebuilt::build(session, placed)?;
+        let rebuilt = Rebuilt::build(session, placed, frames)?;
         let relocated = relocs::resolve(session, placed, &rebuilt, work)?;
         Ok((rebuilt, relocated))
     };

@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use crate::Session;
 use crate::callgraph::CallGraph;
 use crate::capsule::code;
-use crate::capsule::rebuilt::{ADDRESS, Rebuilt};
+use crate::capsule::rebuilt::{ADDRESS, Cursor, Rebuilt};
 use crate::capsule::{Half, Halves};
 use crate::diag::Message;
 use crate::draft::{ALL, Draft, Kind, RelocSection, RelocSource};
@@ -418,24 +418,29 @@ impl<'a, 'd> Resolver<'a, 'd> {
             return Ok(Resolved::Nothing);
         }
         let place = self.context(reloc);
-        let mut resolved = Mixed::default();
-        if let [source] = &reloc.sources[..] {
-            if let Some(origin) = self.origin(&place, source) {
-                let whole = origin.whole();
-                let others = whole.is_some().then(|| self.others(&place, &origin));
-                resolved.kept = match whole {
-                    Some(whole) if others.as_ref().is_some_and(Vec::is_empty) => {
-                        if let Some(whole) = whole.unchanged().filter(|_| !self.has_images(&place))
-                        {
-                            return Ok(Resolved::Whole(whole));
-                        }
-                        Records::Of(whole)
-                    }
-                    Some(whole) => Records::Of(whole),
-                    None => Records::Listed(Vec::with_capacity(origin.most())),
-                };
-                self.records(&mut resolved, &place, &origin, others)?;
+        let single = match &reloc.sources[..] {
+            [source] => self.origin(&place, source),
+            _ => None,
+        };
+        let mut whole = None;
+        if let Some(origin) = &single
+            && let Some(records) = origin.whole()
+        {
+            let others = self.others(&place, origin);
+            let unchanged = records.unchanged().filter(|_| others.is_empty());
+            if let Some(unchanged) = unchanged.filter(|_| !self.has_images(&place)) {
+                return Ok(Resolved::Whole(unchanged));
             }
+            whole = Some((records, others));
+        }
+        let mut resolved = Mixed::default();
+        if let Some(origin) = single {
+            let (kept, others) = match whole {
+                Some((records, others)) => (Records::Of(records), Some(others)),
+                None => (Records::Listed(Vec::with_capacity(origin.most())), None),
+            };
+            resolved.kept = kept;
+            self.records(&mut resolved, &place, &origin, others)?;
         } else {
             let origins =
                 || reloc.sources.iter().rev().filter_map(|source| self.origin(&place, source));
@@ -477,12 +482,14 @@ impl<'a, 'd> Resolver<'a, 'd> {
         } else {
             let plain = source.within == ALL && section.sh_type == sht::RELA && !source.moved;
             let plain = plain && !origin.any_void;
+            let mut cursor = Cursor::default();
             let numbers = (0..records.len()).rev();
             let mut all = numbers.zip(records.iter().rev());
             all.try_for_each(|(number, record)| {
                 if plain {
                     // What [`Resolver::next`] comes to for most records.
-                    let Some(offset) = origin.place(record.offset) else { return Ok(()) };
+                    let place_of = origin.place_from(&mut cursor, record.offset);
+                    let Some(offset) = place_of else { return Ok(()) };
                     match self.quick(place, origin, offset, &record) {
                         Some(Quick::Stays(kept)) => {
                             part.resolved.kept.note(number, Some(kept));

@@ -95,6 +95,15 @@ impl Origin<'_, '_> {
         }
     }
 
+    /// The same where most places are asked for in their order.
+    #[inline]
+    pub(super) fn place_from(&self, cursor: &mut rebuilt::Cursor, offset: u64) -> Option<u64> {
+        match self.places {
+            Places::Rebuilt(pieces) => cursor.moved(pieces, offset),
+            _ => self.place(offset),
+        }
+    }
+
     /// What a symbol of the file usually is.
     pub(super) fn usual(&self, symbol: SymbolIndex) -> Usual {
         self.symbols.get(symbol.0 as usize).copied().flatten()

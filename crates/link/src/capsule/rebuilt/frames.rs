@@ -5,16 +5,19 @@
 //! code. Where that has none left for a function, because it has another name or was there before, nvlink makes one
 //! without operations of Mercury's (cases alias/*, attributes/order-of-replaced).
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
 
 use super::{Builder, Piece};
-use crate::Session;
 use crate::capsule::{Half, slots};
 use crate::diag::Message;
 use crate::id::{IdMap, IdVec, ObjectId, SectionId, SymbolId};
-use crate::objects::Object;
+use crate::objects::{Object, Objects, Role};
 use crate::symbols::Site;
+use crate::{LinkOptions, Session};
 
+/// The name of the section.
+const NAME: &[u8] = b".debug_frame";
 /// First bytes of an entry in 64-bit DWARF.
 const WIDE: u32 = 0xffff_ffff;
 /// Bytes before the contents: the mark and the length.
@@ -59,28 +62,72 @@ pub(super) struct Made {
     pub(super) pieces: Vec<((ObjectId, SectionIndex), Vec<Piece>)>,
 }
 
+/// An input section in both halves.
+struct Parsed<'d> {
+    of: (ObjectId, SectionIndex),
+    own: Result<Own<'d>, Box<Message>>,
+    mercury: Result<Placed<'d>, Box<Message>>,
+}
+
+/// What is in all `.debug_frame` of the inputs, for which nothing but these is looked at.
+#[derive(Default)]
+pub(crate) struct Frames<'d> {
+    parsed: Vec<Parsed<'d>>,
+}
+
+impl<'d> Frames<'d> {
+    pub(crate) fn parse(objects: &Objects<'d>, options: &LinkOptions) -> Self {
+        let mut parsed = Vec::new();
+        if options.target.flavour != Flavour::Mercury {
+            return Frames::default();
+        }
+        for (id, object) in objects.iter() {
+            for ((index, section), role) in object.cubin.section_indices().zip(&object.roles) {
+                if *role == Role::Debug && section.name == NAME {
+                    let (own, mercury) = (own(object, index), placed(object, index, Half::Mercury));
+                    parsed.push(Parsed { of: (id, index), own, mercury });
+                }
+            }
+        }
+        Frames { parsed }
+    }
+
+    /// What `inputs` have, which are some of the sections, in their order. What is wrong with machine code is told first.
+    fn of(
+        self,
+        inputs: &[(ObjectId, SectionIndex, SectionId)],
+    ) -> Result<(Vec<Own<'d>>, Vec<Placed<'d>>), Message> {
+        let mut inputs = inputs.iter().map(|&(id, index, _)| (id, index)).peekable();
+        let parsed = self.parsed.into_iter();
+        let wanted = parsed.filter(|parsed| inputs.next_if_eq(&parsed.of).is_some());
+        let (own, mercury): (Vec<_>, Vec<_>) =
+            wanted.map(|parsed| (parsed.own, parsed.mercury)).unzip();
+        let own: Result<_, Box<Message>> = own.into_iter().collect();
+        let own = own.map_err(|message| *message)?;
+        let mercury: Result<_, Box<Message>> = mercury.into_iter().collect();
+        Ok((own, mercury.map_err(|message| *message)?))
+    }
+}
+
 /// Makes the section, if there is one.
-pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Option<Made>, Message> {
-    let inputs = builder.inputs(b".debug_frame");
+pub(super) fn build<'d>(
+    session: &Session,
+    builder: &Builder<'_, 'd>,
+    frames: Frames<'d>,
+) -> Result<Option<Made>, Message> {
+    let inputs = builder.inputs(NAME);
     let Some(&(.., section)) = inputs.first() else { return Ok(None) };
-    let parse = |place: usize| {
-        let (id, index, _) = inputs[place];
-        let own = own(&builder.objects[id], index)?;
+    let (own, mercury) = frames.of(&inputs)?;
+    let entries = |place: usize| {
+        let (id, ..) = inputs[place];
         // An object may have several sections, and the first piece of a function counts.
         let before = place.checked_sub(1).map(|before| inputs[before].0);
-        let first: &[_] = if before == Some(id) { &[] } else { &own };
-        let entries = entries(builder, (id, index), first);
-        Ok((own, entries))
+        let first: &[_] = if before == Some(id) { &[] } else { &own[place] };
+        entries(builder, id, first, &mercury[place])
     };
     let sizes = inputs.iter().map(|&(id, index, _)| builder.objects[id].section(index).data.len());
     let size: usize = sizes.sum();
-    // What is wrong with machine code is told first.
-    let parsed = session.map(inputs.len(), 8 * size, parse).into_iter();
-    let (own, mercury): (Vec<_>, Vec<_>) = parsed
-        .collect::<Result<Vec<_>, Box<Message>>>()
-        .map_err(|message| *message)?
-        .into_iter()
-        .unzip();
+    let all_entries = session.map(inputs.len(), 4 * size, entries);
     let mut first_input = IdMap::default();
     for (place, &(id, ..)) in inputs.iter().enumerate().rev() {
         first_input.insert(id, place);
@@ -93,8 +140,7 @@ pub(super) fn build(session: &Session, builder: &Builder<'_, '_>) -> Result<Opti
     let mut made =
         Made { section, bytes: Vec::with_capacity(size), pieces: Vec::with_capacity(inputs.len()) };
     let mut taken = IdVec::filled(false, builder.symbols.all.len());
-    for (&(id, index, _), entries) in inputs.iter().zip(mercury) {
-        let entries = entries.map_err(|message| *message)?;
+    for (&(id, index, _), entries) in inputs.iter().zip(all_entries) {
         let mut pieces = Vec::with_capacity(entries.len());
         for Entry { place, frame, definition, own, length } in entries {
             let definition =
@@ -135,15 +181,16 @@ fn own<'d>(object: &Object<'d>, index: SectionIndex) -> Result<Own<'d>, Box<Mess
     Ok(own)
 }
 
-/// The entries of functions that are left in the Mercury half of an input section; `own` are pieces of machine code that count.
+/// Those entries in the Mercury half of a section of file `id` whose functions are left; `own` are pieces of machine code that
+/// count.
 fn entries<'d>(
     builder: &Builder<'_, 'd>,
-    (id, index): (ObjectId, SectionIndex),
+    id: ObjectId,
     own: &[(SymbolIndex, Frame<'d>)],
-) -> Result<Vec<Entry<'d>>, Box<Message>> {
-    let placed = placed(&builder.objects[id], index, Half::Mercury)?.into_iter();
-    let live = placed.filter(|&(_, function, _)| builder.is_live(id, function));
-    let entry = |(place, function, frame)| {
+    placed: &Placed<'d>,
+) -> Vec<Entry<'d>> {
+    let live = placed.iter().filter(|&&(_, function, _)| builder.is_live(id, function));
+    let entry = |&(place, function, frame): &(u64, SymbolIndex, Frame<'d>)| {
         let definition = builder.definition(id, function);
         let site = definition.map(|(_, site)| site);
         let here = site.filter(|site| site.object == id);
@@ -155,7 +202,7 @@ fn entries<'d>(
         };
         Entry { place, frame, definition, own, length }
     };
-    Ok(live.map(entry).collect())
+    live.map(entry).collect()
 }
 
 /// The entries of functions that one half of section `index` has.

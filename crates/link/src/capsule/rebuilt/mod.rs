@@ -26,6 +26,8 @@ use crate::objects::{Object, Objects, Role};
 use crate::program::Placed;
 use crate::symbols::{Fate, Site, Symbols};
 
+pub(crate) use self::frames::Frames;
+
 /// `R_CUDA_64`: what machine code has for the addresses of functions.
 pub(crate) const ADDRESS: u32 = 2;
 
@@ -53,9 +55,31 @@ pub(crate) struct Piece {
 
 /// Where byte `offset` went.
 pub(crate) fn moved(pieces: &[Piece], offset: u64) -> Option<u64> {
-    let at = pieces.partition_point(|piece| piece.from <= offset);
-    let piece = pieces.get(at.checked_sub(1)?)?;
-    (offset < piece.end).then(|| piece.to + (offset - piece.from))
+    Cursor::default().moved(pieces, offset)
+}
+
+/// The place in a list of pieces where the last byte was found: the next one is often behind it.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    /// How many pieces start no later than the last byte.
+    at: usize,
+    last: Option<u64>,
+}
+
+impl Cursor {
+    /// Where byte `offset` went; `pieces` are always the same.
+    pub(crate) fn moved(&mut self, pieces: &[Piece], offset: u64) -> Option<u64> {
+        if self.last.is_some_and(|last| last <= offset) {
+            while pieces.get(self.at).is_some_and(|piece| piece.from <= offset) {
+                self.at += 1;
+            }
+        } else {
+            self.at = pieces.partition_point(|piece| piece.from <= offset);
+        }
+        self.last = Some(offset);
+        let piece = pieces.get(self.at.checked_sub(1)?)?;
+        (offset < piece.end).then(|| piece.to + (offset - piece.from))
+    }
 }
 
 impl Rebuilt {
@@ -110,13 +134,17 @@ impl Rebuilt {
     }
 
     /// Makes all of them; none in a program without Mercury. Errors: an input section that is no table of its kind.
-    pub(crate) fn build(session: &Session, program: Placed<'_, '_>) -> Result<Self, Message> {
+    pub(crate) fn build<'d>(
+        session: &Session,
+        program: Placed<'_, 'd>,
+        frames: Frames<'d>,
+    ) -> Result<Self, Message> {
         let mut rebuilt = Rebuilt::default();
         if program.options.target.flavour != Flavour::Mercury {
             return Ok(rebuilt);
         }
         let builder = Builder::new(program);
-        if let Some(made) = frames::build(session, &builder)? {
+        if let Some(made) = frames::build(session, &builder, frames)? {
             rebuilt.frames = Some(made.section);
             rebuilt.sections.push((made.section, made.bytes));
             rebuilt.pieces.extend(made.pieces);
