@@ -179,7 +179,7 @@ pub struct RelocEntry {
     pub addend: i64,
 }
 
-impl Relocations<'_> {
+impl<'d> Relocations<'d> {
     /// Number of records.
     pub fn len(&self) -> usize {
         match self {
@@ -202,15 +202,66 @@ impl Relocations<'_> {
     }
 
     /// All records in file order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RelocEntry> + '_ {
-        // One of the two has none: the loop that reads the other does not ask each time which it is.
-        let (rels, relas): (&[Rel64<Le>], &[Rela64<Le>]) = match self {
+    pub fn iter(&self) -> RelocEntries<'d> {
+        let (rels, relas): (&[Rel64<Le>], &[Rela64<Le>]) = match *self {
             Relocations::Rel(records) => (records, &[]),
             Relocations::Rela(records) => (&[], records),
         };
-        rels.iter().map(rel).chain(relas.iter().map(rela))
+        RelocEntries { rels: rels.iter(), relas: relas.iter() }
+    }
+
+    /// The number of the first record that `test` is true of.
+    #[inline]
+    pub fn position(&self, test: impl FnMut(RelocEntry) -> bool) -> Option<usize> {
+        match self {
+            Relocations::Rel(records) => records.iter().map(rel).position(test),
+            Relocations::Rela(records) => records.iter().map(rela).position(test),
+        }
     }
 }
+
+/// The records of one relocation section, see [`Relocations::iter`].
+#[derive(Debug, Clone)]
+pub struct RelocEntries<'d> {
+    // One of the two has none.
+    rels: std::slice::Iter<'d, Rel64<Le>>,
+    relas: std::slice::Iter<'d, Rela64<Le>>,
+}
+
+impl Iterator for RelocEntries<'_> {
+    type Item = RelocEntry;
+
+    #[inline]
+    fn next(&mut self) -> Option<RelocEntry> {
+        match self.relas.next() {
+            Some(record) => Some(rela(record)),
+            None => self.rels.next().map(rel),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let count = self.rels.len() + self.relas.len();
+        (count, Some(count))
+    }
+
+    #[inline]
+    fn fold<T, F: FnMut(T, RelocEntry) -> T>(self, start: T, mut f: F) -> T {
+        let rels = self.rels.map(rel).fold(start, &mut f);
+        self.relas.map(rela).fold(rels, f)
+    }
+}
+
+impl DoubleEndedIterator for RelocEntries<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<RelocEntry> {
+        match self.relas.next_back() {
+            Some(record) => Some(rela(record)),
+            None => self.rels.next_back().map(rel),
+        }
+    }
+}
+
+impl ExactSizeIterator for RelocEntries<'_> {}
 
 fn rel(record: &Rel64<Le>) -> RelocEntry {
     let info = record.r_info.get(Le);
@@ -706,7 +757,7 @@ fn check_symbol_links(
         }
         let outside = |reloc: &RelocEntry| reloc.symbol.0 as usize >= count;
         let wrong = |reloc| outside(&reloc) || reloc.offset >= target_size;
-        if let Some(index) = relocations.iter().position(wrong)
+        if let Some(index) = relocations.position(wrong)
             && let Some(reloc) = relocations.get(index)
         {
             let what = match outside(&reloc) {

@@ -70,11 +70,12 @@ impl<'d> Object<'d> {
             };
             described.extend(records.into_iter().map(|function| (target, function)));
             if let (Some((first, last)), Some(function)) = (shared, function) {
-                let symbols = section.relocations();
-                let symbols = symbols.iter().map(|reloc| reloc.symbol);
-                let near = symbols.filter(|&symbol| symbol >= first && symbol <= last);
-                let variables = near.filter(|&symbol| self.symbol(symbol).is_shared());
-                shared_uses.extend(variables.map(|variable| (function, variable)));
+                section.relocations().iter().for_each(|reloc| {
+                    let variable = reloc.symbol;
+                    if variable >= first && variable <= last && self.symbol(variable).is_shared() {
+                        shared_uses.push((function, variable));
+                    }
+                });
             }
         }
         described.dedup();
@@ -101,7 +102,7 @@ impl<'d> Object<'d> {
     ) -> Result<Vec<SymbolIndex>, Malformed> {
         let mut described = Vec::new();
         let relocations = section.relocations();
-        let wrong = relocations.iter().position(|reloc| match known(reloc.kind) {
+        let wrong = relocations.position(|reloc| match known(reloc.kind) {
             Some(row) if fits(row, &reloc, size) => {
                 if row.needs_function() {
                     described.push(reloc.symbol);
@@ -128,10 +129,14 @@ impl<'d> Object<'d> {
 
     /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value. What is declared
     /// with a size has no address yet: -1 in an object of a linker's.
-    fn check_alignment(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+    fn check_alignment(
+        index: SymbolIndex,
+        symbol: &Symbol<'_>,
+        takes_part: bool,
+    ) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
-        let shared = symbol.is_shared() && (defined || takes_part(symbol) && symbol.size == 0);
+        let shared = symbol.is_shared() && (defined || takes_part && symbol.size == 0);
         if !common && !shared {
             return Ok(());
         }
@@ -146,9 +151,13 @@ impl<'d> Object<'d> {
 
     /// Only variables are tentative, and not in shared memory. nvlink crashes on other symbols that take part (DIFFERENCES.md,
     /// common-symbols).
-    fn check_common(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
+    fn check_common(
+        index: SymbolIndex,
+        symbol: &Symbol<'_>,
+        takes_part: bool,
+    ) -> Result<(), Malformed> {
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
-        let takes_part = takes_part(symbol) || symbol.kind() == stt::SECTION;
+        let takes_part = takes_part || symbol.kind() == stt::SECTION;
         if symbol.section != SymbolSection::Common || !takes_part || variable && !symbol.is_shared()
         {
             return Ok(());
@@ -158,8 +167,12 @@ impl<'d> Object<'d> {
 
     /// What takes part in a link has a name, and the system's tables have the form that compilers give them: nvlink finds them
     /// by name here and by type there.
-    fn check_form(index: SymbolIndex, symbol: &Symbol<'_>) -> Result<(), Malformed> {
-        if symbol.name.is_empty() && takes_part(symbol) {
+    fn check_form(
+        index: SymbolIndex,
+        symbol: &Symbol<'_>,
+        takes_part: bool,
+    ) -> Result<(), Malformed> {
+        if symbol.name.is_empty() && takes_part {
             return Err(symbol_defect(index, symbol, "has no name"));
         }
         let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
@@ -230,17 +243,18 @@ impl<'d> Object<'d> {
     /// (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
-            Self::check_alignment(index, symbol)?;
-            Self::check_common(index, symbol)?;
-            Self::check_form(index, symbol)?;
-            if symbol.section == SymbolSection::Absolute && takes_part(symbol) {
+            let takes_part = takes_part(symbol);
+            Self::check_alignment(index, symbol, takes_part)?;
+            Self::check_common(index, symbol, takes_part)?;
+            Self::check_form(index, symbol, takes_part)?;
+            if symbol.section == SymbolSection::Absolute && takes_part {
                 return Err(symbol_defect(index, symbol, "is absolute"));
             }
             let SymbolSection::In(at) = symbol.section else { continue };
             let role = self.role(at);
             let section = self.section(at);
             let fits = match symbol.kind() {
-                _ if !takes_part(symbol) => continue,
+                _ if !takes_part => continue,
                 stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
                 // A parameter of a kernel.
                 _ if symbol.is_reference() => role == Role::Text,

@@ -76,6 +76,11 @@ impl<'d> Object<'d> {
         Some(self.lookups.code_functions[at].1)
     }
 
+    /// How many code sections are named after a function.
+    pub(super) fn code_count(&self) -> usize {
+        self.lookups.code_functions.len()
+    }
+
     /// True when code section `text` is named after `function`, which then is no alias.
     pub(super) fn is_code_of(&self, text: SectionIndex, function: SymbolIndex) -> bool {
         self.lookups.code_functions.binary_search(&(text, function)).is_ok()

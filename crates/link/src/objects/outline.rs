@@ -76,9 +76,10 @@ impl Outline {
     }
 
     fn sections(&mut self, object: &Object<'_>) {
-        let count = |role| object.roles.iter().filter(|own| **own == role).count();
-        self.patches.reserve_exact(count(Role::Reloc));
-        self.infos.reserve_exact(count(Role::FunctionInfo));
+        // About one of each for a function.
+        let functions = object.code_count();
+        self.patches.reserve_exact(functions + 2);
+        self.infos.reserve_exact(functions);
         for ((index, section), role) in object.cubin.section_indices().zip(&object.roles) {
             use Role::{Constant, Debug, FunctionIds, GlobalInit, UnifiedData, VariableIds};
             match role {

@@ -51,7 +51,7 @@ impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
     pub(super) fn read(cubin: &Cubin<'d>, roles: &[Role]) -> Result<Self, Malformed> {
         // Each function with code has a record in either half.
-        let functions = roles.iter().filter(|&&role| role == Role::Text).count();
+        let functions = roles.iter().filter(|role| matches!(role, Role::Text)).count();
         let mut reader = Reader {
             cubin,
             tables: RecordTables {

@@ -126,7 +126,9 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
 pub(super) fn check_reloc_names(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Malformed> {
     // Types seen, by what they patch.
     let mut seen = vec![0u8; cubin.sections.len()];
-    for (section, _) in cubin.sections.iter().zip(roles).filter(|(_, r)| **r == Role::Reloc) {
+    for (section, _) in
+        cubin.sections.iter().zip(roles).filter(|(_, role)| matches!(role, Role::Reloc))
+    {
         let target = section.info_section().and_then(|index| cubin.section(index));
         let prefix: &[u8] = if section.sh_type == sht::RELA { b".rela" } else { b".rel" };
         let tail = section.name.strip_prefix(prefix);
@@ -165,6 +167,6 @@ pub(super) fn reloc_sections<'c, 'd>(
     roles: &'c [Role],
 ) -> impl Iterator<Item = (SectionIndex, &'c Section<'d>, SectionIndex)> {
     let sections = cubin.section_indices().zip(roles);
-    let relocs = sections.filter(|(_, role)| **role == Role::Reloc);
+    let relocs = sections.filter(|(_, role)| matches!(role, Role::Reloc));
     relocs.filter_map(|((index, section), _)| Some((index, section, section.info_section()?)))
 }
