@@ -511,6 +511,8 @@ impl<'a, 'd> Resolver<'a, 'd> {
             part.patches.extend(self.image_loads(origin)?);
         }
         if !part.patches.is_empty() || !part.records.is_empty() {
+            // Of a section with many records few may be applied.
+            part.patches.shrink_to_fit();
             resolved.applied.push(part);
         }
         Ok(())

@@ -43,9 +43,8 @@ type Own<'d> = Vec<(SymbolIndex, Frame<'d>)>;
 
 /// The entry of a function that is left, in Mercury.
 struct Entry<'d> {
-    /// Of its address.
-    place: u64,
-    frame: Frame<'d>,
+    /// Its number among those of the section.
+    number: u32,
     /// Whose piece of machine code takes its place.
     definition: Option<(SymbolId, Site)>,
     /// That piece, if it is in the same section.
@@ -140,9 +139,10 @@ pub(super) fn build<'d>(
     let mut made =
         Made { section, bytes: Vec::with_capacity(size), pieces: Vec::with_capacity(inputs.len()) };
     let mut taken = IdVec::filled(false, builder.symbols.all.len());
-    for (&(id, index, _), entries) in inputs.iter().zip(all_entries) {
+    for ((&(id, index, _), placed), entries) in inputs.iter().zip(&mercury).zip(all_entries) {
         let mut pieces = Vec::with_capacity(entries.len());
-        for Entry { place, frame, definition, own, length } in entries {
+        for Entry { number, definition, own, length } in entries {
+            let (place, _, frame) = placed[number as usize];
             let definition =
                 definition.filter(|&(program, _)| !std::mem::replace(&mut taken[program], true));
             let found = definition.and_then(|(_, site)| own.or_else(|| find(site)));
@@ -189,8 +189,9 @@ fn entries<'d>(
     own: &[(SymbolIndex, Frame<'d>)],
     placed: &Placed<'d>,
 ) -> Vec<Entry<'d>> {
-    let live = placed.iter().filter(|&&(_, function, _)| builder.is_live(id, function));
-    let entry = |&(place, function, frame): &(u64, SymbolIndex, Frame<'d>)| {
+    let functions = (0..).zip(placed).map(|(number, placed)| (number, placed.1));
+    let live = functions.filter(|&(_, function)| builder.is_live(id, function));
+    let entry = |(number, function)| {
         let definition = builder.definition(id, function);
         let site = definition.map(|(_, site)| site);
         let here = site.filter(|site| site.object == id);
@@ -200,7 +201,7 @@ fn entries<'d>(
             Some((_, table)) => Some(slots::first_length(table, builder.merged.draft.dialect)),
             None => site.and_then(|site| builder.objects[site.object].code_size(site.index)),
         };
-        Entry { place, frame, definition, own, length }
+        Entry { number, definition, own, length }
     };
     live.map(entry).collect()
 }
