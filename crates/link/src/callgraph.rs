@@ -12,7 +12,6 @@ use culd_cubin::callgraph::Edge;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::LinkOptions;
 use crate::graph::{Adjacency, Components};
 use crate::id::{Id, IdVec, NameId, NodeId, ObjectId, SymbolId};
 use crate::names::{NameList, Names, Repeated};
@@ -20,6 +19,7 @@ use crate::objects::{Function, Object, Objects};
 use crate::selection::Matcher;
 use crate::symbols::{Fate, Site, Symbols};
 use crate::void::is_forgotten;
+use crate::{LinkOptions, Session};
 
 /// What the program knows of a function's signature.
 #[derive(Debug, Clone, Copy, Default)]
@@ -85,45 +85,145 @@ impl Records {
     }
 }
 
-/// The records of all files, the kernels, and what is known of parameters; the strings of prototypes go into `prototypes`.
+/// As many files are read at once by one thread.
+const SHARE: usize = 32;
+
+/// The records of all files, the kernels, what is known of parameters, and the strings of prototypes in the order of the
+/// output: these come first in `.strtab`, dead functions' ones too, but not those of copies that lost.
 fn read<'d>(
-    objects: &Objects<'d>,
-    symbols: &Symbols,
+    session: &Session,
+    (objects, symbols): (&Objects<'d>, &Symbols),
     options: &LinkOptions,
     names: &mut Names<'d>,
-    prototypes: &mut NameList,
-) -> (Records, Roots, IdVec<SymbolId, Signature>) {
-    let mut signatures = IdVec::filled(Signature::default(), symbols.all.len());
-    let mut records = Records::default();
+) -> (Records, Roots, IdVec<SymbolId, Signature>, NameList) {
     let selection = options.effective_selection();
     // An object keeps all kernels, but those that are left out are made as late as functions (cases
     // selection/* with -r).
     let late = options.relocatable && !options.debug;
     let known_by = if late { &options.selection } else { selection };
-    let mut roots = Roots::none(symbols);
     let matchers = (selection.matcher(), known_by.matcher());
-    for (id, object) in objects.iter() {
-        let read = Reader { symbols, object, id };
-        roots.meet_kernels(&read, &matchers, &signatures);
-        read.edges(&mut records, &mut signatures, names, prototypes);
+    let share = |place: usize| {
+        let mut seen = Seen::default();
+        for (id, object) in objects.iter().skip(SHARE * place).take(SHARE) {
+            seen.told.push(Told::File(id));
+            let read = Reader { symbols, object, id };
+            read.kernels(&mut seen, &matchers);
+            read.edges(&mut seen);
+        }
+        seen
+    };
+    let shares = objects.all.len().div_ceil(SHARE);
+    let shares = session.map(shares, objects.reloc_bytes(), share);
+    let mut known = Known {
+        records: Records::default(),
+        roots: Roots::none(symbols),
+        signatures: IdVec::filled(Signature::default(), symbols.all.len()),
+        prototypes: NameList::default(),
+    };
+    for seen in shares {
+        known.take(objects, names, seen);
     }
+    let Known { mut records, roots, signatures, prototypes } = known;
     if options.relocatable {
         records.list_once();
     }
-    (records, roots, signatures)
+    (records, roots, signatures, prototypes)
+}
+
+/// What the records of some files say, each looked at for itself.
+#[derive(Default)]
+struct Seen {
+    calls: Vec<(u32, u32)>,
+    references: Vec<(u32, u32)>,
+    /// What has to be put together in order.
+    told: Vec<Told>,
+}
+
+/// What a record says. Prototypes are where their strings are in the file.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    /// What follows is told by this file.
+    File(ObjectId),
+    /// An accepted definition of a kernel: whether it is selected, and whether its file is known to keep it.
+    Kernel {
+        kernel: SymbolId,
+        selected: bool,
+        known: bool,
+    },
+    AddressTaken(SymbolId),
+    /// The caller, if records about it count, and whether the string is in the output.
+    IndirectCall {
+        caller: Option<SymbolId>,
+        prototype: u32,
+        listed: bool,
+    },
+    /// A prototype of a function, and whether its address is taken for it.
+    Prototype {
+        function: Option<SymbolId>,
+        prototype: u32,
+        taken: bool,
+    },
+}
+
+/// What is known of all files so far.
+struct Known {
+    records: Records,
+    roots: Roots,
+    signatures: IdVec<SymbolId, Signature>,
+    prototypes: NameList,
+}
+
+impl Known {
+    /// Adds what was seen in the next files.
+    fn take<'d>(&mut self, objects: &Objects<'d>, names: &mut Names<'d>, seen: Seen) {
+        self.records.calls.extend(seen.calls);
+        self.records.references.extend(seen.references);
+        let (mut object, mut strings) = (None, Repeated::default());
+        let mut intern = |object: Option<&Object<'d>>, strings: &mut Repeated, prototype| {
+            let string = |offset| object.map_or(&[][..], |object| object.prototype(offset));
+            strings.intern(names, prototype, string)
+        };
+        for told in seen.told {
+            match told {
+                Told::File(id) => (object, strings) = (Some(&objects[id]), Repeated::default()),
+                Told::Kernel { kernel, selected, known } => {
+                    self.roots.is_entry[kernel] |= selected;
+                    let known = known || self.signatures[kernel].address_taken;
+                    self.roots.known[kernel].get_or_insert(known);
+                }
+                Told::AddressTaken(function) => self.signatures[function].address_taken = true,
+                Told::IndirectCall { caller, prototype, listed } => {
+                    let name = intern(object, &mut strings, prototype);
+                    if listed {
+                        self.prototypes.add(name);
+                    }
+                    let caller = caller.map(|caller| (caller.index() as u32, name.index() as u32));
+                    self.records.indirect.extend(caller);
+                }
+                Told::Prototype { function, prototype, taken } => {
+                    let name = intern(object, &mut strings, prototype);
+                    self.prototypes.add(name);
+                    let Some(function) = function else { continue };
+                    let signature = &mut self.signatures[function];
+                    signature.prototype = Some(name);
+                    signature.address_taken |= taken;
+                }
+            }
+        }
+    }
 }
 
 impl CallGraph {
     /// The graph, and the strings of all prototypes in the order of the output.
     pub(crate) fn build<'d>(
+        session: &Session,
         objects: &Objects<'d>,
         symbols: &Symbols,
         options: &LinkOptions,
         names: &mut Names<'d>,
     ) -> (Self, NameList) {
-        let mut prototypes = NameList::default();
-        let (records, mut roots, signatures) =
-            read(objects, symbols, options, names, &mut prototypes);
+        let (records, mut roots, signatures, prototypes) =
+            read(session, (objects, symbols), options, names);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
         roots.add_taken(symbols, &signatures, &slots);
         let alive = if options.keeps_dead_code() {
@@ -360,53 +460,48 @@ struct Reader<'a, 'd> {
 }
 
 impl<'d> Reader<'_, 'd> {
+    /// Kernels of a file. Those that the command line leaves out stay if a file before takes their
+    /// address; what host code refers to is told after all files (cases selection/address-taken-*).
+    fn kernels(&self, seen: &mut Seen, (selection, known_by): &(Matcher<'_>, Matcher<'_>)) {
+        let functions = self.object.outline.functions.iter();
+        for &Function { index, .. } in functions.filter(|function| function.is_kernel) {
+            let Some(kernel) = self.symbols.of(self.id, index) else { continue };
+            if self.symbols.fate(self.id, index).accepted() {
+                let symbol = self.object.symbol(index);
+                let known = known_by.keeps(symbol) || known_by.is_host();
+                let selected = selection.keeps(symbol);
+                seen.told.push(Told::Kernel { kernel, selected, known });
+            }
+        }
+    }
+
     /// Adds the records of one file. Records of a copy that lost do not count, those of a copy
-    /// that is replaced later do: its callees stay alive (cases weak/*). Strings of prototypes come first in `.strtab`, dead
-    /// functions' ones too, but not those of copies that lost.
-    fn edges(
-        &self,
-        records: &mut Records,
-        signatures: &mut IdVec<SymbolId, Signature>,
-        names: &mut Names<'d>,
-        prototypes: &mut NameList,
-    ) {
+    /// that is replaced later do: its callees stay alive (cases weak/*).
+    fn edges(&self, seen: &mut Seen) {
         let lost = |function| self.symbols.fate(self.id, function) == Fate::Lost;
-        let mut strings = Repeated::default();
-        let mut intern =
-            |prototype| strings.intern(names, prototype, |offset| self.object.prototype(offset));
-        self.object.edges().for_each(|edge| {
-            match edge {
-                Edge::Call { caller, callee } => {
-                    if let (Some(from), Some(to)) = (self.counted(caller), self.id(callee)) {
-                        records.calls.push((from, to));
-                    }
+        let of = |function| self.symbols.of(self.id, function);
+        let number = |id: SymbolId| id.index() as u32;
+        self.object.edges().for_each(|edge| match edge {
+            Edge::Call { caller, callee } => {
+                if let (Some(from), Some(to)) = (self.counted(caller), of(callee)) {
+                    seen.calls.push((number(from), number(to)));
                 }
-                Edge::Reference { function, known } => {
-                    if let (Some(from), Some(to)) = (self.counted(function), self.id(known)) {
-                        records.references.push((from, to));
-                        // Also where only a copy that lost tells the prototype (cases indirect/*).
-                        signatures[SymbolId::from_index(to as usize)].address_taken = true;
-                    }
+            }
+            Edge::Reference { function, known } => {
+                if let (Some(from), Some(to)) = (self.counted(function), of(known)) {
+                    seen.references.push((number(from), number(to)));
+                    // Also where only a copy that lost tells the prototype (cases indirect/*).
+                    seen.told.push(Told::AddressTaken(to));
                 }
-                Edge::IndirectCall { function, prototype } => {
-                    let name = intern(prototype);
-                    if !lost(function) {
-                        prototypes.add(name);
-                    }
-                    if let Some(from) = self.counted(function) {
-                        records.indirect.push((from, name.index() as u32));
-                    }
-                }
-                Edge::AddressTaken { function, prototype } => {
-                    let name = intern(prototype);
-                    if lost(function) {
-                        return;
-                    }
-                    prototypes.add(name);
-                    if let Some(id) = self.symbols.of(self.id, function) {
-                        signatures[id] = Signature { prototype: Some(name), address_taken: true };
-                    }
-                }
+            }
+            Edge::IndirectCall { function, prototype } => {
+                let (caller, listed) = (self.counted(function), !lost(function));
+                seen.told.push(Told::IndirectCall { caller, prototype, listed });
+            }
+            Edge::AddressTaken { function, .. } if lost(function) => {}
+            Edge::AddressTaken { function, prototype } => {
+                let function = of(function);
+                seen.told.push(Told::Prototype { function, prototype, taken: true });
             }
         });
         // A descriptor takes the address of its function wherever it stands, in dead code too (case
@@ -418,29 +513,19 @@ impl<'d> Reader<'_, 'd> {
             {
                 continue;
             }
-            if let Some(id) = self.symbols.of(self.id, function) {
-                signatures[id].address_taken = true;
-            }
+            seen.told.extend(of(function).map(Told::AddressTaken));
         }
         for (function, prototype) in self.object.prototypes() {
-            let prototype = intern(prototype);
-            prototypes.add(prototype);
-            if let Some(id) = self.symbols.of(self.id, function) {
-                signatures[id].prototype = Some(prototype);
-            }
+            seen.told.push(Told::Prototype { function: of(function), prototype, taken: false });
         }
-    }
-
-    fn id(&self, index: SymbolIndex) -> Option<u32> {
-        self.symbols.of(self.id, index).map(|id| id.index() as u32)
     }
 
     /// The function, if this file's records about it count.
-    fn counted(&self, index: SymbolIndex) -> Option<u32> {
+    fn counted(&self, index: SymbolIndex) -> Option<SymbolId> {
         let id = self.symbols.of(self.id, index)?;
         let undefined = self.symbols.all[id].definition.is_none();
         let counts = undefined || self.symbols.fate(self.id, index).accepted();
-        counts.then(|| id.index() as u32)
+        counts.then_some(id)
     }
 }
 
@@ -468,28 +553,6 @@ impl Roots {
             known: IdVec::filled(None, symbols.all.len()),
             is_entry: IdVec::filled(false, symbols.all.len()),
             single: false,
-        }
-    }
-
-    /// Kernels of a file. Those that the command line leaves out stay if a file before takes their
-    /// address; what host code refers to is told after all files (cases selection/address-taken-*).
-    fn meet_kernels(
-        &mut self,
-        read: &Reader<'_, '_>,
-        (selection, known_by): &(Matcher<'_>, Matcher<'_>),
-        signatures: &IdVec<SymbolId, Signature>,
-    ) {
-        for &Function { index, .. } in read.object.outline.functions.iter().filter(|f| f.is_kernel)
-        {
-            let Some(id) = read.symbols.of(read.id, index) else { continue };
-            let symbol = read.object.symbol(index);
-            if read.symbols.fate(read.id, index).accepted() {
-                let selected = selection.keeps(symbol);
-                self.is_entry[id] |= selected;
-                let known =
-                    known_by.keeps(symbol) || signatures[id].address_taken || known_by.is_host();
-                self.known[id].get_or_insert(known);
-            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Phase `callgraph`, its errors: do all files mean the same thing by a name?
+//! Beside phase `merge`, its errors: do all files mean the same thing by a name?
 //!
 //! The state kept per name, the checks and the order of the lines are those of nvlink
 //! (docs/rules/diagnostics.md, section 1).

@@ -179,17 +179,26 @@ where
     let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let rest = session.bring_in(DRAFT_BYTES * sections);
 
-    // Below this line no name clashes, and no function joins or leaves the program.
+    // Below this line no function joins or leaves the program.
     let (names, symbols, graph) = choose(session, &objects, options, diags, phases)?;
-
-    // All files in one draft. Below this line no input adds a section or a symbol.
-    phases.begin("merge", diags)?;
-    session.bring_in_rest(rest, TABLE_BYTES * sections);
-    let void = VoidRecords::find(&objects, &symbols);
-    let merge = || merge::merge(&objects, &symbols, &graph, &void, names, options);
-    // Beside that one thread more can be at work.
     let work = objects.reloc_bytes();
-    let (mut merged, frames) = session.beside(work, merge, || Frames::parse(&objects, options));
+
+    // All files in one draft, which comes to nothing if names clash. Below this line no input adds a section or a symbol.
+    phases.begin("merge", diags)?;
+    let patches = patches::check(&objects, &symbols, &names.0, options);
+    let void = VoidRecords::find(&objects, &symbols);
+    let merge = || {
+        session.bring_in_rest(rest, TABLE_BYTES * sections);
+        merge::merge(&objects, &symbols, &graph, &void, names, options)
+    };
+    // Beside that one thread more can be at work.
+    let others = || {
+        let checked = clash::check(&objects, &symbols, options, diags);
+        checked.map(|()| Frames::parse(&objects, options))
+    };
+    let (mut merged, checked) = session.beside(work, merge, others);
+    let frames = checked?;
+    patches.map_err(|problem| diags.fatal(problem))?;
     let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
 
@@ -237,7 +246,7 @@ where
     Ok(Image { program, layout, contents, relocated })
 }
 
-/// Which definition of each name counts, who is alive, and whether all files mean the same by a name.
+/// Which definition of each name counts, and who is alive.
 fn choose<'d>(
     session: &Session,
     objects: &Objects<'d>,
@@ -250,11 +259,7 @@ fn choose<'d>(
     let symbols = Symbols::resolve(objects, options, &mut names);
 
     phases.begin("callgraph", diags)?;
-    let build = || CallGraph::build(objects, &symbols, options, &mut names);
-    let check = || clash::check(objects, &symbols, options, diags);
-    let ((graph, prototypes), checked) = session.beside(objects.reloc_bytes(), build, check);
-    checked?;
-    patches::check(objects, &symbols, &names, options, diags)?;
+    let (graph, prototypes) = CallGraph::build(session, objects, &symbols, options, &mut names);
     Ok(((names, prototypes), symbols, graph))
 }
 

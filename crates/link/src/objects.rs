@@ -47,7 +47,7 @@ pub(crate) struct Object<'d> {
     pub(crate) described: Vec<(SectionIndex, SymbolIndex)>,
     /// Functions whose code names shared variables, and these, in the order of the records.
     pub(crate) shared_uses: Vec<(SymbolIndex, SymbolIndex)>,
-    pub(crate) outline: Outline,
+    pub(crate) outline: Outline<'d>,
     pub(crate) cuinfo: CuInfo,
     /// All tool records.
     pub(crate) tkinfo: &'d [u8],
@@ -143,11 +143,6 @@ impl<'d> Object<'d> {
         slots.map(|(index, _)| index)
     }
 
-    /// Bytes of all relocation records, a measure of work.
-    pub(crate) fn reloc_bytes(&self) -> usize {
-        self.reloc_sections().map(|(_, section, _)| section.data.len()).sum()
-    }
-
     /// Relocation sections of code that is named after a function, with the function.
     pub(crate) fn code_relocations(&self) -> impl Iterator<Item = (SymbolIndex, &Section<'d>)> {
         self.reloc_sections()
@@ -180,7 +175,7 @@ impl<'d> std::ops::Index<ObjectId> for Objects<'d> {
 impl<'d> Objects<'d> {
     /// Bytes of the relocation records of all files, a measure of work.
     pub(crate) fn reloc_bytes(&self) -> usize {
-        self.iter().map(|(_, object)| object.reloc_bytes()).sum()
+        self.iter().map(|(_, object)| object.outline.reloc_bytes).sum()
     }
 
     /// Parses all inputs; reports the first that cannot be linked, in command order.

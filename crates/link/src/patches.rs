@@ -1,6 +1,6 @@
 //! Code that tools put into other programs (`-astoolspatch`).
 //!
-//! In: the functions of a program without clashes. Out: nothing, or the message that ends the link. ptxas marks what it compiles as a
+//! In: the functions of a program. Out: nothing, or the message that ends the link. ptxas marks what it compiles as a
 //! patch with an attribute; nvlink keeps all of it, as dead as it is, and refuses what has no such mark
 //! (docs/DIALECTS.md, patches of tools).
 
@@ -9,7 +9,7 @@ use culd_cubin::attr::code;
 use hashbrown::{HashMap, HashSet};
 
 use crate::LinkOptions;
-use crate::diag::{Diagnostics, Failed, Message};
+use crate::diag::Message;
 use crate::id::ObjectId;
 use crate::names::Names;
 use crate::objects::{Object, Objects};
@@ -21,8 +21,7 @@ pub(crate) fn check(
     symbols: &Symbols,
     names: &Names<'_>,
     options: &LinkOptions,
-    diags: &mut Diagnostics,
-) -> Result<(), Failed> {
+) -> Result<(), Message> {
     if !options.tools_patch {
         return Ok(());
     }
@@ -39,7 +38,7 @@ pub(crate) fn check(
         let first = info.first_definition.unwrap_or(site.object);
         let (symbol, file) = (names.text(info.name), objects.file(first));
         let option = options.dialect.tools_patch;
-        return Err(diags.fatal(Message::NoToolsPatch { symbol, file, option }));
+        return Err(Message::NoToolsPatch { symbol, file, option });
     }
     Ok(())
 }

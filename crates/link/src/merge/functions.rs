@@ -99,7 +99,7 @@ impl<'d> Merge<'_, 'd> {
         &mut self,
         object: &Object<'d>,
         site: Site,
-        (text, function): (SectionIndex, &Function),
+        (text, function): (SectionIndex, &Function<'d>),
         (node, out): (NodeId, OutSymbolId),
     ) {
         let (symbol, main) = (object.symbol(site.index), function.names_code);
@@ -146,9 +146,8 @@ impl<'d> Merge<'_, 'd> {
             code.align = code.align.max(input.align());
             code.registers = input.info >> 24;
             code.flags = code.flags & !shf::BARRIERS | input.flags & shf::BARRIERS;
-            let twin = object.twin_data(text);
-            code.twin_size = twin.len() as u64;
-            code.parts = vec![Part { offset: 0, bytes: input.data, twin }];
+            code.twin_size = function.twin.len() as u64;
+            code.parts = vec![Part { offset: 0, bytes: input.data, twin: function.twin }];
             self.set_placed(site.object, text, Placed::At { section, base: 0 });
         }
         if main {

@@ -13,11 +13,11 @@ use crate::system_names::is_system_call;
 
 /// The functions, variables and some sections of an object.
 #[derive(Default)]
-pub(crate) struct Outline {
+pub(crate) struct Outline<'d> {
     /// By symbol: the hash of its name, if it takes part.
     pub(crate) hashes: Vec<Option<NameHash>>,
     /// In the order in which they are created.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<Function<'d>>,
     /// All other symbols that take part, in the order of symbols.
     pub(crate) variables: Vec<SymbolIndex>,
     /// Relocation sections, in section order.
@@ -26,11 +26,13 @@ pub(crate) struct Outline {
     pub(crate) infos: Vec<Info>,
     /// What is merged whether or not a symbol names it: debug information, tables, banks and variables.
     pub(crate) unnamed: Vec<SectionIndex>,
+    /// Bytes of all relocation records, a measure of work.
+    pub(crate) reloc_bytes: usize,
 }
 
 /// A function of an object.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Function {
+pub(crate) struct Function<'d> {
     pub(crate) index: SymbolIndex,
     /// The code it is defined in is named after it: it is no alias.
     pub(crate) names_code: bool,
@@ -38,6 +40,8 @@ pub(crate) struct Function {
     pub(crate) is_kernel: bool,
     /// It has the name of a function of the driver.
     pub(crate) is_system_call: bool,
+    /// The bytes of the twin of the code that it is defined in.
+    pub(crate) twin: &'d [u8],
 }
 
 /// A relocation section of an object.
@@ -67,8 +71,8 @@ pub(crate) enum Open {
     Yes,
 }
 
-impl Outline {
-    pub(super) fn of(object: &Object<'_>, hasher: &Hasher) -> Self {
+impl<'d> Outline<'d> {
+    pub(super) fn of(object: &Object<'d>, hasher: &Hasher) -> Self {
         let mut outline = Outline::default();
         outline.sections(object);
         outline.symbols(object, hasher);
@@ -87,6 +91,7 @@ impl Outline {
                     let open = open(object, section);
                     let patch = |target| Patch { section: index, target, open };
                     self.patches.extend(section.info_section().map(patch));
+                    self.reloc_bytes += section.data.len();
                 }
                 Role::FunctionInfo => self.infos.extend(info(object, index, section)),
                 Debug
@@ -102,7 +107,7 @@ impl Outline {
     }
 
     /// Functions come in the order of symbols, but code before its aliases (case alias/other-file in steps).
-    fn symbols(&mut self, object: &Object<'_>, hasher: &Hasher) {
+    fn symbols(&mut self, object: &Object<'d>, hasher: &Hasher) {
         let symbols = &object.cubin.symbols;
         let functions = symbols.iter().filter(|symbol| symbol.is_function()).count();
         let variables = symbols.iter().filter(|s| takes_part(s) && !s.is_function()).count();
@@ -140,11 +145,12 @@ fn info(object: &Object<'_>, section: SectionIndex, input: &Section<'_>) -> Opti
     Some(Info { section, code, function })
 }
 
-fn function(object: &Object<'_>, index: SymbolIndex, names_code: bool) -> Function {
+fn function<'d>(object: &Object<'d>, index: SymbolIndex, names_code: bool) -> Function<'d> {
     let symbol = object.symbol(index);
     let is_kernel = symbol.is_entry() && symbol.defined_in().is_some();
     let is_system_call = is_system_call(symbol.name);
-    Function { index, names_code, is_kernel, is_system_call }
+    let twin = symbol.defined_in().map_or(&[][..], |code| object.twin_data(code));
+    Function { index, names_code, is_kernel, is_system_call, twin }
 }
 
 fn open(object: &Object<'_>, section: &Section<'_>) -> Open {
