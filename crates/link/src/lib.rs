@@ -149,7 +149,7 @@ pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> 
 const DRAFT_BYTES: usize = 256;
 
 /// The same for what is made of the draft.
-const TABLE_BYTES: usize = 256;
+const TABLE_BYTES: usize = 128;
 
 /// What a link tells besides its lines, filled as it goes.
 struct Made<'a, 's> {

@@ -50,9 +50,9 @@ impl fmt::Debug for Session {
 /// Memory that is asked for and not brought in yet.
 pub(crate) struct Rest(Vec<u8>);
 
-/// Brings in the memory of `block`.
+/// Brings in the memory of `block`, which nobody has filled.
 fn touch(mut block: Vec<u8>) {
-    block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+    block.spare_capacity_mut().chunks_mut(PAGE).for_each(|page| _ = page[0].write(1));
     drop(std::hint::black_box(block));
 }
 
@@ -82,7 +82,8 @@ impl Session {
     }
 
     /// The same for a process that does nothing else: `grow` prepares the heap of the thread that calls it for so many bytes, and
-    /// blocks that are given back stay there. Links of many files spend less time in the system.
+    /// blocks that are given back stay there. Links of many files spend less time in the system. The thread that asks for work
+    /// first is then one of the `threads`, and the one to ask for all the rest: beside as many others it would have to share a core.
     #[must_use]
     pub fn growing_heaps(self, grow: fn(usize)) -> Self {
         Session { grow: Some(grow), ..self }
@@ -113,13 +114,15 @@ impl Session {
             return self.pool.get()?.as_ref();
         }
         let build = || {
-            let mut pool = ThreadPoolBuilder::new().num_threads(self.threads);
-            if let Some(grow) = self.grow {
-                // The process has to have given back more than a thread asks for.
-                grow(AT_HAND + AT_HAND / 4);
-                pool = pool.start_handler(move |_| grow(AT_HAND));
-            }
-            pool.build().ok()
+            let pool = || ThreadPoolBuilder::new().num_threads(self.threads);
+            let Some(grow) = self.grow else { return pool().build().ok() };
+            // The process has to have given back more than a thread asks for.
+            grow(AT_HAND + AT_HAND / 4);
+            let pool = || pool().start_handler(move |_| grow(AT_HAND));
+            let with_caller = pool().use_current_thread().build();
+            grow(AT_HAND);
+            // A thread cannot belong to two pools.
+            with_caller.or_else(|_| pool().build()).ok()
         };
         self.pool.get_or_init(build).as_ref()
     }
@@ -129,8 +132,8 @@ impl Session {
     /// stay in the heap that they come from. What is more than one block is left for [`Session::bring_in_rest`].
     pub(crate) fn bring_in(&self, bytes: usize) -> Rest {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return Rest(Vec::new()) };
-        let first = vec![0u8; bytes.min(AT_HAND)];
-        let rest = vec![0u8; (bytes - first.len()).min(AT_HAND)];
+        let first = Vec::with_capacity(bytes.min(AT_HAND));
+        let rest = Vec::with_capacity((bytes - first.capacity()).min(AT_HAND));
         pool.spawn(move || touch(first));
         Rest(rest)
     }
@@ -141,7 +144,7 @@ impl Session {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
         let share = (bytes / pool.current_num_threads()).min(AT_HAND);
         pool.spawn(move || touch(rest));
-        pool.spawn_broadcast(move |_| touch(vec![0u8; share]));
+        pool.spawn_broadcast(move |_| touch(Vec::with_capacity(share)));
     }
 
     /// Whether work on this many bytes is shared out among threads.
