@@ -9,6 +9,7 @@ use culd_cubin::unified::{ENTRY_SIZE, SLOT};
 use culd_cubin::{Section, SectionIndex, Symbol};
 
 use hashbrown::HashMap;
+use thin_vec::ThinVec;
 
 use crate::capsule::Half;
 use crate::id::{IdVec, NameId, ObjectId, OutSymbolId, RelocId, SectionId, SymbolId};
@@ -181,12 +182,13 @@ pub(crate) struct OutSection<'d> {
     pub(crate) owner: Option<SectionId>,
     /// Code: the function it is named after.
     pub(crate) function: Option<OutSymbolId>,
-    /// Code on sm_75..89: the register count that `sh_info` carries.
-    pub(crate) registers: u32,
+    /// Code on sm_75..89: the register count that `sh_info` carries in its highest byte.
+    pub(crate) registers: u8,
     pub(crate) size: u64,
     /// Bytes of the twins of all parts.
     pub(crate) twin_size: u64,
-    pub(crate) parts: Vec<Part<'d>>,
+    /// Most have none: their bytes are made when they are written.
+    pub(crate) parts: ThinVec<Part<'d>>,
     pub(crate) symbol: Option<OutSymbolId>,
     /// Only literals of copies that lost have ever been in it.
     pub(crate) losers_only: bool,
@@ -661,7 +663,7 @@ impl<'d> Draft<'d> {
             registers: 0,
             size: 0,
             twin_size: 0,
-            parts: Vec::new(),
+            parts: ThinVec::new(),
             symbol: None,
             losers_only: false,
             emptied: false,

@@ -421,7 +421,7 @@ impl Layout {
     /// `sh_info`: a section, or for code the function's symbol under its register count.
     pub(crate) fn info(&self, section: &OutSection<'_>) -> u32 {
         match section.function {
-            Some(function) => section.registers << 24 | self.symbol_index(function),
+            Some(function) => u32::from(section.registers) << 24 | self.symbol_index(function),
             None => section.owner.map_or(0, |owner| self.index(owner)),
         }
     }

@@ -4,6 +4,7 @@
 //! the new place of every old offset.
 
 use hashbrown::HashMap;
+use thin_vec::ThinVec;
 
 use crate::draft::{OutSection, Part};
 use crate::id::SectionId;
@@ -37,7 +38,7 @@ impl Moved {
         section: &mut OutSection<'_>,
         mut moves: Vec<Move>,
     ) {
-        let mut parts = Vec::new();
+        let mut parts = ThinVec::new();
         for entry in &moves {
             copy(section, entry, &mut parts);
         }
@@ -58,7 +59,7 @@ pub(crate) fn moved(moves: &[Move], offset: u64) -> u64 {
 }
 
 /// Adds the parts of a range of a section, moved.
-fn copy<'d>(section: &OutSection<'d>, entry: &Move, out: &mut Vec<Part<'d>>) {
+fn copy<'d>(section: &OutSection<'d>, entry: &Move, out: &mut ThinVec<Part<'d>>) {
     let (from, end) = (entry.from, entry.from + entry.size);
     let first = section.parts.partition_point(|part| part.offset <= from).saturating_sub(1);
     for part in &section.parts[first..] {

@@ -6,6 +6,7 @@
 
 use culd_cubin::Section;
 use culd_cubin::elf::{shf, sht};
+use thin_vec::thin_vec;
 
 use super::parameters;
 use crate::callgraph::CallGraph;
@@ -77,7 +78,7 @@ pub(crate) fn lay_out<'d>(
             draft.push_section(name, Kind::Constant(0), shf::ALLOC | shf::INFO_LINK, align);
         let output = &mut draft.sections[section];
         output.owner = Some(code);
-        output.parts = vec![Part { offset: 0, bytes, twin: &[] }];
+        output.parts = thin_vec![Part { offset: 0, bytes, twin: &[] }];
         output.size = base + 4 * count;
         output.twin_size = 4 * count;
         let symbol = draft.symbols.push(OutSymbol::section(name, section));

@@ -5,6 +5,7 @@
 
 use culd_cubin::Section;
 use culd_cubin::elf::shf;
+use thin_vec::thin_vec;
 
 use crate::capsule::rebuilt::first_names;
 use crate::draft::{Draft, Kind, OutSymbol, Part};
@@ -49,7 +50,7 @@ pub(crate) fn add<'d>(objects: &Objects<'d>, symbols: &Symbols, merged: &mut Mer
             draft.push_section(name, Kind::Parameters, shf::ALLOC | shf::INFO_LINK, bank.align());
         let output = &mut draft.sections[section];
         output.owner = Some(code);
-        output.parts = vec![Part { offset: 0, bytes: bank.data, twin: &[] }];
+        output.parts = thin_vec![Part { offset: 0, bytes: bank.data, twin: &[] }];
         output.size = bank.size;
         add_symbol(draft, section);
         merged.entry_banks.insert((code, 0), section);

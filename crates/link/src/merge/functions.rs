@@ -2,6 +2,7 @@
 
 use culd_cubin::elf::{shf, stb, sto};
 use culd_cubin::{SectionIndex, Symbol};
+use thin_vec::thin_vec;
 
 use super::{Merge, Placed, Target};
 use crate::draft::{Kind, OutSymbol, Part};
@@ -144,10 +145,10 @@ impl<'d> Merge<'_, 'd> {
             code.size = input.size;
             // A copy that takes over keeps the alignment of the one before.
             code.align = code.align.max(input.align());
-            code.registers = input.info >> 24;
+            code.registers = (input.info >> 24) as u8;
             code.flags = code.flags & !shf::BARRIERS | input.flags & shf::BARRIERS;
             code.twin_size = function.twin.len() as u64;
-            code.parts = vec![Part { offset: 0, bytes: input.data, twin: function.twin }];
+            code.parts = thin_vec![Part { offset: 0, bytes: input.data, twin: function.twin }];
             self.set_placed(site.object, text, Placed::At { section, base: 0 });
         }
         if main {

@@ -30,7 +30,7 @@ impl<'d> Merge<'_, 'd> {
             let section = self.create(name, Kind::JumpSlots, flags, SLOT);
             let output = &mut self.merged.draft.sections[section];
             output.function = Some(out);
-            output.registers = input.info >> 24;
+            output.registers = (input.info >> 24) as u8;
             let info = self.merged.draft.names.intern(b".nv.info..nv.uft");
             self.merged.unified.slots_table = Some(section);
             self.merged.unified.slots_info = Some(self.info_section(info, section));
