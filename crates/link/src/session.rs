@@ -50,7 +50,15 @@ impl fmt::Debug for Session {
 /// Memory that is asked for and not brought in yet.
 pub(crate) struct Rest(Vec<u8>);
 
-/// Brings in the memory of `block`, which nobody has filled.
+/// A block of memory of `bytes`, at most what a thread has at hand, that nobody has touched; empty where the system has none.
+fn untouched(bytes: usize) -> Vec<u8> {
+    let mut block = Vec::new();
+    // Without it only time is lost.
+    let _ = block.try_reserve_exact(bytes.min(AT_HAND));
+    block
+}
+
+/// Brings in the memory of `block`.
 fn touch(mut block: Vec<u8>) {
     block.spare_capacity_mut().chunks_mut(PAGE).for_each(|page| _ = page[0].write(1));
     drop(std::hint::black_box(block));
@@ -122,7 +130,9 @@ impl Session {
             let with_caller = pool().use_current_thread().build();
             grow(AT_HAND);
             // A thread cannot belong to two pools.
-            with_caller.or_else(|_| pool().build()).ok()
+            let pool = with_caller.or_else(|_| pool().build()).ok();
+            // The only core has enough to do.
+            pool.filter(|pool| pool.current_num_threads() > 1)
         };
         self.pool.get_or_init(build).as_ref()
     }
@@ -132,8 +142,8 @@ impl Session {
     /// stay in the heap that they come from. What is more than one block is left for [`Session::bring_in_rest`].
     pub(crate) fn bring_in(&self, bytes: usize) -> Rest {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return Rest(Vec::new()) };
-        let first = Vec::with_capacity(bytes.min(AT_HAND));
-        let rest = Vec::with_capacity((bytes - first.capacity()).min(AT_HAND));
+        let first = untouched(bytes);
+        let rest = untouched(bytes.saturating_sub(AT_HAND));
         pool.spawn(move || touch(first));
         Rest(rest)
     }
@@ -142,9 +152,9 @@ impl Session {
     /// when they have work again.
     pub(crate) fn bring_in_rest(&self, Rest(rest): Rest, bytes: usize) {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
-        let share = (bytes / pool.current_num_threads()).min(AT_HAND);
+        let share = bytes / pool.current_num_threads();
         pool.spawn(move || touch(rest));
-        pool.spawn_broadcast(move |_| touch(Vec::with_capacity(share)));
+        pool.spawn_broadcast(move |_| touch(untouched(share)));
     }
 
     /// Whether work on this many bytes is shared out among threads.
