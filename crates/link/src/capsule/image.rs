@@ -85,17 +85,15 @@ impl Mercury<'_, '_> {
     /// The symbol as Mercury has it: variables as in the objects, functions with the size of Mercury code.
     fn form(&self, draft: &Draft<'_>, symbol: &OutSymbol, entry: SymbolEntry) -> SymbolEntry {
         let Some(program) = symbol.program else { return entry };
-        let info = &self.symbols.all[program];
-        // To look at a name takes as long as all the rest.
-        if symbol.section.is_none() || symbol.info & 15 != stt::FUNC {
-            let name = draft.names.get(symbol.name);
-            if is_reserved_shared(name) {
-                return SymbolEntry { value: 0, ..entry };
-            }
-            if symbol.section.is_none() && (is_unified_table(name) || is_descriptor_size(name)) {
-                return entry;
-            }
+        let name = draft.names.get(symbol.name);
+        if is_reserved_shared(name) {
+            return SymbolEntry { value: 0, ..entry };
         }
+        let system = is_unified_table(name) || is_descriptor_size(name);
+        if symbol.section.is_none() && system {
+            return entry;
+        }
+        let info = &self.symbols.all[program];
         let site = info.definition.unwrap_or(info.first);
         let Some(input) = self.objects[site.object].mercury_symbol(site.index) else {
             return entry;
