@@ -72,6 +72,10 @@ impl Object {
     }
 
     fn bytes(&self) -> Vec<u8> {
+        assemble(&self.text())
+    }
+
+    fn text(&self) -> String {
         let Object {
             strings,
             locals,
@@ -119,8 +123,12 @@ impl Object {
             let _ = writeln!(text, "  0x0010 zero {:#x}", size - 16);
         }
         text.push_str(sections);
-        asm::assemble(&text).unwrap_or_else(|error| panic!("{error}"))
+        text
     }
+}
+
+fn assemble(text: &str) -> Vec<u8> {
+    asm::assemble(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A folder, and how a link in it ends.
@@ -298,6 +306,32 @@ fn records_about_one_place() {
     let world = World::new();
     world.add("a.cubin", &object.bytes());
     for words in [&["a.cubin"][..], &["-r", "a.cubin"], &["--preserve-relocs", "a.cubin"]] {
+        world.links(words);
+    }
+}
+
+/// 100,000 records in debug information, every second one against a symbol of a section, which gets an addend in the second
+/// file: there they are resolved in two passes.
+#[test]
+fn records_of_two_kinds_in_turn() {
+    let pair = |at: usize| {
+        let (first, second) = (16 * at, 16 * at + 8);
+        format!("  {first:#x} R_CUDA_64 .debug_loc\n  {second:#x} R_CUDA_64 k\n")
+    };
+    let records: String = (0..50_000).map(pair).collect();
+    let size = 16 * 50_000;
+    let sections = format!(
+        "section .debug_loc progbits\n  0x0 zero {size:#x}\nsection .rel.debug_loc rel flags=info align=8 info=.debug_loc\n{records}"
+    );
+    let locals = "  local section .debug_loc\n".to_owned();
+    let object = Object { locals, sections, ..Object::default() };
+    let text = object.text();
+    let second = text.replace(".text.k", ".text.z").replace(" k ", " z ").replace(" k\n", " z\n");
+    let second = second.replace("symbol=k", "symbol=z");
+    let world = World::new();
+    world.add("a.cubin", &assemble(&text));
+    world.add("b.cubin", &assemble(&second));
+    for words in [&["a.cubin", "b.cubin"][..], &["-g", "a.cubin", "b.cubin"]] {
         world.links(words);
     }
 }

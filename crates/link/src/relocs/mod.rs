@@ -150,8 +150,9 @@ struct Applied {
 struct Part<'r> {
     resolved: &'r mut Mixed,
     applied: Applied,
-    /// How many records there are.
-    total: usize,
+    /// How many patches there can be, where they come one after the other; 0 where records of the other pass are between
+    /// them: room for all of them each time would be quadratic.
+    room: usize,
     /// In Mercury code, whose places have to be found: the records that the patches are of.
     patched: Vec<RelocEntry>,
 }
@@ -186,7 +187,7 @@ pub(crate) struct Relocated {
 impl Part<'_> {
     fn patch(&mut self, patch: Patch) {
         if self.applied.patches.capacity() == 0 {
-            self.applied.patches.reserve_exact(self.total);
+            self.applied.patches.reserve_exact(self.room);
         }
         self.applied.patches.push(patch);
     }
@@ -471,9 +472,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
         let Origin { source, section, .. } = *origin;
         let records = section.relocations();
         let (applied, patched) = (Applied::new(source, Vec::new()), Vec::new());
-        let mut part = Part { resolved, applied, total: records.len(), patched };
+        let one_pass = section.sh_type != sht::REL;
+        let room = |records: usize| if one_pass { records } else { 0 };
+        let mut part = Part { resolved, applied, room: room(records.len()), patched };
         if let Some(others) = others {
-            part.total = others.len();
+            part.room = room(others.len());
             for number in others.into_iter().rev() {
                 if let Some(record) = records.get(number as usize) {
                     self.next(&mut part, place, origin, (number as usize, record))?;

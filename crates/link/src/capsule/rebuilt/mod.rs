@@ -70,9 +70,15 @@ impl Cursor {
     /// Where byte `offset` went; `pieces` are always the same.
     pub(crate) fn moved(&mut self, pieces: &[Piece], offset: u64) -> Option<u64> {
         if self.last.is_some_and(|last| last <= offset) {
-            while pieces.get(self.at).is_some_and(|piece| piece.from <= offset) {
-                self.at += 1;
-            }
+            let rest = &pieces[self.at..];
+            // Most are in the same piece or in the next.
+            self.at += match rest {
+                [_, second, ..] if second.from <= offset => {
+                    rest.partition_point(|piece| piece.from <= offset)
+                }
+                [next, ..] if next.from <= offset => 1,
+                _ => 0,
+            };
         } else {
             self.at = pieces.partition_point(|piece| piece.from <= offset);
         }
