@@ -49,7 +49,11 @@ fn processes(of: u32) -> Vec<Pid> {
 
 /// A link that waits for its last input, the other end of that, and the process that links.
 fn waiting(world: &Path) -> (Child, File, Pid) {
-    let child = culd(world, &["a.cubin", "pipe.cubin"]).spawn().expect("starts");
+    started(world, culd(world, &["a.cubin", "pipe.cubin"]))
+}
+
+fn started(world: &Path, mut command: Command) -> (Child, File, Pid) {
+    let child = command.spawn().expect("starts");
     let pipe = OpenOptions::new().write(true).open(world.join("pipe.cubin")).expect("a pipe");
     let linking = processes(child.id());
     assert_eq!(linking.len(), 1, "{linking:?}");
@@ -141,4 +145,26 @@ fn a_process_that_is_killed_takes_the_other_with_it() {
     kill(linking, Signal::SIGKILL).expect("still there");
     assert_eq!(child.wait().expect("an end").signal(), Some(Signal::SIGKILL as i32));
     assert_untouched(world.path());
+}
+
+#[test]
+fn what_the_parent_ignores_does_not_part_them() {
+    let ignoring = |world: &Path| {
+        let link = culd(world, &["a.cubin", "pipe.cubin"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM CHLD; exec \"$0\" \"$@\""]);
+        command.arg(link.get_program()).args(link.get_args()).current_dir(world);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        started(world, command)
+    };
+    let world = world();
+    let (mut child, pipe, linking) = ignoring(world.path());
+    child.kill().expect("still there");
+    child.wait().expect("an end");
+    until("the end of the process that links", || is_gone(linking));
+    assert_untouched(world.path());
+    drop(pipe);
+    let (mut child, _pipe, linking) = ignoring(world.path());
+    kill(linking, Signal::SIGKILL).expect("still there");
+    assert_eq!(child.wait().expect("an end").signal(), Some(Signal::SIGKILL as i32));
 }

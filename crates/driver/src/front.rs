@@ -57,16 +57,42 @@ impl Front {
 
 fn is_worth_it(options: &Options) -> bool {
     let bytes = |path: &String| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let is_large = || options.inputs.iter().map(bytes).sum::<u64>() >= LARGE;
+    let is_large = || options.inputs.iter().map(bytes).fold(0, u64::saturating_add) >= LARGE;
     !options.flag(Id::NoFork) && (options.inputs.len() >= MANY || is_large())
+}
+
+/// Whether this process has one thread, the first.
+fn is_alone() -> bool {
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    // With little stack the command works in a thread of its own, see crate::stack.
+    gettid() == getpid() && threads() == 1
+}
+
+/// Has `signal` do what `action` says from now on; returns what it did before.
+#[allow(unsafe_code, reason = "signals have a C interface only")]
+fn act(signal: Signal, action: &SigAction) -> Option<SigAction> {
+    // SAFETY: the only handler of this file reads a number and calls kill, which may be called in one (signal-safety(7)).
+    unsafe { sigaction(signal, action) }.ok()
+}
+
+fn action(handler: SigHandler) -> SigAction {
+    SigAction::new(handler, SaFlags::empty(), SigSet::empty())
+}
+
+/// True if this process ignores `signal`, which is blocked: its parent has said so, and so will what it starts.
+fn is_ignored(signal: Signal) -> bool {
+    let before = act(signal, &action(SigHandler::SigDfl));
+    before.is_some_and(|before| {
+        act(signal, &before);
+        matches!(before.handler(), SigHandler::SigIgn)
+    })
 }
 
 /// `None` where there is no second process.
 #[allow(unsafe_code, reason = "to divide a process is unsafe in itself")]
 fn divide() -> Option<Front> {
     let front = getpid();
-    // Started by a thread of its own, see crate::stack.
-    if gettid() != front {
+    if !is_alone() {
         return None;
     }
     let (reader, writer) = pipe().ok()?;
@@ -74,13 +100,19 @@ fn divide() -> Option<Front> {
     let (mut wishes, mut before) = (SigSet::empty(), SigSet::empty());
     WISHES.iter().for_each(|&wish| wishes.add(wish));
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&wishes), Some(&mut before)).ok()?;
+    let death = if is_ignored(Signal::SIGTERM) { Signal::SIGKILL } else { Signal::SIGTERM };
+    // Where a parent has that ignored, nobody would learn how the child has ended.
+    let children = act(Signal::SIGCHLD, &action(SigHandler::SigDfl));
     // SAFETY: this is the only thread of the process, so that nothing is locked or half done in its copy.
     let forked = unsafe { fork() };
     match forked {
         Ok(ForkResult::Parent { child }) => pass_on(child),
-        // Where the one in front is killed, this one is to remove what is temporary and end.
-        Ok(ForkResult::Child) => _ = set_pdeathsig(Signal::SIGTERM),
+        // Where the one in front is killed, this one is to remove what is temporary and end, or at least to end.
+        Ok(ForkResult::Child) => _ = set_pdeathsig(death),
         Err(_) => {}
+    }
+    if let (Ok(ForkResult::Child) | Err(_), Some(children)) = (&forked, &children) {
+        act(Signal::SIGCHLD, children);
     }
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     match forked.ok()? {
@@ -91,7 +123,7 @@ fn divide() -> Option<Front> {
         ForkResult::Child => {
             if getppid() != front {
                 // It was killed before it could be said that this is to be told.
-                let _ = raise(Signal::SIGTERM);
+                let _ = raise(death);
             }
             Some(Front::Links(Some(writer)))
         }
@@ -109,25 +141,14 @@ extern "C" fn tell_linking(signal: i32) {
 }
 
 /// Passes on to `linking` what wants this process to end; what the parent has ignored, as nohup(1) does, stays so.
-#[allow(unsafe_code, reason = "signals have a C interface only")]
 fn pass_on(linking: Pid) {
     LINKING.store(linking.as_raw(), Ordering::Release);
-    let handler = SigHandler::Handler(tell_linking);
-    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-    for wish in WISHES {
-        // SAFETY: the handler reads a number and calls kill, which may be called in one (signal-safety(7)).
-        unsafe {
-            if let Ok(before) = sigaction(wish, &action)
-                && matches!(before.handler(), SigHandler::SigIgn)
-            {
-                let _ = sigaction(wish, &before);
-            }
-        }
+    for wish in WISHES.into_iter().filter(|&wish| !is_ignored(wish)) {
+        act(wish, &action(SigHandler::Handler(tell_linking)));
     }
 }
 
 /// Waits until `linking` has told its status; where it ends without that, ends the same way.
-#[allow(unsafe_code, reason = "signals have a C interface only")]
 fn wait(linking: Pid, mut told: PipeReader) -> u8 {
     let mut status = [0];
     if told.read_exact(&mut status).is_ok() {
@@ -142,9 +163,7 @@ fn wait(linking: Pid, mut told: PipeReader) -> u8 {
     match ended {
         Ok(WaitStatus::Exited(_, status)) => u8::try_from(status).unwrap_or(1),
         Ok(WaitStatus::Signaled(_, signal, _)) => {
-            let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-            // SAFETY: what the system does by itself needs nothing of this process.
-            let _ = unsafe { sigaction(signal, &default) };
+            act(signal, &action(SigHandler::SigDfl));
             let _ = raise(signal);
             1
         }
