@@ -210,21 +210,23 @@ fn a_killed_link_leaves_the_old_output_or_the_new_one() {
     }
 }
 
+/// Those of `signals` that are not ignored: what runs in the background of a shell ignores SIGINT, what nohup(1) has started
+/// SIGHUP, and so does what it starts.
+fn heeded(signals: &[Signal]) -> Vec<Signal> {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
+    let heeded = |signal: &Signal| mask & 1 << (*signal as u32 - 1) == 0;
+    signals.iter().copied().filter(heeded).collect()
+}
+
 #[test]
 fn a_link_that_somebody_ends_leaves_nothing_behind() {
     let world = world();
     let start = Instant::now();
     culd(world.path(), &["a.cubin", "b.cubin"]).output().expect("starts");
     let usual = start.elapsed();
-    // What runs in the background of a shell ignores SIGINT, and so does what it starts.
-    let ignored = |signal: &Signal| {
-        let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
-        let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
-        mask & 1 << (*signal as u32 - 1) != 0
-    };
-    let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
-    for signal in signals.into_iter().filter(|signal| !ignored(signal)) {
+    for signal in heeded(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM]) {
         let mut ended = 0;
         for attempt in 0..100 {
             let mut child = culd(world.path(), &["a.cubin", "b.cubin"]).spawn().expect("starts");
@@ -253,7 +255,7 @@ fn a_link_that_is_ended_while_ptxas_runs_leaves_no_folder() {
     )
     .expect("written");
     let told = world.path().join("told");
-    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+    for signal in heeded(&[Signal::SIGHUP, Signal::SIGTERM]) {
         let mut command = culd(world.path(), &["x.ptx", "--ptxas-path=./ptxas"]);
         let mut child = command.env("TMPDIR", &places).spawn().expect("starts");
         let begin = Instant::now();
