@@ -250,7 +250,8 @@ impl<'d> Records<'d> {
         Records { section, size: data.len(), rest: data }
     }
 
-    /// The next record, as long as they are whole and of known formats: what iterating gives, without what is wrong.
+    /// The next record, as long as they are whole and of known formats. Where there is none, iterating tells whether that is the
+    /// end or what is wrong.
     #[inline]
     pub fn next_whole(&mut self) -> Option<Record<'d>> {
         let (record, rest) = first(self.rest)?;

@@ -246,8 +246,8 @@ impl Iterator for RelocEntries<'_> {
 
     #[inline]
     fn fold<T, F: FnMut(T, RelocEntry) -> T>(self, start: T, mut f: F) -> T {
-        let rels = self.rels.map(rel).fold(start, &mut f);
-        self.relas.map(rela).fold(rels, f)
+        let relas = self.relas.map(rela).fold(start, &mut f);
+        self.rels.map(rel).fold(relas, f)
     }
 }
 

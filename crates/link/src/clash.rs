@@ -1,4 +1,5 @@
-//! Beside phase `merge`, its errors: do all files mean the same thing by a name?
+//! Beside phase `merge`, its errors: do all files mean the same thing by a name? What is merged meanwhile comes to nothing
+//! where they do not.
 //!
 //! The state kept per name, the checks and the order of the lines are those of nvlink
 //! (docs/rules/diagnostics.md, section 1).

@@ -253,8 +253,9 @@ impl Order {
             let what = What::Section(Half::Sass, id);
             layout.offsets[id] = pieces.add(what, bytes, section.align.max(1));
         }
+        let symbols = |capsules: &Capsules| capsules.symbol_count(&layout) as u64;
+        let symbols = layout.capsules.as_ref().map_or(0, symbols);
         if let (Some(capsules), Some(contents)) = (&mut layout.capsules, mercury) {
-            let symbols = layout.symbols.len() as u64 + 1;
             let offsets = &layout.offsets;
             capsules.place(draft, contents, symbols, |id| offsets[id], &mut pieces);
         }

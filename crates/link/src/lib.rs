@@ -175,7 +175,7 @@ where
     let mut objects = Objects::parse(session, inputs, options, diags)?;
     *unused = system::remove_unused(&mut objects, inputs, options);
 
-    // Up to the merged draft there is work for one thread only.
+    // Up to the merged draft most of the work is for one thread.
     let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let rest = session.bring_in(DRAFT_BYTES * sections);
 

@@ -194,7 +194,8 @@ impl<'d> Lists<'d> {
         self.places.ids()
     }
 
-    /// What the list had when it was read, and what was added with [`Lists::push`].
+    /// What the list had when it was read, and what was added with [`Lists::push`]; not what came and went by [`Lists::change`],
+    /// as with entries.
     pub(super) fn has(&self, node: NodeId) -> Has {
         self.has[node]
     }

@@ -2,7 +2,8 @@
 //!
 //! In: [`Objects`], [`Symbols`], [`CallGraph`]. Out: [`Merged`]: the draft with every section,
 //! symbol and string in nvlink's order of creation, and where each input section and symbol went.
-//! Guaranteed: cannot fail; after it no input file adds a section or a symbol.
+//! Guaranteed: cannot fail, not for files whose names clash either, which is looked for beside it; after it no input file adds
+//! a section or a symbol.
 //!
 //! The order inside one file is nvlink's (docs/LINKING.md, order of creation): functions;
 //! other symbols, whose sections are created on first use; remaining sections; attributes;
