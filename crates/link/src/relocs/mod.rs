@@ -157,12 +157,6 @@ struct Part<'r> {
     patched: Vec<RelocEntry>,
 }
 
-/// What becomes of most records.
-enum Quick {
-    Stays(Kept),
-    Dropped,
-}
-
 /// A record that tells what was applied.
 #[derive(Debug)]
 struct Told {
@@ -490,17 +484,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
             let mut all = numbers.zip(records.iter().rev());
             all.try_for_each(|(number, record)| {
                 if plain {
-                    // What [`Resolver::next`] comes to for most records.
-                    let place_of = origin.place_from(&mut cursor, record.offset);
-                    let Some(offset) = place_of else { return Ok(()) };
-                    match self.quick(place, origin, offset, &record) {
-                        Some(Quick::Stays(kept)) => {
-                            part.resolved.kept.note(number, Some(kept));
-                            return Ok(());
-                        }
-                        Some(Quick::Dropped) => return Ok(()),
-                        None => {}
-                    }
+                    // Nothing that [`Resolver::next`] asks for can be so.
+                    let offset = origin.place_from(&mut cursor, record.offset);
+                    return self.placed(&mut part, place, origin, offset, (number, record));
                 }
                 self.next(&mut part, place, origin, (number, record))
             })?;
@@ -545,59 +531,15 @@ impl<'a, 'd> Resolver<'a, 'd> {
         others
     }
 
-    /// Whether a record of a usual symbol comes to itself.
-    fn stays_unchanged(
+    /// What a record with addend comes to.
+    fn outcome_of(
         &self,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
         record: RelocEntry,
-    ) -> bool {
+    ) -> Outcome {
         let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
-        let (symbol, kind) = (origin.usual(record.symbol), record.kind);
-        let outcome = self.outcome(&Query { place, origin, record, row, write });
-        outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
-    }
-
-    /// What becomes of a record of a usual symbol whose place is at `offset` of the output section, for most types.
-    #[inline]
-    fn quick(
-        &self,
-        place: &PlaceContext,
-        origin: &Origin<'_, 'd>,
-        offset: u64,
-        record: &RelocEntry,
-    ) -> Option<Quick> {
-        let symbol = origin.usual(record.symbol).filter(|_| !place.has_void_records)?;
-        let span = usual::span(record.kind);
-        if span == 0 && usual::clears(record.kind) && self.is_function(symbol) {
-            debug_assert!(self.is_dropped(place, origin, *record));
-            return Some(Quick::Dropped);
-        }
-        if span == 0 || offset.saturating_add(span) > place.size {
-            return None;
-        }
-        debug_assert!(self.stays_unchanged(place, origin, *record));
-        let kind = if place.is_frames { ADDRESS } else { record.kind };
-        Some(Quick::Stays(Kept { offset, symbol: Some(symbol), kind, addend: record.addend }))
-    }
-
-    /// True for a symbol of the output in code, of which records then are about a function.
-    fn is_function(&self, symbol: OutSymbolId) -> bool {
-        let draft = &self.merged.draft;
-        let section = draft.symbols[symbol].section;
-        section.is_some_and(|section| draft.sections[section].kind == Kind::Text)
-    }
-
-    /// Whether a record comes to nothing.
-    fn is_dropped(
-        &self,
-        place: &PlaceContext,
-        origin: &Origin<'_, 'd>,
-        record: RelocEntry,
-    ) -> bool {
-        let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
-        let outcome = self.outcome(&Query { place, origin, record, row, write });
-        matches!(outcome, Outcome::Dropped)
+        self.outcome(&Query { place, origin, record, row, write })
     }
 
     /// Resolves one record, the one before the last.
@@ -628,22 +570,53 @@ impl<'a, 'd> Resolver<'a, 'd> {
         if origin.any_void && self.void.contains(self.symbols, id, object, target, record) {
             return Ok(());
         }
-        let count = part.applied.patches.len();
-        let fate = self.record(part, place, origin, record)?;
+        let offset = origin.place(record.offset);
+        self.placed(part, place, origin, offset, (number, record))
+    }
+
+    /// Resolves one record that counts and whose place is at `offset` of the output section, if it is there.
+    #[inline]
+    fn placed(
+        &self,
+        part: &mut Part<'_>,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        offset: Option<u64>,
+        (number, record): (usize, RelocEntry),
+    ) -> Result<(), Box<Message>> {
+        let fate = match offset.map(|offset| (offset, self.quick(place, origin, offset, &record))) {
+            None => None,
+            Some((_, Some(fate))) => fate,
+            Some((offset, None)) => self.slow(part, place, origin, offset, (number, record))?,
+        };
         part.resolved.kept.note(number, fate);
+        Ok(())
+    }
+
+    /// The fate of a record that [`Resolver::quick`] does not know.
+    fn slow(
+        &self,
+        part: &mut Part<'_>,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        offset: u64,
+        (number, record): (usize, RelocEntry),
+    ) -> Result<Option<Kept>, Box<Message>> {
+        let count = part.applied.patches.len();
+        let fate = self.record(part, place, origin, offset, record)?;
         if place.in_capsule && part.applied.patches.len() != count {
             if !place.is_code {
                 let what = format!(
                     "Mercury code of a jump slot is compressed: a relocation of type {:#x} cannot be applied to it",
                     record.kind
                 );
-                let defect = Malformed::section(section.name, 24 * number as u64, what);
-                let file = object.name.to_owned();
+                let defect = Malformed::section(origin.section.name, 24 * number as u64, what);
+                let file = origin.object.name.to_owned();
                 return Err(Box::new(Message::Malformed { file, defect }));
             }
             part.patched.push(record);
         }
-        Ok(())
+        Ok(fate)
     }
 
     /// The patches of Mercury code, which is compressed.
@@ -662,12 +635,11 @@ impl<'a, 'd> Resolver<'a, 'd> {
         };
         let Some(origin) = self.origin(place, source) else { return Ok(patches) };
         let resolved = |record: &RelocEntry| {
-            let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
+            let row = culd_reloc::lookup(record.kind);
             if row.is_some_and(|row| usual::stays(place, &origin, row, record).is_some()) {
                 return false;
             }
-            let query = Query { place, origin: &origin, record: *record, row, write };
-            matches!(self.outcome(&query), Outcome::Patched(_))
+            matches!(self.outcome_of(place, &origin, *record), Outcome::Patched(_))
         };
         let code: Vec<RelocEntry> = code.relocations().iter().filter(resolved).collect();
         code::stored(capsule, &code, records, patches)
@@ -701,10 +673,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
             else {
                 continue;
             };
-            let (row, write) = (culd_reloc::lookup(record.kind), Write::Set);
-            let query = Query { place, origin: &origin, record, row, write };
-            if let Outcome::Patched(Patched { row, value, .. }) = self.outcome(&query) {
-                patches.push(Patch { offset, row, value, write });
+            let outcome = self.outcome_of(place, &origin, record);
+            if let Outcome::Patched(Patched { row, value, .. }) = outcome {
+                patches.push(Patch { offset, row, value, write: Write::Set });
             }
         }
         patches
@@ -730,14 +701,9 @@ impl<'a, 'd> Resolver<'a, 'd> {
         part: &mut Part<'_>,
         place: &PlaceContext,
         origin: &Origin<'_, 'd>,
+        offset: u64,
         record: RelocEntry,
     ) -> Result<Option<Kept>, Box<Message>> {
-        let Some(offset) = origin.place(record.offset) else { return Ok(None) };
-        match self.quick(place, origin, offset, &record) {
-            Some(Quick::Stays(kept)) => return Ok(Some(kept)),
-            Some(Quick::Dropped) => return Ok(None),
-            None => {}
-        }
         let row = culd_reloc::lookup(record.kind);
         let plain =
             |row: &'static RelocDesc| row.unified.and_then(|plain| plain.desc()).unwrap_or(row);

@@ -9,9 +9,12 @@ use culd_reloc::desc::MERCURY_BASE;
 use culd_reloc::{Observed, RelocDesc};
 
 use super::Resolver;
-use super::outcome::Meaning;
+use super::kept::Kept;
+use super::outcome::{Meaning, Outcome, Stays};
 use super::place::{Origin, PlaceContext};
 use crate::Session;
+use crate::capsule::rebuilt::ADDRESS;
+use crate::draft::Kind;
 use crate::id::{Id, IdVec, ObjectId, OutSymbolId};
 use crate::merge::Target;
 use crate::objects::{is_internal, takes_part};
@@ -83,6 +86,49 @@ const fn spans<const N: usize>(table: &[RelocDesc; N]) -> [u8; N] {
 }
 
 impl<'d> Resolver<'_, 'd> {
+    /// What becomes of a record of a usual symbol whose place is at `offset` of the output section, as of [`Resolver::record`]: for most
+    /// types.
+    #[inline]
+    pub(super) fn quick(
+        &self,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        offset: u64,
+        record: &RelocEntry,
+    ) -> Option<Option<Kept>> {
+        let symbol = origin.usual(record.symbol).filter(|_| !place.has_void_records)?;
+        let span = span(record.kind);
+        if span == 0 && clears(record.kind) && self.is_function(symbol) {
+            debug_assert!(matches!(self.outcome_of(place, origin, *record), Outcome::Dropped));
+            return Some(None);
+        }
+        if span == 0 || offset.saturating_add(span) > place.size {
+            return None;
+        }
+        debug_assert!(self.stays_unchanged(place, origin, *record));
+        let kind = if place.is_frames { ADDRESS } else { record.kind };
+        Some(Some(Kept { offset, symbol: Some(symbol), kind, addend: record.addend }))
+    }
+
+    /// True for a symbol of the output in code, of which records then are about a function.
+    fn is_function(&self, symbol: OutSymbolId) -> bool {
+        let draft = &self.merged.draft;
+        let section = draft.symbols[symbol].section;
+        section.is_some_and(|section| draft.sections[section].kind == Kind::Text)
+    }
+
+    /// Whether a record of a usual symbol comes to itself.
+    pub(super) fn stays_unchanged(
+        &self,
+        place: &PlaceContext,
+        origin: &Origin<'_, 'd>,
+        record: RelocEntry,
+    ) -> bool {
+        let (symbol, kind) = (origin.usual(record.symbol), record.kind);
+        let outcome = self.outcome_of(place, origin, record);
+        outcome.kept() == Some(Stays { symbol, base: 0, kind, holder: None })
+    }
+
     fn usual(&self, id: ObjectId, index: SymbolIndex, symbol: &Symbol<'d>) -> Usual {
         if !takes_part(symbol) || symbol.is_reference() || is_internal(symbol) {
             return None;
