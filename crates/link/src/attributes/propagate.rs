@@ -127,6 +127,17 @@ pub(super) fn propagate<'d>(
     (slots, mixed)
 }
 
+/// What there is for `entries` of `values`, one for each entry; they are among all entries, in the same order.
+fn of_those<T>(
+    graph: &CallGraph,
+    entries: &[NodeId],
+    values: Vec<T>,
+) -> impl Iterator<Item = (NodeId, T)> {
+    let mut wanted = entries.iter().copied().peekable();
+    let all = graph.entries().iter().copied().zip(values);
+    all.filter(move |(entry, _)| wanted.next_if_eq(entry).is_some())
+}
+
 /// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
 fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_>) {
     let own = |node: NodeId| {
@@ -135,12 +146,7 @@ fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_
         at.map_or(0, |at| lists[node][at].number())
     };
     let sizes = graph.longest(own);
-    let mut kernels = entries.iter().peekable();
-    for (&entry, size) in graph.entries().iter().zip(sizes) {
-        // They are among the entries, in the same order.
-        if kernels.next_if_eq(&&entry).is_none() {
-            continue;
-        }
+    for (entry, size) in of_those(graph, entries, sizes) {
         let value = size.unwrap_or(u32::MAX);
         let list = lists.get_mut(entry);
         match position(list, code::CRS_STACK_SIZE) {
@@ -197,12 +203,7 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
         let all = graph.nodes.ids().map(own).fold(0, |a, b| a | b);
         masks.fill(all);
     }
-    let mut entries = entries.iter().peekable();
-    for (&entry, mask) in graph.entries().iter().zip(masks) {
-        // They are among all entries, in the same order.
-        if entries.next_if_eq(&&entry).is_none() {
-            continue;
-        }
+    for (entry, mask) in of_those(graph, entries, masks) {
         let list = lists.get_mut(entry);
         if let Some(at) = position(list, code) {
             list[at] = list[at].with_number(mask);
