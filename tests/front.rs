@@ -132,39 +132,34 @@ fn who_wants_one_of_them_to_end_ends_both() {
     }
 }
 
-#[test]
-fn a_process_that_is_killed_takes_the_other_with_it() {
+/// Kills first the process in front of a link that `start` starts, then the one that links.
+fn kill_each(start: impl Fn(&Path) -> (Child, File, Pid)) {
     let world = world();
-    let (mut child, pipe, linking) = waiting(world.path());
+    let (mut child, pipe, linking) = start(world.path());
     child.kill().expect("still there");
     child.wait().expect("an end");
     until("the end of the process that links", || is_gone(linking));
     assert_untouched(world.path());
     drop(pipe);
-    let (mut child, _pipe, linking) = waiting(world.path());
+    let (mut child, _pipe, linking) = start(world.path());
     kill(linking, Signal::SIGKILL).expect("still there");
     assert_eq!(child.wait().expect("an end").signal(), Some(Signal::SIGKILL as i32));
     assert_untouched(world.path());
 }
 
 #[test]
+fn a_process_that_is_killed_takes_the_other_with_it() {
+    kill_each(waiting);
+}
+
+#[test]
 fn what_the_parent_ignores_does_not_part_them() {
-    let ignoring = |world: &Path| {
+    kill_each(|world| {
         let link = culd(world, &["a.cubin", "pipe.cubin"]);
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' TERM CHLD; exec \"$0\" \"$@\""]);
         command.arg(link.get_program()).args(link.get_args()).current_dir(world);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         started(world, command)
-    };
-    let world = world();
-    let (mut child, pipe, linking) = ignoring(world.path());
-    child.kill().expect("still there");
-    child.wait().expect("an end");
-    until("the end of the process that links", || is_gone(linking));
-    assert_untouched(world.path());
-    drop(pipe);
-    let (mut child, _pipe, linking) = ignoring(world.path());
-    kill(linking, Signal::SIGKILL).expect("still there");
-    assert_eq!(child.wait().expect("an end").signal(), Some(Signal::SIGKILL as i32));
+    });
 }
