@@ -74,10 +74,11 @@ fn by_library(case: &Case, folder: &Path) -> Option<Vec<u8>> {
 }
 
 fn by_c_library(case: &Case, words: &[String]) -> Option<Vec<u8>> {
-    let mut link = Link::new(words);
+    let words: Vec<_> = words.iter().map(Into::into).collect();
+    let mut link = Link::new(&words);
     assert_eq!(link.created(), Code::Success, "{}: {}", case.name, link.error_log());
     for (name, bytes) in case.inputs().expect("inputs") {
-        if link.add_data(CUBIN, Some(&name), &bytes) != Code::Success {
+        if link.add_data(CUBIN, Some(name.as_ref()), &bytes) != Code::Success {
             return None;
         }
     }

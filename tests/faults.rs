@@ -10,6 +10,7 @@ use culd_tests::fuzz::packed;
 use culd_tests::{link, link_options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, mkfifo};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -168,6 +169,55 @@ fn an_input_that_changes_is_told() {
     assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out", "pipe.cubin"]);
 }
 
+/// Whoever reads it is not to take it for complete before that.
+#[test]
+fn a_pipe_stays_open_while_the_inputs_are_linked_again() {
+    let world = world();
+    let usual = culd(world.path(), &["a.cubin", "b.cubin"]).output().expect("starts");
+    assert!(usual.status.success(), "{}", said(&usual));
+    let pipe = world.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+    let mut command = Command::new(CULD);
+    command.args(["-arch=sm_90", "a.cubin", "b.cubin", "-o", "pipe"]).current_dir(world.path());
+    let mut child = command.spawn().expect("starts");
+    // It waits for a reader when it has the inputs and before it looks at them again.
+    let (maps, begin) = (format!("/proc/{}/maps", child.id()), Instant::now());
+    while !fs::read_to_string(&maps).expect("Linux tells").contains("a.cubin") {
+        assert!(begin.elapsed() < LIMIT, "no input is mapped");
+        thread::sleep(Duration::from_millis(1));
+    }
+    // Longer than the times of any system are wide.
+    thread::sleep(Duration::from_millis(20));
+    fs::hard_link(world.path().join("a.cubin"), world.path().join("second")).expect("made");
+    assert!(
+        fs::read(pipe).expect("read") == fs::read(world.path().join("out")).expect("an output")
+    );
+    assert!(child.wait().expect("an end").success());
+}
+
+/// Who waits for it has its time and memory, and nothing of it is left afterwards.
+#[test]
+fn a_large_link_is_made_by_the_process_that_was_started() {
+    let world = world();
+    mkfifo(&world.path().join("pipe.cubin"), Mode::S_IRWXU).expect("a pipe");
+    let empty: Vec<String> = (0..200).map(|number| format!("{number}.a")).collect();
+    for name in &empty {
+        fs::write(world.path().join(name), b"!<arch>\n").expect("written");
+    }
+    for more in [&[][..], &["--no-fork"]] {
+        let words: Vec<&str> =
+            empty.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let words = [&words[..], &["a.cubin", "pipe.cubin"]].concat();
+        let mut child = culd(world.path(), &words).spawn().expect("starts");
+        let pipe = OpenOptions::new().write(true).open(world.path().join("pipe.cubin"));
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        assert_eq!(fs::read_to_string(children).expect("Linux tells"), "");
+        let bytes = fs::read(world.path().join("b.cubin")).expect("an input");
+        pipe.and_then(|mut pipe| pipe.write_all(&bytes)).expect("written");
+        assert!(child.wait().expect("an end").success());
+    }
+}
+
 #[test]
 fn an_input_that_another_file_replaces_is_linked_as_it_was() {
     let world = world();
@@ -208,6 +258,35 @@ fn a_killed_link_leaves_the_old_output_or_the_new_one() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn a_link_that_is_stopped_for_a_while_goes_on() {
+    let world = world();
+    let start = Instant::now();
+    culd(world.path(), &["a.cubin", "b.cubin"]).output().expect("starts");
+    let usual = start.elapsed();
+    let new = fs::read(world.path().join("out")).expect("an output");
+    let mut stopped = 0;
+    for attempt in 0..50 {
+        fs::write(world.path().join("out"), OLD).expect("written");
+        let mut child = culd(world.path(), &["a.cubin", "b.cubin"]).spawn().expect("starts");
+        let pid = Pid::from_raw(child.id() as i32);
+        thread::sleep(usual * attempt / 50);
+        kill(pid, Signal::SIGSTOP).expect("still there, or not waited for");
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        let state = waitid(Id::Pid(pid), flags).expect("a child");
+        if matches!(state, WaitStatus::Stopped(..)) {
+            stopped += 1;
+            let out = fs::read(world.path().join("out")).expect("an output");
+            assert!(out == OLD || out == new, "{attempt}: {} bytes", out.len());
+            kill(pid, Signal::SIGCONT).expect("it is stopped");
+        }
+        assert!(child.wait().expect("an end").success());
+        assert_eq!(fs::read(world.path().join("out")).expect("an output"), new, "{attempt}");
+        assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out"], "{attempt}");
+    }
+    assert!(stopped > 10, "{stopped} stopped");
 }
 
 /// Those of `signals` that are not ignored: what runs in the background of a shell ignores SIGINT, what nohup(1) has started

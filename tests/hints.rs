@@ -15,9 +15,9 @@ fn part<'a>(file: &str, why: Unlinked, bytes: Option<&'a [u8]>) -> Elsewhere<'a>
     Elsewhere { file: file.to_owned(), why, cubin }
 }
 
-fn texts(names: &[&str], elsewhere: &[Elsewhere<'_>], libraries: &[&str]) -> Vec<Vec<String>> {
-    let libraries: Vec<String> = libraries.iter().map(|&name| name.to_owned()).collect();
-    let hints = undefined(names, elsewhere, &libraries);
+fn texts(names: &[&str], elsewhere: &[Elsewhere<'_>], missing: &[&str]) -> Vec<Vec<String>> {
+    let missing: Vec<String> = missing.iter().map(|&name| name.to_owned()).collect();
+    let hints = undefined(names, elsewhere, &[], &missing);
     hints.iter().map(|hints| hints.iter().map(ToString::to_string).collect()).collect()
 }
 
@@ -68,10 +68,35 @@ fn nothing_is_read_while_nothing_is_undefined() {
         None
     }) as _);
     let parts = [Elsewhere { file: "a.o".to_owned(), why: Unlinked::WholeProgram, cubin }];
-    assert!(undefined(&[], &parts, &["x".to_owned()]).is_empty());
+    assert!(undefined(&[], &parts, &[], &["x".to_owned()]).is_empty());
     assert!(!read.get());
-    undefined(&["f"], &parts, &[]);
+    undefined(&["f"], &parts, &[], &[]);
     assert!(read.get());
+}
+
+#[test]
+fn a_library_that_is_given_is_not_asked_for() {
+    let hints = |archives: &[&str], missing: &[&str]| {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let hints = undefined(&["cudaGetDevices"], &[], &owned(archives), &owned(missing));
+        hints[0].iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let asked = ["libcudadevrt.a defines names like it: add -lcudadevrt"];
+    assert_eq!(hints(&[], &[]), asked);
+    assert_eq!(hints(&["libother.a"], &[]), asked);
+    assert!(hints(&["lib/libcudadevrt.a"], &[]).is_empty());
+    assert_eq!(hints(&[], &["cudadevrt"]), ["libcudadevrt.a of -lcudadevrt is in no folder of -L"]);
+}
+
+#[test]
+fn functions_of_a_later_driver_name_its_release() {
+    let all = ["cudaFabricOpErrorStatusGet", "cudaDeviceMemcpyAsync", "cudaGraphLaunch"];
+    let told = |since| {
+        format!(
+            "the driver has it since CUDA {since}: --dialect={since} follows a release that knows"
+        )
+    };
+    assert_eq!(texts(&all, &[], &[]), [vec![told("13.3")], vec![told("13.5")], vec![]]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn kernels(image: &[u8]) -> Vec<String> {
 }
 
 fn host(external: &[&str], internal: &[&str]) -> Selection {
-    let list = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let list = |names: &[&str]| names.join("\0").into_bytes();
     Selection::Host(HostReferences {
         external: list(external),
         internal: list(internal),

@@ -1,11 +1,12 @@
-//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, interrupted and short reads and
-//! writes.
+//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, no threads, interrupted and short
+//! reads and writes.
 //!
 //! In: the inputs of a recorded case and a fault. Out: no report, or the call and what came of it. Guaranteed: the calls are
 //! those the kernel sees (ptrace), so that it does not matter how the program makes them; a sweep ends only when a link
 //! ended before the call's turn came, and counts how often the fault struck. docs/RELIABILITY.md has the table.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+use culd_cubin::Cubin;
 use culd_testkit::case;
 use nix::errno::Errno;
 use nix::libc;
@@ -14,8 +15,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -39,6 +42,8 @@ enum Fault {
     FailFromNowOn(Errno),
     /// It takes or gives one byte, or one piece, only.
     Short,
+    /// The process stops when it has been made, and nobody traces it any more.
+    Stops,
 }
 
 /// Which calls it happens to.
@@ -67,6 +72,8 @@ impl Calls {
 }
 
 const MEMORY: Calls = Calls::These(&[libc::SYS_brk, libc::SYS_mmap, libc::SYS_mremap]);
+const PROCESSES: Calls =
+    Calls::These(&[libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork]);
 const TRANSFERS: Calls = Calls::These(&[
     libc::SYS_read,
     libc::SYS_pread64,
@@ -76,8 +83,12 @@ const TRANSFERS: Calls = Calls::These(&[
     libc::SYS_writev,
 ]);
 
+const RENAMES: Calls = Calls::These(&[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2]);
+
 /// What came of a link.
 struct Trial {
+    child: Child,
+    /// `StillAlive` when it was stopped.
     end: WaitStatus,
     /// The number of the call that was struck first, and its first argument.
     struck: Option<(libc::c_long, u64)>,
@@ -122,17 +133,20 @@ fn many() -> Vec<(String, Vec<u8>)> {
 
 impl World {
     fn new(words: &[&str], inputs: Vec<(String, Vec<u8>)>) -> Self {
+        Self::with_threads(1, words, inputs)
+    }
+
+    fn with_threads(threads: usize, words: &[&str], inputs: Vec<(String, Vec<u8>)>) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let words = words.iter().map(|word| (*word).to_owned());
+        let mut words: Vec<String> =
+            [format!("--threads={threads}")].into_iter().chain(words).collect();
         for (name, bytes) in inputs {
             fs::write(dir.path().join(&name), bytes).expect("written");
             words.push(name);
         }
         let mut world = World { dir, words, new: Vec::new() };
-        let whole = world.link(Calls::All, MOST, Fault::Short);
-        assert_eq!(whole.end, WaitStatus::Exited(pid_of(whole.end), 0), "{}", whole.said);
-        assert_eq!(whole.struck, None, "more than {MOST} calls");
-        world.new = world.output();
+        world.new = world.linked();
         assert_ne!(world.new, OLD);
         world
     }
@@ -145,20 +159,21 @@ impl World {
         fs::read(self.path().join("out")).expect("an output")
     }
 
+    /// Links as always; the output.
+    fn linked(&self) -> Vec<u8> {
+        let whole = self.link(Calls::All, MOST, Fault::Short);
+        assert_eq!(whole.end, WaitStatus::Exited(pid_of(whole.end), 0), "{}", whole.said);
+        assert_eq!(whole.struck, None, "more than {MOST} calls");
+        self.output()
+    }
+
     /// Links; `fault` happens to the call of that number, from 0, among `calls`.
-    #[allow(clippy::zombie_processes, reason = "who traces it waits for it")]
     fn link(&self, calls: Calls, turn: u64, fault: Fault) -> Trial {
         fs::write(self.path().join("out"), OLD).expect("written");
         let said = File::create(self.path().join("said")).expect("made");
         let mut command = Command::new("sh");
         // It stops itself, so that it can be traced from its first call on without code between fork and exec.
-        command.args([
-            "-c",
-            "kill -STOP $$; exec \"$0\" \"$@\"",
-            CULD,
-            "-arch=sm_90",
-            "--threads=1",
-        ]);
+        command.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\"", CULD, "-arch=sm_90"]);
         command.args(&self.words).args(["-o", "out"]);
         command.current_dir(self.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("sh starts");
@@ -174,7 +189,18 @@ impl World {
         let (end, struck) = trace(pid, calls, turn, fault);
         drop(watched);
         let said = fs::read(self.path().join("said")).expect("what it said");
-        Trial { end, struck, said: String::from_utf8_lossy(&said).into_owned() }
+        Trial { child, end, struck, said: String::from_utf8_lossy(&said).into_owned() }
+    }
+
+    /// A link that has stopped while a part of the output is in the temporary file.
+    fn stopped(&self) -> Trial {
+        let trial = self.link(Calls::These(&[libc::SYS_pwrite64]), 0, Fault::Stops);
+        assert_eq!((trial.end, self.left().len()), (WaitStatus::StillAlive, 1), "{}", trial.said);
+        let stat = format!("/proc/{}/stat", trial.child.id());
+        while !fs::read_to_string(&stat).expect("it is there").contains(") T ") {
+            thread::sleep(Duration::from_millis(1));
+        }
+        trial
     }
 
     /// Temporary files that are left.
@@ -248,9 +274,14 @@ fn trace(
                     continue;
                 }
                 struck = struck.or(Some((number, registers.rdi)));
+                if fault == Fault::Stops {
+                    ptrace::detach(pid, Signal::SIGSTOP).expect("it goes on");
+                    return (WaitStatus::StillAlive, struck);
+                }
                 arguments = Some((registers.rdi, registers.rdx));
                 match fault {
                     Fault::Short => registers.rdx = registers.rdx.min(1),
+                    Fault::Stops => unreachable!("returned above"),
                     // It has no errors: what it cannot give it leaves as it is, which is what it answers to 0.
                     _ if number == libc::SYS_brk => registers.rdi = 0,
                     Fault::Fails(errno) | Fault::FailFromNowOn(errno) => {
@@ -332,6 +363,18 @@ fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
     assert!(struck > 20, "{struck} calls");
 }
 
+/// A file that is a mount of its own, as in a container, or that somebody else owns in a sticky
+/// folder, cannot be replaced. It can be written.
+#[test]
+fn a_file_that_cannot_be_replaced_is_written() {
+    let world = World::new(&[], two());
+    for errno in [Errno::EBUSY, Errno::EXDEV, Errno::EPERM, Errno::EACCES, Errno::EROFS] {
+        let trial = world.link(RENAMES, 0, Fault::Fails(errno));
+        assert!(trial.struck.is_some(), "{errno}: nothing was renamed");
+        good(&world, &trial, errno.desc());
+    }
+}
+
 #[test]
 fn memory_is_refused_once_or_from_any_point_on() {
     let world = World::new(&[], many());
@@ -361,4 +404,115 @@ fn reads_and_writes_may_be_short() {
         good,
     );
     assert!(struck > 4, "{struck} calls");
+}
+
+/// Modules, one of them long enough that the link is shared out among threads.
+fn worth_threads() -> Vec<(String, Vec<u8>)> {
+    let mut inputs = many();
+    inputs[0].1.resize(8 << 20, 0);
+    inputs
+}
+
+#[test]
+fn a_link_needs_no_further_thread() {
+    let world = World::with_threads(4, &[], worth_threads());
+    for fault in [Fault::Fails(Errno::EAGAIN), Fault::FailFromNowOn(Errno::EAGAIN)] {
+        let struck = sweep(&world, PROCESSES, fault, good);
+        assert!(struck > 1, "{struck} calls");
+    }
+}
+
+/// Signals by which nobody ends a process, or that do not end one: those that stop one are not
+/// sent.
+const HARMLESS: [Signal; 6] = [
+    Signal::SIGCHLD,
+    Signal::SIGCONT,
+    Signal::SIGURG,
+    Signal::SIGWINCH,
+    // The runtime of Rust has it ignored.
+    Signal::SIGPIPE,
+    // A write fails instead.
+    Signal::SIGXFSZ,
+];
+const NOT_SENT: [Signal; 5] =
+    [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+/// The C library has two of those in between for itself.
+const SIGNALS: [std::ops::RangeInclusive<i32>; 2] = [1..=31, 34..=64];
+
+/// Signals that this process ignores, and with it what it starts, as a mask.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    u64::from_str_radix(mask.trim(), 16).expect("a number")
+}
+
+/// While a part of the output is in the temporary file.
+#[test]
+fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
+    let world = World::new(&[], two());
+    let (mut ended, ignored) = (0, ignored());
+    let sent = |signal: &i32| NOT_SENT.iter().all(|&other| other as i32 != *signal);
+    for signal in SIGNALS.into_iter().flatten().filter(sent) {
+        let mut trial = world.stopped();
+        // There is no name for those of 32 and more.
+        let (pid, script) = (trial.child.id(), "kill -$0 $1 && kill -CONT $1");
+        let kill = Command::new("sh")
+            .args(["-c", script])
+            .args([signal, pid as i32].map(|n| n.to_string()))
+            .status();
+        assert!(kill.expect("sh starts").success(), "{signal}");
+        let status = trial.child.wait().expect("an end");
+        assert_eq!(world.left(), [""; 0], "{signal}");
+        let harmless = HARMLESS.iter().any(|&other| other as i32 == signal);
+        if harmless || ignored & 1 << (signal - 1) != 0 {
+            assert_eq!((status.code(), world.output() == world.new), (Some(0), true), "{signal}");
+        } else {
+            assert_eq!((status.signal(), world.output() == OLD), (Some(signal), true), "{status}");
+            ended += 1;
+        }
+    }
+    assert!(ended > 40, "{ended} signals ended a link");
+}
+
+/// The time of the last change of bytes says nothing, that of the last change of anything does.
+#[test]
+fn an_input_that_changes_under_its_old_time_is_linked_again() {
+    let world = World::new(&[], two());
+    let path = world.path().join("a.cubin");
+    let bytes = fs::read(&path).expect("an input");
+    let mut other = bytes.clone();
+    let cubin = Cubin::parse(&bytes).expect("a cubin");
+    let code = cubin.sections.iter().find(|section| section.is_code()).expect("code");
+    // An immediate operand of the first instruction, or what is in its place.
+    other[code.data.as_ptr().addr() - bytes.as_ptr().addr() + 4] ^= 1;
+    fs::write(&path, &other).expect("written");
+    let new = world.linked();
+    assert_ne!(new, world.new);
+    type Change = fn(&Path, &[u8]);
+    let changes: [(Change, _); 2] = [
+        (
+            |path, other| {
+                let mut file = File::options().write(true).open(path).expect("open");
+                let time = file.metadata().and_then(|meta| meta.modified()).expect("a time");
+                file.write_all(other).and_then(|()| file.set_modified(time)).expect("written");
+            },
+            new,
+        ),
+        (
+            |path, _| fs::hard_link(path, path.with_file_name("second")).expect("made"),
+            world.new.clone(),
+        ),
+    ];
+    for (change, expected) in changes {
+        fs::write(&path, &bytes).expect("written");
+        // Longer than the times of any system are wide.
+        thread::sleep(Duration::from_millis(20));
+        let mut trial = world.stopped();
+        change(&path, &other);
+        kill(Pid::from_raw(trial.child.id() as i32), Signal::SIGCONT).expect("it is there");
+        let status = trial.child.wait().expect("an end");
+        assert!(status.success(), "{status}");
+        assert!(world.output() == expected);
+        assert_eq!(world.left(), [""; 0]);
+    }
 }

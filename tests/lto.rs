@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
 
-/// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `WHOLE` of a whole program.
+/// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin` of a whole program.
 struct World {
     folder: tempfile::TempDir,
     /// Programs are written and started: another thread that starts one meanwhile would hold them open.
@@ -32,14 +32,19 @@ impl World {
         for name in ["saxpy.cubin", "smooth.cubin"] {
             fs::copy(format!("{QUICKSTART}{name}"), world.path(name)).unwrap();
         }
-        let smooth = world.path("smooth.cubin");
+        fs::create_dir_all(world.path("toolkit/nvvm")).unwrap();
+        let mut whole = Command::new(world.path("culd"));
+        whole.args(["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "whole.cubin"]);
+        assert!(whole.current_dir(world.folder.path()).status().unwrap().success());
+        let [smooth, whole] = ["smooth.cubin", "whole.cubin"].map(|name| world.path(name));
         world.script(
             "ptxas",
             &format!(
-                "echo \"$*\" >> {}\ncase \"$*\" in *' -c '*) cp {} elf.o;; *) printf WHOLE > elf.o;; esac\n\
+                "printf '%s\\n' \"$*\" >> {}\ncase \"$*\" in *' -c '*) cp {} elf.o;; *) cp {} elf.o;; esac\n\
                  grep -q 'made of LL MM' ptx || exit 1",
                 world.path("assembled").display(),
-                smooth.display()
+                smooth.display(),
+                whole.display()
             ),
         );
         world
@@ -56,24 +61,52 @@ impl World {
 
     /// A culd-lto that makes PTX which names its inputs.
     fn compiler(&self) {
+        self.compiler_and("");
+    }
+
+    /// The same, which does `more` at its end.
+    fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",
-            "out=$2 text='// made of'\necho \"$*\" >> words\nwhile [ $# -gt 0 ]; do\n\
-             [ \"$1\" = --input ] && text=\"$text $(head -c 2 $4)\"\nshift\ndone\n\
-             printf '%s\\n\\0' \"$text\" > $out",
+            &format!(
+                "out=$2 text='// made of'\nprintf '%s\\n' \"$*\" >> words\nwhile [ $# -gt 0 ]; do\n\
+                 [ \"$1\" = --input ] && text=\"$text $(head -c 2 $4)\"\n\
+                 [ \"$1\" = --roots ] && cp $2 roots\nshift\ndone\n\
+                 printf '%s\\n\\0' \"$text\" > $out\necho made by a script\n{more}"
+            ),
         );
     }
 
+    fn whole(&self) -> Vec<u8> {
+        fs::read(self.path("whole.cubin")).unwrap()
+    }
+
     fn run(&self, words: &str) -> Output {
+        self.run_words(words.split(' '))
+    }
+
+    fn run_words<'w>(&self, words: impl Iterator<Item = &'w str>) -> Output {
         let mut command = Command::new(self.path("culd"));
         command.args(["-arch=sm_90", "-lto", "-nvvmpath=toolkit/nvvm"]);
         command.arg(format!("--ptxas-path={}", self.path("ptxas").display()));
-        command.args(words.split(' ')).current_dir(self.folder.path());
+        command.args(words).current_dir(self.folder.path());
         command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_HOME").output().unwrap()
     }
 
+    /// What culd-lto was started with since the last call.
     fn words(&self) -> String {
-        fs::read_to_string(self.path("words")).unwrap()
+        self.taken("words")
+    }
+
+    /// What ptxas was started with since the last call.
+    fn assembled(&self) -> String {
+        self.taken("assembled")
+    }
+
+    fn taken(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        fs::remove_file(self.path(name)).unwrap();
+        text
     }
 }
 
@@ -93,10 +126,11 @@ fn without_a_compiler_the_error_says_what_is_missing() {
     assert_eq!(
         said(&done),
         "culd fatal   : LTO-IR in 'a.ltoir' cannot be compiled: there is no culd-lto beside this program or in PATH, \
-         which compiles it\n"
+         which compiles it\n  >>> culd-lto is a program of culd's own: in its source, 'cargo install --locked --path \
+         crates/lto' installs it, and 'cargo xtask dist' puts it beside culd\n"
     );
     assert!(!exists(&world.path("out")));
-    world.script("culd-lto", "echo 'no library' >&2; echo 'second line' >&2; exit 1");
+    world.script("culd-lto", "echo 'failed: no library'; echo 'second line'; exit 1");
     let done = world.run("a.ltoir -o out");
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(
@@ -111,7 +145,7 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     world.compiler();
     let done = world.run("a.ltoir b.ltoir -o out");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
-    assert_eq!(fs::read(world.path("out")).unwrap(), b"WHOLE");
+    assert_eq!(fs::read(world.path("out")).unwrap(), world.whole());
     let words = world.words();
     assert!(words.starts_with("ptx /"), "{words}");
     // The toolkit of -nvvmpath comes first, for ptxas too.
@@ -129,29 +163,96 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
 fn options_of_the_compilation_reach_both_compilers() {
     let world = World::new();
     world.compiler();
-    let options = "-Ofc=mid -split-compile-extended 2 -device-stack-protector true -Xptxas -v -maxrregcount 40";
+    let options = "-Ofc=mid -split-compile 3 -split-compile-extended 2 -device-stack-protector true \
+                   -Xptxas -v -maxrregcount 40";
     let done = world.run(&format!("{options} a.ltoir b.ltoir -o out"));
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
     let words = world.words();
-    for word in [
-        "-Ofc=mid",
-        "-split-compile-extended=2",
-        "-Xptxas=-device-stack-protector=true",
-        "-Xptxas=-v",
-        "-maxrregcount=40",
-    ] {
+    for word in ["-Ofc=mid", "-split-compile=3", "-split-compile=2", "-maxrregcount=40"] {
         assert!(words.contains(&format!("--option {word} ")), "{word}: {words}");
     }
-    let assembled = fs::read_to_string(world.path("assembled")).unwrap();
-    let given = "-Ofc=mid -device-stack-protector=true -arch=sm_90 -m64 --maxrregcount=40 -v ptx";
-    assert!(assembled.starts_with(given), "{assembled}");
-    // A PTX input is no LTO-IR: as in nvlink, these are not for it.
+    let given = "-Ofc=mid -device-stack-protector=true -split-compile=3 -arch=sm_90 -m64 \
+                 --maxrregcount=40 -v";
+    assert_eq!(world.assembled(), format!("{given} ptx -o elf.o\n"));
+    // As nvlink, culd compiles PTX inputs with the same.
     fs::write(world.path("x.ptx"), format!("// made of LL MM\n.version 8.0\n{}", " ".repeat(64)))
         .unwrap();
-    fs::remove_file(world.path("assembled")).unwrap();
-    world.run("-Ofc=mid -device-stack-protector true x.ptx -o out");
-    let assembled = fs::read_to_string(world.path("assembled")).unwrap();
-    assert!(assembled.starts_with("-arch=sm_90 -m64 -c ptx"), "{assembled}");
+    world.run(&format!("{options} x.ptx -o out"));
+    assert_eq!(world.assembled(), format!("{given} -c ptx -o elf.o\n"));
+    // What asks for nothing is not handed on.
+    world.run(
+        "-Ofc=0 -split-compile 1 -maxrregcount=-1 -g -suppress-debug-info a.ltoir b.ltoir -o out",
+    );
+    assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
+    let words = world.words();
+    assert!(!words.contains("-option -g"), "{words}");
+}
+
+#[test]
+fn words_for_the_compilers_are_split_as_nvlink_does() {
+    let world = World::new();
+    world.compiler();
+    let words = ["-Xptxas", "-O3 -v ", "-Xptxas", "a\tb\\c", "-Xnvvm", " -ftz=1 -fma\\ d\te"];
+    let done = world.run_words(words.into_iter().chain(["a.ltoir", "b.ltoir", "-o", "out"]));
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert_eq!(world.assembled(), "-arch=sm_90 -m64 -O3 -v a b\\c ptx -o elf.o\n");
+    let words = world.words();
+    assert!(words.contains("--option -Xnvvm=-ftz=1 --option -Xnvvm=-fma d\te "), "{words}");
+}
+
+#[test]
+fn what_is_used_is_told_where_lto_ir_is_all_of_the_program() {
+    let world = World::new();
+    world.compiler();
+    world.run("-kernels-used=k,m a.ltoir b.ltoir -o out");
+    let words = world.words();
+    let told =
+        "--option -kernels-used=k --option -kernels-used=m --option -optimize-unused-variables";
+    assert!(words.contains(told), "{words}");
+    world.run("-variables-used=v a.ltoir b.ltoir -o out");
+    let words = world.words();
+    assert!(words.contains("--option -variables-used=v --input"), "{words}");
+    // The linker selects where there is other code.
+    world.run("-kernels-used=k saxpy.cubin a.ltoir b.ltoir -o out");
+    let words = world.words();
+    assert!(!words.contains("-used"), "{words}");
+}
+
+#[test]
+fn what_the_compiler_says_is_told_as_by_nvlink() {
+    let world = World::new();
+    world.compiler_and("printf 'opt: no such option\\n'; echo 'raw line' >&2");
+    let done = world.run("a.ltoir b.ltoir -o out");
+    let expected = "raw line\nculd info    : opt: no such option\n\n";
+    assert_eq!((said(&done).as_str(), done.status.code()), (expected, Some(0)));
+    for (code, report, told) in [
+        (5, "x.o: no\\nERROR NVVM_ERROR_X (9) in nvvmCompileProgram\\n", "JIT compile failed"),
+        (14, "newer\\n", "nvvm error"),
+    ] {
+        let refuses = format!("printf 'refused {code} by /lib\\n{report}'; exit 1");
+        world.script("culd-lto", &refuses);
+        let done = world.run("a.ltoir b.ltoir -o new");
+        assert_eq!(done.status.code(), Some(1));
+        let first = if code == 5 { "culd info    : x.o: no\nNVVM_ERROR_X\n" } else { "" };
+        let notes = if code == 5 { "" } else { "  >>> newer\n" };
+        let fatal = format!("culd fatal   : elfLink {told}\n  >>> '/lib' refused (code {code})\n");
+        assert_eq!(said(&done), format!("{first}{fatal}{notes}"));
+        assert!(!exists(&world.path("new")));
+    }
+}
+
+#[test]
+fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
+    let world = World::new();
+    world.compiler();
+    fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
+    let done = world.run("a.ltoir -o out");
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(
+        said(&done),
+        "culd fatal   : elfLink linker library load error\n  \
+         >>> 'toolkit/nvvm', which -nvvmpath names, is no folder\n"
+    );
 }
 
 #[test]
@@ -177,14 +278,12 @@ fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
     let command = command.env("CUDA_HOME", world.path("other")).current_dir(world.folder.path());
     let done = command.output().unwrap();
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
-    assert_eq!(fs::read(world.path("out")).unwrap(), b"WHOLE");
+    assert_eq!(fs::read(world.path("out")).unwrap(), world.whole());
     let other = world.path("other").display().to_string();
-    assert!(
-        world
-            .words()
-            .contains(&format!("--toolkit toolkit --toolkit {}", world.path("").display()))
-    );
-    assert!(world.words().contains(&format!("--toolkit {other} ")), "{}", world.words());
+    let words = world.words();
+    let first = format!("--toolkit toolkit --toolkit {}", world.path("").display());
+    assert!(words.contains(&first), "{words}");
+    assert!(words.contains(&format!("--toolkit {other} ")), "{words}");
 }
 
 #[test]
@@ -203,6 +302,14 @@ fn other_code_is_linked_with_it() {
     let image = fs::read(world.path("out")).unwrap();
     let cubin = culd_cubin::Cubin::parse(&image).unwrap();
     assert!(cubin.section_by_name(b".text.smooth").is_some());
+    // The compiler is told what has to stay.
+    let roots = fs::read_to_string(world.path("roots")).unwrap();
+    assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
+    let words = world.words();
+    assert!(words.contains(" --roots /"));
+    // Which names there are shows the object of it, beside LTO-IR that needs something else.
+    let object = |line: &str| line.starts_with("object ") && line.contains(" --roots /");
+    assert!(words.lines().any(object), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
 }
@@ -222,9 +329,7 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
         (
             "culd info    : requested LTO but 'saxpy.cubin' not built for LTO so doing partial LTO\n\
              culd error   : Undefined reference to 'smooth' in 'saxpy.cubin'\n  \
-             >>> referenced by saxpy.cubin:(saxpy+0x170)\n  \
-             >>> of the functions in LTO-IR, libnvJitLink keeps those that LTO-IR uses; compile what else uses them \
-             with -dlto, or them without\n",
+             >>> referenced by saxpy.cubin:(saxpy+0x170)\n",
             Some(255)
         )
     );

@@ -195,17 +195,3 @@ fn a_trace_that_cannot_be_written_is_an_error() {
     let world = world();
     refused(&mut link(world.path(), "out --trace no/such/trace"), "no/such/trace", "No such file");
 }
-
-#[test]
-fn a_name_that_is_no_text_is_refused() {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    let world = world();
-    let before = names(world.path());
-    let mut command = Command::new(world.path().join("culd"));
-    command.args(["-arch=sm_90", "a.cubin", "b.cubin", "-o"]).arg(OsStr::from_bytes(b"caf\xe9"));
-    let (status, said) = run(command.current_dir(world.path()));
-    assert_eq!(status, 1);
-    assert!(said.contains("fatal   : 'caf\\xe9' is not UTF-8; "), "{said}");
-    assert_eq!(names(world.path()), before);
-}

@@ -1,4 +1,5 @@
-//! Programs linked in one step and in several are the same.
+//! Programs linked in one step and in several are the same, and those of objects among files as
+//! they were compiled.
 //!
 //! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no reference tool is needed;
 //! `cargo xtask oracle --steps` does the same with nvlink beside it.
@@ -51,6 +52,18 @@ fn check(case: &Case) -> Result<()> {
         let several = Program::read(&linked, &objects).with_context(|| format!("{grouping:?}"))?;
         if let Some(difference) = one.difference(&several) {
             bail!("{grouping:?}: {difference}");
+        }
+    }
+    // One object among files as they were compiled, in the place of its own.
+    for at in [0, inputs.len() - 1] {
+        let object = image(&step, &inputs[at..=at]).context("an object")?;
+        let mut made = inputs.clone();
+        made[at] = (format!("[{at}].cubin"), object);
+        let linked = image(&last, &made).with_context(|| format!("an object of file {at}"))?;
+        let program = Program::read(&linked, &objects);
+        let program = program.with_context(|| format!("an object of file {at}"))?;
+        if let Some(difference) = one.difference(&program) {
+            bail!("an object of file {at}: {difference}");
         }
     }
     Ok(())

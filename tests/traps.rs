@@ -7,8 +7,8 @@
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::raw::{SectionHeader, SymbolEntry, Tables};
 use culd_fatbin::host::Reference;
-use culd_testkit::asm;
 use culd_testkit::pack::{self, Flavour, HostParts};
+use culd_tests::crafted::{CODE, Object, assemble};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,118 +19,6 @@ use std::process::Command;
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Seconds of processor time: a good link of these takes a few, without optimisation.
 const SECONDS: u32 = 30;
-/// EXIT.
-const CODE: &str = "4d790000 00000000 00008003 00ea0f00";
-
-/// An object for sm_80 as text: a kernel `k`, and what is added.
-#[derive(Default)]
-struct Object {
-    /// Lines of the string table in front of the names of symbols.
-    strings: String,
-    locals: String,
-    globals: String,
-    attributes: String,
-    calls: String,
-    taken: String,
-    indirect: String,
-    /// Whole sections.
-    sections: String,
-    /// Records about the kernel's code.
-    records: String,
-    /// Size of the kernel's code, bytes; 16 if it is 0.
-    code: usize,
-}
-
-impl Object {
-    /// A function with code of its own.
-    fn function(&mut self, binding: &str, name: &str) {
-        let symbols = if binding == "local" { &mut self.locals } else { &mut self.globals };
-        let _ = writeln!(symbols, "  {binding} func {name} in=.text.{name} size=0x10");
-        let _ =
-            writeln!(self.attributes, "  REGCOUNT words {name} 24\n  FRAME_SIZE words {name} 0");
-        let _ = writeln!(
-            self.sections,
-            "section .text.{name} progbits flags=alloc+exec align=16 symbol={name} registers=24\n  0x0000 {CODE}"
-        );
-    }
-
-    /// A variable of 4 bytes at `offset` of [`Object::data`].
-    fn variable(&mut self, binding: &str, name: &str, offset: usize) {
-        let symbols = if binding == "local" { &mut self.locals } else { &mut self.globals };
-        let _ = writeln!(
-            symbols,
-            "  {binding} cuda_object {name} in=.nv.global value={offset:#x} size=0x4 other=global"
-        );
-    }
-
-    /// The section of the variables.
-    fn data(&mut self, size: usize) {
-        let _ = writeln!(
-            self.sections,
-            "section .nv.global nv_global flags=write+alloc align=4 size={size:#x}"
-        );
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        assemble(&self.text())
-    }
-
-    fn text(&self) -> String {
-        let Object {
-            strings,
-            locals,
-            globals,
-            attributes,
-            calls,
-            taken,
-            indirect,
-            sections,
-            records,
-            ..
-        } = self;
-        let size = self.code.max(16);
-        let mut text =
-            "cubin 1\nfile type=rel sm=80\nsection .shstrtab strtab\n  rest\n".to_owned();
-        let _ = write!(
-            text,
-            "section .strtab strtab\n{strings}  rest\nsection .symtab symtab align=8\n{locals}"
-        );
-        let _ = write!(
-            text,
-            "  globals\n  global func k in=.text.k size={size:#x} other=entry\n{globals}"
-        );
-        text.push_str("section .note.nv.cuinfo note align=4 flags=cuinfo\n  cuinfo version=2 sm=80 toolkit=130\n");
-        let _ = write!(
-            text,
-            "section .nv.info nv_info align=4\n  REGCOUNT words k 24\n  FRAME_SIZE words k 0\n{attributes}"
-        );
-        let _ = write!(
-            text,
-            "section .nv.callgraph nv_callgraph align=4\n  list calls\n{calls}  list taken\n{taken}"
-        );
-        let _ = write!(text, "  list indirect\n{indirect}  list references\n");
-        if !records.is_empty() {
-            let _ = write!(
-                text,
-                "section .rela.text.k rela flags=info align=8 info=.text.k\n{records}"
-            );
-        }
-        let _ = write!(
-            text,
-            "section .text.k progbits flags=alloc+exec align=16 symbol=k registers=24\n  0x0000 {CODE}\n"
-        );
-        if size > 16 {
-            let _ = writeln!(text, "  0x0010 zero {:#x}", size - 16);
-        }
-        text.push_str(sections);
-        text
-    }
-}
-
-fn assemble(text: &str) -> Vec<u8> {
-    asm::assemble(text).unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// A folder, and how a link in it ends.
 struct World(tempfile::TempDir);
 
@@ -634,7 +522,7 @@ fn empty_object() -> Vec<u8> {
     let text = "cubin 1\nfile type=rel sm=80\nsection .shstrtab strtab\n  rest\nsection .strtab strtab\n  rest\n\
                 section .symtab symtab align=8\n  globals\n\
                 section .note.nv.cuinfo note align=4 flags=cuinfo\n  cuinfo version=2 sm=80 toolkit=130\n";
-    asm::assemble(text).expect("sound")
+    culd_testkit::asm::assemble(text).expect("sound")
 }
 
 /// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9 letters.

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod citations;
+pub mod crafted;
 pub mod elf;
 pub mod fuzz;
+pub mod imports;
 pub mod tidy;
 pub mod transcript;
 

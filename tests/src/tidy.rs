@@ -3,7 +3,7 @@
 //! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the project are looked at,
 //! not what tools left in `target` or hidden folders.
 
-use crate::citations;
+use crate::{citations, imports};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,38 @@ const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
 /// programs, one is called from C, one calls its functions to test them, and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/files.rs",
-    "crates/driver/src/front.rs",
     "crates/driver/src/guard.rs",
     "crates/gpu/src/driver.rs",
     "crates/jitlink/src/abi.rs",
     "crates/jitlink/tests/calls.rs",
     "crates/lto/src/nvidia.rs",
+];
+
+/// What sees the bytes of inputs, which somebody else may be changing.
+const READERS: &[&str] = &[
+    "crates/cubin/src/",
+    "crates/driver/src/",
+    "crates/fatbin/src/",
+    "crates/link/src/",
+    "crates/text/src/",
+];
+/// What makes text of bytes without a copy of them.
+const BORROWED_TEXT: &[&str] = &["from_utf8_lossy", "str::from_utf8", "utf8_chunks"];
+/// The files that may: those that copy first, and one with words of the command line.
+const TEXT_FILES: &[&str] =
+    &["crates/cubin/src/text.rs", "crates/driver/src/options/parse.rs", "crates/text/src/lib.rs"];
+
+/// How a program prints.
+const PRINTS: &[&str] =
+    &["println!(", "print!(", "eprint!(", "eprintln!(", "io::stdout()", "io::stderr()"];
+/// The files of what ships that may print: each escapes what it did not write
+/// itself, prints nothing else, or makes an output of what is open.
+const PRINTING_FILES: &[&str] = &[
+    "crates/culd/src/main.rs",
+    "crates/driver/src/output.rs",
+    "crates/driver/src/progress.rs",
+    "crates/inspect/src/lib.rs",
+    "crates/lto/src/main.rs",
 ];
 
 /// A text file of the project.
@@ -45,6 +71,9 @@ pub const RULES: &[Rule] = &[
     ("source files start with what comes in and out", heads),
     ("the linker and the formats do not touch the world", world),
     ("unsafe code has few addresses", unsafe_code),
+    ("text of inputs is copied before it is checked", borrowed_text),
+    ("what ships prints in few places", prints),
+    ("phases of the linker import earlier ones only", imports::phases),
     ("crates depend on each other as ARCHITECTURE.md says", dependencies),
     ("every dependency has a reason", reasons),
     ("no paths of one machine", machine_paths),
@@ -115,18 +144,25 @@ fn world(files: &[File]) -> Vec<String> {
         "crates/reloc/src/",
         "crates/abi/src/",
     ];
-    let mut found = Vec::new();
-    for file in sources(files).filter(|file| pure.iter().any(|dir| file.path.starts_with(dir))) {
-        // Tests may read files.
-        let end = file.text.find("#[cfg(test)]").unwrap_or(file.text.len());
-        let lines = file.text[..end].lines().count();
-        for (number, line) in code(file).take_while(|(number, _)| *number <= lines) {
-            if WORLD.iter().any(|word| line.contains(word)) {
-                found.push(format!("{}:{number}: {}", file.path, line.trim()));
-            }
-        }
-    }
-    found
+    let pure = |file: &&File| pure.iter().any(|dir| file.path.starts_with(dir));
+    sources(files).filter(pure).flat_map(|file| lines_with(file, WORLD)).collect()
+}
+
+fn borrowed_text(files: &[File]) -> Vec<String> {
+    let reads = |file: &&File| {
+        let copies = TEXT_FILES.contains(&file.path.as_str());
+        !copies && READERS.iter().any(|dir| file.path.starts_with(dir))
+    };
+    sources(files).filter(reads).flat_map(|file| lines_with(file, BORROWED_TEXT)).collect()
+}
+
+/// The lines of code, tests aside, with one of these words.
+fn lines_with(file: &File, words: &[&str]) -> Vec<String> {
+    let end = file.text.find("#[cfg(test)]").unwrap_or(file.text.len());
+    let lines = file.text[..end].lines().count();
+    let code = code(file).take_while(|(number, _)| *number <= lines);
+    let with = code.filter(|(_, line)| words.iter().any(|word| line.contains(word)));
+    with.map(|(number, line)| format!("{}:{number}: {}", file.path, line.trim())).collect()
 }
 
 fn unsafe_code(files: &[File]) -> Vec<String> {
@@ -139,6 +175,23 @@ fn unsafe_code(files: &[File]) -> Vec<String> {
                 found.push(format!("{}:{number}: {}", file.path, line.trim()));
             }
         }
+    }
+    found
+}
+
+fn prints(files: &[File]) -> Vec<String> {
+    let for_development = ["crates/testkit/", "crates/gpu/"];
+    let ships = |path: &str| {
+        path.starts_with("crates/")
+            && path.contains("/src/")
+            && !for_development.iter().any(|dir| path.starts_with(dir))
+            && !PRINTING_FILES.contains(&path)
+    };
+    let mut found = Vec::new();
+    for file in sources(files).filter(|file| ships(&file.path)) {
+        let lines = code(file).filter(|(_, line)| PRINTS.iter().any(|word| line.contains(word)));
+        found
+            .extend(lines.map(|(number, line)| format!("{}:{number}: {}", file.path, line.trim())));
     }
     found
 }
@@ -260,6 +313,17 @@ mod tests {
         let block = ["let x = un", "safe { y };"].concat();
         assert!(broken(one, "crates/link/src/a.rs", &block));
         assert!(UNSAFE_FILES.iter().all(|file| !broken(one, file, &block)));
+        let copied = "text of inputs is copied before it is checked";
+        assert!(broken(copied, "crates/link/src/a.rs", "let x = str::from_utf8(name);"));
+        assert!(broken(copied, "crates/driver/src/a.rs", "String::from_utf8_lossy(name)"));
+        assert!(!broken(copied, "crates/driver/src/a.rs", "String::from_utf8(name.to_vec())"));
+        assert!(!broken(copied, "crates/inspect/src/a.rs", "String::from_utf8_lossy(name)"));
+        let prints = "what ships prints in few places";
+        assert!(broken(prints, "crates/driver/src/a.rs", "eprintln!(\"{name}\");"));
+        assert!(broken(prints, "crates/inspect/src/bin/a.rs", "std::io::stdout().write_all(x)"));
+        assert!(!broken(prints, "crates/testkit/src/a.rs", "println!()"));
+        let phases = "phases of the linker import earlier ones only";
+        assert!(broken(phases, "crates/link/src/capsule/mod.rs", "//! x"));
         let manifest = "[dependencies]\nculd-testkit.workspace = true";
         let crates = "crates depend on each other as ARCHITECTURE.md says";
         assert!(broken(crates, "crates/link/Cargo.toml", manifest));

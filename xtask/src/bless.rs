@@ -73,9 +73,13 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
     for stem in &case.recipe.inputs {
         let name = format!("{stem}.cubin");
         let recorded = case.dir.join(format!("{name}.txt"));
-        let bytes = match case.source(stem) {
-            Some(source) => {
-                let bytes = compile(plan, case, stem, &source, work.path())?;
+        let made = match (case.recipe.objects.get(stem), case.source(stem)) {
+            (Some(files), _) => Some(object(plan, case, (&name, files), work.path())?),
+            (None, Some(source)) => Some(compile(plan, case, stem, &source, work.path())?),
+            (None, None) => None,
+        };
+        let bytes = match made {
+            Some(bytes) => {
                 record(plan, &recorded, &bytes, &mut changed)?;
                 bytes
             }
@@ -126,8 +130,8 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
         let text = fs::read_to_string(source)?;
         fs::write(dir.join(name), &*oracle.release().ptx(&text))?;
     }
-    let mut command = oracle.compiler(source);
     let (arch, flags) = case.compilation(stem);
+    let mut command = oracle.compiler(source, &flags);
     command.current_dir(dir).arg(format!("-arch={arch}")).args(flags).arg(name);
     command.args(["-o", &format!("{stem}.cubin")]);
     let run = process::run(&mut command, oracle::COMPILE_LIMIT)?;
@@ -135,6 +139,28 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
         bail!("{}: {}\n{}", source.display(), run.status, run.stderr_text());
     }
     Ok(fs::read(dir.join(format!("{stem}.cubin")))?)
+}
+
+/// Has nvlink make the object `name` of compiled files in the folder `dir`.
+fn object(
+    plan: &Plan,
+    case: &Case,
+    (name, files): (&str, &[String]),
+    dir: &Path,
+) -> Result<Vec<u8>> {
+    let mut command = plan.oracle.command("nvlink");
+    command.current_dir(dir).args(["-r", &format!("-arch={}", case.recipe.arch)]);
+    for stem in files {
+        let source = case.source(stem).with_context(|| format!("no source of {stem}"))?;
+        let file = format!("{stem}.cubin");
+        fs::write(dir.join(&file), compile(plan, case, stem, &source, dir)?)?;
+        command.arg(file);
+    }
+    let run = process::run(command.args(["-o", name]), LINK_LIMIT)?;
+    if !run.status.success() {
+        bail!("{name}: {}\n{}", run.status, run.stderr_text());
+    }
+    Ok(fs::read(dir.join(name))?)
 }
 
 /// Runs nvlink; a link that it does not end by itself cannot be recorded.

@@ -201,7 +201,7 @@ impl Lab<'_> {
 
     fn compile(&self, source: &str, output: &str, target: &str, flags: &[&str]) -> Result<()> {
         let mut command = match flags {
-            [] => self.oracle.compiler(Path::new(source)),
+            [] => self.oracle.compiler(Path::new(source), &[]),
             _ => self.oracle.command("nvcc"),
         };
         command.args(flags).arg(format!("-arch=sm_{target}")).args([source, "-o", output]);

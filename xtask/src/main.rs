@@ -19,10 +19,13 @@ mod lto;
 mod measure;
 mod mixed;
 mod mutate;
+mod names;
+mod options;
 mod oracle;
 mod pool;
 mod probe;
 mod real;
+mod registered;
 mod scale;
 mod sections;
 mod shipped;
@@ -44,10 +47,13 @@ const TASKS: &[Task] = &[
     ("mixed", mixed::run, "link programs with files of two releases by all releases, compare: see 'mixed --help'"),
     ("compare", compare::run, "one link of your own files with both: see 'compare --help'"),
     ("probe", probe::run, "every relocation type x symbol x place with both linkers: see 'probe --help'"),
+    ("names", names::run, "every name in the toolkit's headers, used in every way, with both linkers: see 'names --help'"),
+    ("options", options::run, "programs compiled with every option of ptxas and nvcc, with both linkers: see 'options --help'"),
     ("e2e", e2e::run, "build programs with nvcc and CMake with both, compare: see 'e2e --help'"),
     ("mutate", mutate::run, "many links of damaged files under limits: see 'mutate --help'"),
     ("gpu", gpu::run, "run programs of the corpus on the GPU that is there: see 'gpu --help'"),
     ("real", real::run, "link programs with libraries of NVIDIA's with both, compare: see 'real --help'"),
+    ("registered", registered::run, "random links of objects that a device link marked, compare: see 'registered --help'"),
     ("shipped", shipped::run, "link the relocatable code of libraries that NVIDIA ships with both, compare: see 'shipped --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("abi", abi::run, "hold the layout and parameter rules against nvcc, ptxas and g++: see 'abi --help'"),
@@ -57,7 +63,7 @@ const TASKS: &[Task] = &[
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
     ("sections", sections::run, "link programs around and beyond 65,280 sections with both, compare"),
-    ("tidy", tidy::run, "check the rules about the source tree (part of cargo test)"),
+    ("tidy", tidy::run, "check the rules about the source tree (part of cargo test); '--table': who imports whom"),
     ("bench", bench::run, "time nvlink and culd on large inputs: see 'bench --help'"),
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
     ("uidx", uidx::run, "write an index file for the unified functions of objects: see 'uidx --help'"),

@@ -9,11 +9,8 @@
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
 use culd_testkit::oracle::process::{self, Run, Status};
-use nix::errno::Errno;
-use nix::sys::prctl::set_child_subreaper;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nix::sys::wait::wait;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -62,12 +59,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (program, arguments) = words.split_first().context("measure needs a command")?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    // A large link of culd leaves a process behind that gives the memory back: its time and memory count, the wait does not.
-    set_child_subreaper(true)?;
     let start = Instant::now();
     let status = command.status().with_context(|| program.clone())?;
     let wall = start.elapsed();
-    while !matches!(wait(), Err(Errno::ECHILD)) {}
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let cpu = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     println!("{} {cpu} {}", wall.as_nanos(), usage.max_rss());

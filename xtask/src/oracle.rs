@@ -27,6 +27,7 @@ usage: cargo xtask oracle [options] [topic | topic/case]...
   --arch SM[,SM]   only links for these architectures; sm_100 and later too for cases that have sm_90
   --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
   --steps          link in one step and in several, with objects (-r) between; the program must be the same
+  --relinked       link objects that either linker made with -r, with fresh ones and again; both must agree
   --rebuilt        link the objects, and the same taken apart and built again; each linker must make the same of both
   --report         compare what the library reports of programs with nvlink -v, cuobjdump and readelf; examples/report
                    of the linker under test has to be built
@@ -191,6 +192,14 @@ impl Case {
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
     }
 
+    /// What is compared of links whose program may depend on the steps.
+    fn way(&self, way: Way) -> Way {
+        match way {
+            Way::Relinked { .. } => Way::Relinked { one_program: self.one_step.is_none() },
+            way => way,
+        }
+    }
+
     /// True for a target that stands in the case's file.
     fn names(&self, arch: &str) -> bool {
         [&self.link_arch, &self.archs].into_iter().flatten().flatten().any(|named| named == arch)
@@ -210,7 +219,11 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     }
     let sources = workspace::sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
-    let orders = orders(&case.orders, &stems);
+    let mut orders = orders(&case.orders, &stems);
+    if matches!(plan.way, Way::Relinked { .. }) {
+        // Files change places with each step.
+        orders.truncate(2);
+    }
     let archs = plan.archs_of(&case);
     let added = plan.with.clone().filter(|option| !case.link_flags.contains(option));
     let variants = case.compile.clone().unwrap_or_else(|| vec![Vec::new()]);
@@ -233,7 +246,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 arguments.extend(case.link_flags.iter().cloned());
                 arguments.extend(added.clone());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
-                let verdict = plan.way.compare(&plan.tools, &arguments, work.path())?;
+                let verdict = case.way(plan.way).compare(&plan.tools, &arguments, work.path())?;
                 let usual = plan.tools.oracle.release() == Release::usual();
                 let plain = usual && plan.with.is_none() && plan.way == Way::Program;
                 let expect = plain.then_some(case.expected(arch));

@@ -137,9 +137,15 @@ pub(crate) fn archs(list: Option<String>) -> Result<Vec<Arch>> {
     text.split(',').filter(|name| !name.is_empty()).map(arch).collect()
 }
 
-/// What a comparison makes of the files: a program, with `--steps` in several steps, with `--rebuilt` of objects built again;
-/// with `--report` what the library says of it counts.
+/// What a comparison makes of the files: a program, with `--steps` in several steps, with
+/// `--relinked` of objects that either linker made, with `--rebuilt` of objects built again; with
+/// `--report` what the library says of it counts.
 pub(crate) fn way(args: &mut Args) -> Way {
-    let ways = [("--steps", Way::Steps), ("--rebuilt", Way::Rebuilt), ("--report", Way::Report)];
+    let ways = [
+        ("--steps", Way::Steps),
+        ("--relinked", Way::Relinked { one_program: true }),
+        ("--rebuilt", Way::Rebuilt),
+        ("--report", Way::Report),
+    ];
     ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(Way::Program, |(_, way)| way)
 }

@@ -2,9 +2,9 @@
 //!
 //! In: the file. Out: [`Cubin`]. Guaranteed after [`Cubin::parse`]: every section's bytes lie in
 //! the file and overlap nothing else (a Mercury section may be its SASS twin's very bytes), every
-//! name is terminated, every symbol names a section that exists, every `sh_link` and `sh_info`
-//! that is an index is one, alignments are powers of two of at most [`MAX_ALIGN`] bytes, and
-//! tables hold whole records.
+//! name is terminated, every symbol names a section that exists, every `sh_link` and `sh_info` that
+//! is an index is one, alignments are at most [`MAX_ALIGN`] bytes, those of sections with bytes
+//! powers of two, and tables hold whole records.
 
 use object::LittleEndian as Le;
 use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64};
@@ -14,6 +14,7 @@ use crate::elf::{self, shf, sht, sto, stt};
 use crate::error::Malformed;
 use crate::read;
 use crate::symtab::{self, SymbolTable};
+use crate::text_of;
 
 /// The largest alignment of a section or variable that is accepted, in bytes: the largest that ptxas takes.
 pub const MAX_ALIGN: u64 = 1 << 31;
@@ -36,7 +37,7 @@ pub struct SymbolIndex(pub u32);
 /// The fields of the ELF header that a linker looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// ET_REL (1) or ET_EXEC (2).
+    /// ET_REL (1), ET_EXEC (2) or [`TYPE_EXTENSIBLE`](crate::elf::TYPE_EXTENSIBLE).
     pub e_type: u16,
     /// `e_ident[EI_OSABI]`.
     pub os_abi: u8,
@@ -135,7 +136,12 @@ impl<'d> Section<'d> {
     pub fn constant_bank(&self) -> Option<u8> {
         let digits = self.name.strip_prefix(b".nv.constant")?;
         let digits = digits.split(|&b| b == b'.').next()?;
-        std::str::from_utf8(digits).ok()?.parse().ok()
+        // Not as text, which would have to be copied.
+        let number = |number: u8, digit: &u8| {
+            let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
+            number.checked_mul(10)?.checked_add(digit)
+        };
+        if digits.is_empty() { None } else { digits.iter().try_fold(0, number) }
     }
 
     /// The records of a relocation section, those of Mercury code and of resolved relocations
@@ -556,10 +562,11 @@ fn section_bytes<'d>(
 ) -> Result<&'d [u8], HeaderDefect> {
     let sh_type = raw.sh_type.get(Le).0;
     let align = raw.sh_addralign.get(Le).max(1);
-    if !align.is_power_of_two() || align > MAX_ALIGN {
+    let nobits = elf::is_nobits(sh_type);
+    // nvlink gives shared memory with an `extern` array the size of the other variables for one.
+    if !(align.is_power_of_two() || nobits) || align > MAX_ALIGN {
         return Err(HeaderDefect::Alignment);
     }
-    let nobits = elf::is_nobits(sh_type);
     if nobits && raw.sh_size.get(Le) > MAX_SIZE {
         return Err(HeaderDefect::Size);
     }
@@ -687,7 +694,7 @@ fn check_overlap(
     // Nearly all are in order already, which this kind of sorting takes advantage of.
     ranges.sort();
     let name = |index: usize| match sections.get(index) {
-        Some(section) => format!("section '{}'", String::from_utf8_lossy(section.name)),
+        Some(section) => format!("section '{}'", text_of(section.name)),
         None => "the section header table".to_owned(),
     };
     let is_mercury = |index: usize| sections.get(index).is_some_and(Section::is_mercury);

@@ -4,6 +4,10 @@
 
 /// `e_machine` of a device ELF (EM_CUDA).
 pub const EM_CUDA: u16 = 190;
+/// `e_type` of relocatable objects (ET_REL).
+pub const TYPE_RELOCATABLE: u16 = 1;
+/// `e_type` of whole programs that are linked with libcudadevrt (`ptxas -ewp`).
+pub const TYPE_EXTENSIBLE: u16 = 0xff00;
 /// `e_ident[EI_OSABI]` of files made by CUDA 13 tools.
 pub const OSABI_CUDA: u8 = 0x41;
 /// `e_ident[EI_ABIVERSION]` of files made by CUDA 13 tools.

@@ -3,7 +3,8 @@
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
 //! [`compat`], [`note`], [`unified`], [`capmerc`]) and the few structures needed to write such a file
-//! ([`encode`]), or a whole object of parts ([`build`]).
+//! ([`encode`]), or a whole object of parts ([`build`]);
+//! names as text ([`text_of`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod parameter;
 pub mod raw;
 mod read;
 mod symtab;
+mod text;
 pub mod unified;
 
 pub use crate::cubin::{
@@ -32,3 +34,4 @@ pub use crate::cubin::{
     SymbolIndex, SymbolSection,
 };
 pub use crate::error::Malformed;
+pub use crate::text::text_of;

@@ -182,6 +182,17 @@ fn first_record(data: &[u8]) -> Option<NoteRecord<'_>> {
     })
 }
 
+/// Name and options of the tool whose record is the first in a tool note.
+pub fn first_tool(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let record = first_record(data).filter(|record| record.note_type == TYPE_TKINFO)?;
+    let strings = record.descriptor.get(24..)?;
+    let string = |number: usize| {
+        let offset = read::u32_at(record.descriptor, 4 + 4 * number)? as usize;
+        read::c_str(strings, offset)
+    };
+    Some((string(1)?, string(4)?))
+}
+
 /// The length in bytes of the first record of a note section, if it is whole.
 pub fn first_record_len(data: &[u8]) -> Option<usize> {
     let name = read::u32_at(data, 0)? as usize;
@@ -195,6 +206,19 @@ pub fn first_record_len(data: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_record_tells_the_tool() {
+        let mut note = Vec::new();
+        for (tool, options) in [("nvlink", "-arch sm_90 -r  "), ("ptxas", "-c ")] {
+            let (tool, options) = (tool.to_owned(), options.to_owned());
+            let record = ToolRecord { tool, options, ..ToolRecord::default() };
+            write_record(&mut note, TYPE_TKINFO, &record.descriptor(), 0);
+        }
+        assert_eq!(first_tool(&note), Some((&b"nvlink"[..], &b"-arch sm_90 -r  "[..])));
+        let first = first_record_len(&note).expect("a whole record");
+        (0..first).for_each(|end| assert_eq!(first_tool(&note[..end]), None));
+    }
 
     #[test]
     fn cuinfo_round_trips() {

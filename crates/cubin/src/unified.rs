@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use thiserror::Error;
+
 use crate::cubin::{Section, SymbolIndex};
 use crate::read;
 
@@ -124,11 +126,13 @@ pub struct Uidx {
 }
 
 /// Why some bytes are no uidx file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadUidx {
     /// They begin otherwise.
+    #[error("no index file: it does not begin with the magic number")]
     Magic,
     /// They are not as long as their header says.
+    #[error("a damaged index file: it is not as long as its header says")]
     Size,
 }
 

@@ -61,8 +61,9 @@ impl fmt::Display for Diagnostic {
             Severity::Error => "error",
             Severity::Fatal => "fatal",
         };
-        write!(f, "{severity}: {}", self.text)?;
-        self.notes.iter().try_for_each(|note| write!(f, "\n{}{note}", culd_driver::NOTE))
+        write!(f, "{severity}: {}", culd_text::escaped(&self.text))?;
+        let mut notes = self.notes.iter().map(|note| culd_text::escaped(note));
+        notes.try_for_each(|note| write!(f, "\n{}{note}", culd_driver::NOTE))
     }
 }
 
@@ -117,9 +118,9 @@ mod tests {
 
     #[test]
     fn an_error_is_told_with_its_notes() {
-        let line = Line::new(Severity::Fatal, "no").with_notes(vec!["because".to_owned()]);
+        let line = Line::new(Severity::Fatal, "no\r").with_notes(vec!["because\x1b[m".to_owned()]);
         let info = Line::new(Severity::Info, "yes");
         let error = LinkError { diagnostics: vec![info.into(), line.into()] };
-        assert_eq!(error.to_string(), "fatal: no\n  >>> because");
+        assert_eq!(error.to_string(), "fatal: no\\r\n  >>> because\\x1b[m");
     }
 }

@@ -1,10 +1,11 @@
 //! The linker as a value.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::path::Path;
 
 use culd_cubin::{Cubin, Malformed};
-use culd_driver::{Content, InputError, InputKind, Item, Line, LinkRequest, Part, Target};
+use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
 use culd_link::{Account, Cancel, Session, Severity};
 
 use crate::diagnostic::{Diagnostic, LinkError};
@@ -18,8 +19,6 @@ use crate::report::Report;
 pub struct Linker<'d> {
     options: Options,
     items: Vec<Item<'d>>,
-    /// Paths of files are text; what is wrong with the first that is not.
-    not_text: Option<InputError>,
 }
 
 /// A linked program.
@@ -37,7 +36,7 @@ pub struct Linked {
 impl<'d> Linker<'d> {
     /// A link without inputs so far.
     pub fn new(options: Options) -> Self {
-        Linker { options, items: Vec::new(), not_text: None }
+        Linker { options, items: Vec::new() }
     }
 
     /// Adds `bytes`, which messages call `name`. With [`Kind::Any`](InputKind::Any) they are what they look like; with any
@@ -54,29 +53,20 @@ impl<'d> Linker<'d> {
         self
     }
 
-    /// Adds the file at `path`, which is read when the link begins, as the command line takes it. A path that is not UTF-8
-    /// is an error of the link.
+    /// Adds the file at `path`, which is read when the link begins, as the command line takes it.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> &mut Self {
         self.add_file_of_kind(path, InputKind::Named)
     }
 
     /// Adds the file at `path`, which is of this kind whatever its name.
     pub fn add_file_of_kind(&mut self, path: impl AsRef<Path>, kind: InputKind) -> &mut Self {
-        match path.as_ref().to_str() {
-            Some(name) => {
-                self.items.push(Item { name: name.to_owned(), kind, content: Content::File });
-            }
-            // With other bytes in its place it would be the path of another file.
-            None => {
-                self.not_text.get_or_insert_with(|| InputError::not_text(path.as_ref()));
-            }
-        }
+        self.items.push(Item::file(path, kind));
         self
     }
 
     /// Adds the archive `lib<name>.a` of the library paths, as `-l` does: behind all other inputs, and only a warning if
     /// there is none.
-    pub fn add_library(&mut self, name: impl Into<String>) -> &mut Self {
+    pub fn add_library(&mut self, name: impl Into<OsString>) -> &mut Self {
         self.options.add_library(name.into());
         self
     }
@@ -100,12 +90,8 @@ impl<'d> Linker<'d> {
     }
 
     fn link_in(&self, session: &Session) -> Result<Linked, LinkError> {
-        if let Some(error) = self.not_text.clone() {
-            let line = Line::about(Severity::Fatal, error);
-            return Err(LinkError { diagnostics: vec![line.into()] });
-        }
         let mut options = self.options.options.clone();
-        options.inputs = self.items.iter().map(|item| item.name.clone()).collect();
+        options.inputs = self.items.iter().map(|item| item.path().to_owned()).collect();
         let linked = culd_driver::link(LinkRequest {
             options: &options,
             target: Target::Real(self.options.target),
@@ -165,16 +151,6 @@ impl Linked {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_that_is_no_text_is_an_error_of_the_link() {
-        use std::ffi::OsStr;
-        use std::os::unix::ffi::OsStrExt;
-        let mut linker = Linker::new(Options::for_arch("sm_90").unwrap());
-        linker.add_file(OsStr::from_bytes(b"caf\xe9.cubin"));
-        let told = linker.link().unwrap_err().to_string();
-        assert!(told.starts_with("fatal: 'caf\\xe9.cubin' is not UTF-8"), "{told}");
-    }
 
     #[test]
     fn a_linker_can_go_to_another_thread_and_be_shared() {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Front, Outcome, parse, subcommand};
+use culd_driver::{Outcome, parse, subcommand};
 
 fn main() -> ExitCode {
     ExitCode::from(culd_driver::on_enough_stack(whole))
@@ -16,34 +16,20 @@ fn main() -> ExitCode {
 fn whole() -> u8 {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default();
-    let program = program_name(&program.to_string_lossy()).to_owned();
-    match args.map(OsString::into_string).collect::<Result<Vec<_>, _>>() {
-        Ok(args) => match command(&program, &args) {
-            Some(said) => tell(&program, said),
-            None => command_line(&program, &args),
-        },
-        Err(word) => tell(&program, (String::new(), Outcome::not_text(&word))),
+    let program = program_name(&culd_text::name(program)).to_owned();
+    let args: Vec<OsString> = args.collect();
+    match command(&program, &args) {
+        Some(said) => tell(&program, said),
+        None => tell(&program, culd_driver::command(parse(&args))),
     }
 }
 
 /// What a command of culd's own comes to, if `args` is one.
-fn command(program: &str, args: &[String]) -> Option<(String, Outcome)> {
+fn command(program: &str, args: &[OsString]) -> Option<(String, Outcome)> {
     // nvlink knows no commands: under its name they are names of files.
     match program {
         "nvlink" => None,
         _ => subcommand(args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
-    }
-}
-
-fn command_line(program: &str, args: &[String]) -> u8 {
-    let parsed = parse(args);
-    match Front::divide(&parsed) {
-        Front::Waited(status) => status,
-        front => {
-            let status = tell(program, culd_driver::command(parsed));
-            front.done(status);
-            status
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a link is asked to do.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use culd_cubin::arch::Arch;
@@ -71,31 +72,36 @@ impl Options {
     /// The options of a command line, inputs aside: `-arch=sm_90 -g`. Those that are about printing change nothing.
     ///
     /// ```
-    /// let words = ["-arch=sm_90", "-kernels-used=saxpy,init", "-g"].map(str::to_owned);
+    /// let words = ["-arch=sm_90", "-kernels-used=saxpy,init", "-g"];
     /// assert_eq!(culd::Options::parse(&words)?.arch().name, "sm_90");
-    /// assert!(culd::Options::parse(&["-arch=sm_90".into(), "-bogus".into()]).is_err());
+    /// assert!(culd::Options::parse(&["-arch=sm_90", "-bogus"]).is_err());
     /// # Ok::<(), culd::OptionsError>(())
     /// ```
     ///
     /// # Errors
     /// The words are no such options, or ask for something else than a link to a real architecture.
-    pub fn parse(words: &[String]) -> Result<Self, OptionsError> {
+    pub fn parse(words: &[impl AsRef<OsStr>]) -> Result<Self, OptionsError> {
         // What a command line must have and options need not.
-        let placeholders = ["-o", "a.out", "input"].map(str::to_owned);
-        let with_output =
-            placeholders.iter().take(2).chain(words).chain(placeholders.iter().skip(2));
-        let parsed = culd_driver::parse(&with_output.cloned().collect::<Vec<_>>());
+        let words = words.iter().map(AsRef::as_ref);
+        let with_output = ["-o", "a.out"].map(OsStr::new).into_iter().chain(words);
+        let with_input: Vec<&OsStr> = with_output.chain([OsStr::new("input")]).collect();
+        let parsed = culd_driver::parse(&with_input);
         let Request::Link(mut options) = parsed.request? else { return Err(OptionsError::NoLink) };
         if let [first, _, ..] = &options.inputs[..] {
-            return Err(OptionsError::Input(first.clone()));
+            return Err(OptionsError::Input(culd_text::name(first)));
         }
         let Some(Target::Real(target)) = options.target else { return Err(OptionsError::NoLink) };
         options.inputs.clear();
-        if options.output() == Some("a.out") {
+        if options.output() == Some(Path::new("a.out")) {
             options.unset(Id::Output);
         }
         let threads = options.number(Id::Threads).and_then(|count| usize::try_from(count).ok());
-        Ok(Options { target, options: *options, index: None, threads: threads.unwrap_or(0) })
+        Ok(Options {
+            target,
+            options: *options,
+            index: None,
+            threads: threads.unwrap_or(0).min(culd_driver::most_threads()),
+        })
     }
 
     /// The architecture to link for.
@@ -132,27 +138,26 @@ impl Options {
 
     /// Remove kernels other than these. A name is used if it contains the text; `*` stands for anything.
     #[must_use]
-    pub fn kernels_used<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Self {
+    pub fn kernels_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::KernelsUsed, names)
     }
 
     /// Names of variables that are used; without [`Options::kernels_used`] no kernel is.
     #[must_use]
-    pub fn variables_used<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Self {
+    pub fn variables_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::VariablesUsed, names)
     }
 
     /// Where [`Linker::add_library`](crate::Linker::add_library) looks, in order.
     #[must_use]
-    pub fn library_paths<T: Into<String>>(self, folders: impl IntoIterator<Item = T>) -> Self {
+    pub fn library_paths<T: Into<OsString>>(self, folders: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::LibraryPath, folders)
     }
 
     /// The ptxas that compiles PTX; else one beside nvcc in `PATH`, or in `CUDA_HOME`.
     #[must_use]
     pub fn ptxas(mut self, path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref().to_string_lossy().into_owned();
-        self.options.set(Id::PtxasPath, [path]);
+        self.options.set(Id::PtxasPath, [path.as_ref()]);
         self
     }
 
@@ -170,7 +175,7 @@ impl Options {
 
     /// Options for ptxas.
     #[must_use]
-    pub fn ptxas_options<T: Into<String>>(self, options: impl IntoIterator<Item = T>) -> Self {
+    pub fn ptxas_options<T: Into<OsString>>(self, options: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::Xptxas, options)
     }
 
@@ -183,7 +188,7 @@ impl Options {
 
     /// What the tool note of a link with [`Options::debug`] calls the output.
     #[must_use]
-    pub fn output_name(mut self, name: impl Into<String>) -> Self {
+    pub fn output_name(mut self, name: impl Into<OsString>) -> Self {
         self.options.set(Id::Output, [name.into()]);
         self
     }
@@ -197,33 +202,34 @@ impl Options {
         Ok(self)
     }
 
-    /// How many threads a large link uses: one per core, if it is 0 or not said.
+    /// How many threads a large link uses: one per core, if it is 0 or not said; never more than
+    /// four per core, however many are asked for.
     #[must_use]
     pub fn threads(mut self, count: usize) -> Self {
-        self.threads = count;
+        self.threads = count.min(culd_driver::most_threads());
         self
     }
 
     fn flag(mut self, id: Id, on: bool) -> Self {
         match on {
-            true => self.options.set(id, []),
+            true => self.options.set(id, [""; 0]),
             false => self.options.unset(id),
         }
         self
     }
 
-    fn list<T: Into<String>>(mut self, id: Id, more: impl IntoIterator<Item = T>) -> Self {
+    fn list<T: Into<OsString>>(mut self, id: Id, more: impl IntoIterator<Item = T>) -> Self {
         self.append(id, more.into_iter().map(Into::into));
         self
     }
 
     /// Lists add up, as on the command line.
-    fn append(&mut self, id: Id, more: impl Iterator<Item = String>) {
-        let all: Vec<String> = self.options.list(id).iter().cloned().chain(more).collect();
+    fn append(&mut self, id: Id, more: impl Iterator<Item = OsString>) {
+        let all: Vec<OsString> = self.options.list(id).iter().cloned().chain(more).collect();
         self.options.set(id, all);
     }
 
-    pub(crate) fn add_library(&mut self, name: String) {
+    pub(crate) fn add_library(&mut self, name: OsString) {
         self.append(Id::Library, std::iter::once(name));
     }
 }

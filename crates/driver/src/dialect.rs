@@ -6,10 +6,11 @@
 use std::fs;
 use std::path::Path;
 
+use culd_cubin::text_of;
 use culd_link::Dialect;
 
 use crate::options::{Id, Options};
-use crate::{programs, shadow};
+use crate::shadow;
 
 /// The release that the options name.
 pub fn named(options: &Options) -> Option<&'static Dialect> {
@@ -26,7 +27,7 @@ pub(crate) fn chosen(options: &Options) -> Option<&'static Dialect> {
 /// The release of the toolkit of which this program is the shadow's linker. For the command alone: the program around a
 /// library tells nothing.
 pub(crate) fn of_shadow() -> Option<&'static Dialect> {
-    shadow::release(&programs::own()?)
+    shadow::release()
 }
 
 /// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which wheels have.
@@ -42,7 +43,7 @@ pub(crate) fn of_toolkit(toolkit: &Path) -> Option<String> {
         let headers = [("cuda_runtime_api.h", "CUDART_VERSION"), ("cuda.h", "CUDA_VERSION")];
         headers.iter().find_map(|(file, name)| {
             let text = fs::read(toolkit.join("include").join(file)).ok()?;
-            let text = String::from_utf8_lossy(&text);
+            let text = text_of(&text);
             // `#define CUDART_VERSION 13050` is 13.5.
             let defined = text.lines().find_map(|line| {
                 let mut words = line.split_whitespace();

@@ -1,20 +1,19 @@
-//! Reading inputs and writing the output.
+//! Reading inputs.
 //!
-//! Small files are read, large ones mapped by the command and read for programs that use the library: a file that
-//! somebody else shortens would end the process ([`crate::guard`] tells that in the command). One that changes while it is
-//! linked is an error. The output is written to a temporary file in its own
-//! folder and renamed over the old one, so that there is always the old output or the new one.
+//! In: paths. Out: their bytes. Guaranteed: what is read is a copy that nobody can change, as it
+//! was at one moment as far as the file's times tell; large files are mapped, by the command only.
+//! What a map means is in one place, at [`map`].
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek};
 use std::ops::Deref;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use culd_link::{Output, Session};
-use nix::fcntl::{FallocateFlags, fallocate};
-use tempfile::NamedTempFile;
+use culd_link::Session;
 use typed_arena::Arena;
 
 use crate::guard;
@@ -26,20 +25,17 @@ const MAP_FROM: u64 = 16 << 10;
 /// What a look at a file is worth in bytes of work ([`Session::map`]).
 const LOOK: usize = 1 << 12;
 
-/// Files of so many bytes get their room at once.
-const RESERVED_FROM: u64 = 1 << 20;
-
 /// The most bytes that are read from what has no size of its own.
 const MAX_PIPE: u64 = 1 << 30;
 
-/// What a new file gets; the system masks it.
-const NEW_FILE_MODE: u32 = 0o666;
-/// As many links may follow each other as the system follows.
-const MAX_LINKS: usize = 40;
+/// As often a file is read that changes while it is read.
+const ATTEMPTS: usize = 8;
 
 /// The bytes of an input.
 pub(crate) enum Bytes {
     Read(Vec<u8>),
+    /// Of a pipe or device, which has them only once.
+    Stream(Arc<Vec<u8>>),
     Mapped(memmap2::Mmap),
 }
 
@@ -49,16 +45,54 @@ impl Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match self {
             Bytes::Read(bytes) => bytes,
+            Bytes::Stream(bytes) => bytes,
             Bytes::Mapped(map) => map,
         }
     }
+}
+
+/// What a path may name that is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// What the command line names is its own choice, and waited for.
+    Any,
+    /// Regular files, pipes and the null device. Another device may never end.
+    FilesAndPipes,
+    /// Regular files: the path is from an input, which could name a pipe that nobody writes to, or
+    /// a device that does something when it is opened.
+    Files,
+}
+
+impl Kinds {
+    /// An error unless what has the metadata `meta` may be read.
+    fn check(self, meta: &Metadata) -> io::Result<()> {
+        let kind = meta.file_type();
+        let taken = match self {
+            Kinds::Any => true,
+            Kinds::FilesAndPipes => kind.is_file() || kind.is_fifo() || is_null(meta),
+            Kinds::Files => kind.is_file(),
+        };
+        let what = match () {
+            () if taken => return Ok(()),
+            () if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            () if kind.is_fifo() => "a pipe",
+            () if kind.is_socket() => "a socket",
+            () => "a device",
+        };
+        Err(io::Error::other(format!("it is {what}, no regular file")))
+    }
+}
+
+/// True for `/dev/null`.
+fn is_null(meta: &Metadata) -> bool {
+    meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3)
 }
 
 /// What tells a file from all others, whatever its names: device and inode.
 pub(crate) type Identity = (u64, u64);
 
 /// Which file is at `path`.
-pub(crate) fn identity(path: &str) -> io::Result<Identity> {
+pub(crate) fn identity(path: impl AsRef<Path>) -> io::Result<Identity> {
     std::fs::metadata(path).map(|meta| identity_of(&meta))
 }
 
@@ -66,16 +100,37 @@ fn identity_of(meta: &Metadata) -> Identity {
     (meta.dev(), meta.ino())
 }
 
-fn open(path: &str) -> io::Result<(File, Metadata)> {
-    let file = File::open(path)?;
+fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
+    let mut options = File::options();
+    options.read(true);
+    if kinds != Kinds::Any {
+        kinds.check(&path.metadata()?)?;
+    }
+    if kinds == Kinds::Files {
+        // Something else may be there by now. It is not waited for.
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    }
+    let file = options.open(path)?;
     let meta = file.metadata()?;
+    kinds.check(&meta)?;
     Ok((file, meta))
 }
 
 /// The bytes of the file at `path`, and which file it is.
-pub(crate) fn read(path: &str) -> io::Result<(Bytes, Identity)> {
-    let (file, meta) = open(path)?;
-    Ok((copy(file, &meta)?, identity_of(&meta)))
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(Bytes, Identity)> {
+    let (file, meta) = open(path.as_ref(), Kinds::Any)?;
+    Ok((copy(&file, &meta)?, identity_of(&meta)))
+}
+
+/// The bytes of what is at `path`: one of `kinds`, and no more than `limit` bytes.
+pub(crate) fn read_limited(path: &Path, kinds: Kinds, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, _) = open(path, kinds)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
 }
 
 /// Holds the bytes of everything that was read or made, so that the rest can borrow them.
@@ -83,6 +138,8 @@ pub(crate) struct Store {
     arena: Arena<Bytes>,
     /// What the mapped files were when they were opened; `None` if none is to be mapped.
     mapped: Option<RefCell<Vec<Stamp>>>,
+    /// What was read of pipes and devices, by path: inputs may be looked at twice.
+    streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
 }
 
 /// What was read of a file.
@@ -94,46 +151,86 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// The file at `path`; mapped if `maps` and it is large.
-    fn new(path: &str, maps: bool) -> io::Result<Self> {
-        let (file, meta) = open(path)?;
+    /// The file at `path`, which is one of `kinds`; mapped if `maps` and it is large.
+    fn new(path: &Path, kinds: Kinds, maps: bool) -> io::Result<Self> {
+        let (file, meta) = open(path, kinds)?;
         let identity = identity_of(&meta);
+        if kinds == Kinds::Files && meta.len() == 0 {
+            // What the system makes while it is read, in /proc, has no size and may have no end.
+            return Ok(Loaded { bytes: Bytes::Read(Vec::new()), identity, stamp: None });
+        }
         if maps && meta.is_file() && meta.len() >= MAP_FROM {
             // There are only so many maps for a process.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
                 guard::watch(&map, path);
-                let stamp = Stamp { path: path.to_owned(), identity, state: state_of(&meta) };
+                let stamp = Stamp { path: path.to_owned(), identity, state: State::of(&meta) };
                 return Ok(Loaded { bytes: Bytes::Mapped(map), identity, stamp: Some(stamp) });
             }
         }
-        Ok(Loaded { bytes: copy(file, &meta)?, identity, stamp: None })
+        Ok(Loaded { bytes: copy(&file, &meta)?, identity, stamp: None })
     }
 }
 
 /// What a file was.
 struct Stamp {
-    path: String,
+    path: PathBuf,
     identity: Identity,
     state: State,
 }
 
-/// Size, and when it was changed last: seconds and nanoseconds.
-type State = (u64, i64, i64);
+/// Size and times of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    size: u64,
+    /// When bytes were changed last, as whoever changed them says: seconds and nanoseconds.
+    modified: (i64, i64),
+    /// When anything about it was changed last, its names and owner included; nobody can put this
+    /// back.
+    touched: (i64, i64),
+}
 
-fn state_of(meta: &Metadata) -> State {
-    (meta.len(), meta.mtime(), meta.mtime_nsec())
+impl State {
+    fn of(meta: &Metadata) -> Self {
+        State {
+            size: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            touched: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// What became of the mapped files since they were opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing, as far as can be told.
+    None,
+    /// One has other names, another owner or mode, or other bytes under an old time.
+    Perhaps,
+    /// The file at this path has other bytes.
+    Certain(PathBuf),
 }
 
 impl Store {
     /// For programs: files are copied, so that nobody can change what is linked.
     pub(crate) fn copying() -> Self {
-        Store { arena: Arena::new(), mapped: None }
+        Store { arena: Arena::new(), mapped: None, streams: RefCell::default() }
     }
 
     /// For the command: large files are mapped, and the process is ended in order when one becomes shorter.
     pub(crate) fn mapping() -> Self {
         guard::set_up();
-        Store { arena: Arena::new(), mapped: Some(RefCell::default()) }
+        Store { mapped: Some(RefCell::default()), ..Store::copying() }
+    }
+
+    /// For a second link of the same inputs: files are copied, and what this store has read of
+    /// pipes is there.
+    pub(crate) fn again(&self) -> Self {
+        Store { streams: self.streams.clone(), ..Store::copying() }
+    }
+
+    /// True when there is a file that somebody else may change.
+    pub(crate) fn has_maps(&self) -> bool {
+        self.mapped.is_some() && guard::has_maps()
     }
 
     /// Keeps `bytes`.
@@ -141,16 +238,28 @@ impl Store {
         self.arena.alloc(bytes)
     }
 
-    /// The bytes of the file at `path`, and which file it is.
-    pub(crate) fn read(&self, path: &str) -> io::Result<(Bytes, Identity)> {
-        Ok(self.keep(Loaded::new(path, self.mapped.is_some())?))
+    /// The bytes of the file at `path`, which is one of `kinds`, and which file it is.
+    pub(crate) fn read(
+        &self,
+        path: impl AsRef<Path>,
+        kinds: Kinds,
+    ) -> io::Result<(Bytes, Identity)> {
+        let path = path.as_ref();
+        if let Some(bytes) = self.streams.borrow().get(path) {
+            return Ok((Bytes::Stream(Arc::clone(bytes)), identity(path)?));
+        }
+        let (bytes, identity) = self.keep(Loaded::new(path, kinds, self.mapped.is_some())?);
+        if let Bytes::Stream(bytes) = &bytes {
+            self.streams.borrow_mut().insert(path.to_owned(), Arc::clone(bytes));
+        }
+        Ok((bytes, identity))
     }
 
     /// Reads regular files before they are asked for, if that is worth several threads; `None` for those that have to
     /// wait.
     pub(crate) fn read_ahead(
         &self,
-        paths: &[Option<&str>],
+        paths: &[Option<&Path>],
         session: &Session,
     ) -> Vec<Option<Loaded>> {
         let work = MAP_FROM as usize * paths.len();
@@ -162,7 +271,7 @@ impl Store {
             let path = paths[place]?;
             // A pipe is not opened before its turn.
             std::fs::metadata(path).ok().filter(Metadata::is_file)?;
-            let loaded = Loaded::new(path, maps).ok()?;
+            let loaded = Loaded::new(path, Kinds::Any, maps).ok()?;
             // The first page comes in here, and not in the middle of what is done one by one.
             std::hint::black_box(loaded.bytes.first().copied());
             Some(loaded)
@@ -179,193 +288,89 @@ impl Store {
         (bytes, identity)
     }
 
-    /// A mapped file that was changed since. One that another took the place of is as it was.
-    pub(crate) fn changed(&self, session: &Session) -> Option<String> {
-        let stamps = &self.mapped.as_ref()?.borrow()[..];
-        let changed = |place: usize| {
-            let stamp = &stamps[place];
-            std::fs::metadata(&stamp.path).is_ok_and(|meta| {
-                identity_of(&meta) == stamp.identity && state_of(&meta) != stamp.state
-            })
+    /// What became of the mapped files. One that another took the place of is as it was.
+    pub(crate) fn change(&self, session: &Session) -> Change {
+        let Some(stamps) = &self.mapped else { return Change::None };
+        let stamps = &stamps.borrow()[..];
+        let now = |place: usize| {
+            let meta = std::fs::metadata(&stamps[place].path).ok();
+            let meta = meta.filter(|meta| identity_of(meta) == stamps[place].identity)?;
+            Some(State::of(&meta)).filter(|now| *now != stamps[place].state)
         };
-        let changed = session.map(stamps.len(), LOOK * stamps.len(), changed);
-        let first = changed.iter().position(|&changed| changed)?;
-        Some(stamps[first].path.clone())
+        let now = session.map(stamps.len(), LOOK * stamps.len(), now);
+        let same_bytes = |(now, stamp): (&Option<State>, &Stamp)| {
+            now.is_none_or(|now| State { touched: stamp.state.touched, ..now } == stamp.state)
+        };
+        match now.iter().zip(stamps).position(|changed| !same_bytes(changed)) {
+            Some(first) => Change::Certain(stamps[first].path.clone()),
+            None if now.iter().any(Option::is_some) => Change::Perhaps,
+            None => Change::None,
+        }
     }
 }
 
-fn copy(file: File, meta: &Metadata) -> io::Result<Bytes> {
+fn copy(mut file: &File, meta: &Metadata) -> io::Result<Bytes> {
+    if !meta.is_file() {
+        return Ok(Bytes::Stream(Arc::new(to_end(file, 0)?)));
+    }
+    let mut before = State::of(meta);
+    for _ in 0..ATTEMPTS {
+        let bytes = to_end(file, before.size)?;
+        let after = State::of(&file.metadata()?);
+        // Files of the system's own tell no size.
+        if before.size == 0 || (after == before && bytes.len() as u64 == before.size) {
+            return Ok(Bytes::Read(bytes));
+        }
+        before = after;
+        file.rewind()?;
+    }
+    Err(io::Error::other("it changed while it was read"))
+}
+
+/// What follows in a file that says to have `size` bytes.
+fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
     // One byte more than there should be, so that one call tells the end.
     let mut bytes = Vec::new();
-    let expected = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+    let expected = usize::try_from(size).unwrap_or(usize::MAX);
     bytes.try_reserve_exact(expected.saturating_add(1))?;
     // A pipe or device may have no end.
-    let limit = if meta.is_file() { meta.len().max(MAX_PIPE) } else { MAX_PIPE };
+    let limit = size.max(MAX_PIPE);
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    if meta.is_file() && meta.len() > 0 && bytes.len() as u64 != meta.len() {
-        return Err(io::Error::other("it changed while it was read"));
-    }
-    Ok(Bytes::Read(bytes))
+    Ok(bytes)
 }
 
+/// Maps the first `size` bytes of a file.
+///
+/// A map shows what others write into the file while it is linked, and Rust takes a `&[u8]` for
+/// bytes that do not change. These are the consequences, and what is done about each:
+///
+/// * *Text.* A `str` is UTF-8 for as long as it lives, and the standard library relies on that
+///   without checks. No `str` borrows from an input: what becomes text is copied first
+///   ([`culd_cubin::text_of`], and a rule of the source tree forbids the rest).
+/// * *Checked accesses.* Safe Rust reads the map and checks an access with the value that it then
+///   uses. The exceptions: memchr finds places, which are used in checked accesses; hashbrown is
+///   sound whatever hashes and comparisons say; `object` reads structures of plain bytes; zstd, in
+///   C, gets copies. By the rules a compiler might read a byte again between its check and its use.
+///   It has nothing to gain by that, and none is known to do it; this is an argument and no proof.
+/// * *Panics.* One phase may find changed what an earlier one found right. A panic in a link with
+///   maps ends its first attempt only; the second one has copies (`run.rs`).
+/// * *Mixed outputs.* Before the output takes its place, the sizes and times of the files are
+///   compared ([`Store::change`]). A writer with a map of its own changes no time on tmpfs, and on a
+///   disk one for each write-back: a mixed output may result from that.
+/// * *Shorter files.* Reading behind the end raises SIGBUS ([`guard`]).
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
 fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
-    // SAFETY: the map is private and read-only, and is only ever read as plain bytes, every one
-    // of which may have any value. A file that somebody else shortens while it is linked raises
-    // SIGBUS, which the guard turns into an error; other changes are found before the output takes its place.
+    // SAFETY: the map is read-only and only ever read as plain bytes, every one of which may have
+    // any value; that it may change is what the comment above is about.
     unsafe { memmap2::MmapOptions::new().len(size).map(file) }
-}
-
-/// What a row of symbolic links names, although it is not there.
-fn end_of_links(path: &Path) -> PathBuf {
-    let mut end = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let Ok(next) = std::fs::read_link(&end) else { break };
-        end = end.parent().unwrap_or(Path::new("")).join(next);
-    }
-    end
-}
-
-/// Replaces the file at `path` by `bytes`, whole or not at all.
-pub(crate) fn write(path: &str, bytes: &[u8]) -> io::Result<()> {
-    let replacement = Replacement::begin(path)?;
-    replacement.write_at(0, bytes)?;
-    replacement.commit()
-}
-
-/// A new file that takes the place of an old one, or something that cannot be replaced.
-pub(crate) enum Replacement {
-    File {
-        temporary: NamedTempFile<File>,
-        path: PathBuf,
-    },
-    /// A device or pipe: it takes bytes in their order only.
-    Stream(File),
-}
-
-impl Replacement {
-    /// Begins to replace what is at `path`.
-    pub(crate) fn begin(path: &str) -> io::Result<Self> {
-        let target = Path::new(path);
-        // Through a link, the file it names is replaced.
-        let found = std::fs::symlink_metadata(target);
-        let is_new = found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let real = match found {
-            Ok(meta) if meta.is_symlink() => {
-                std::fs::canonicalize(target).unwrap_or_else(|_| end_of_links(target))
-            }
-            _ => target.to_owned(),
-        };
-        // A rename would replace what nobody may write to; opening it does not change it.
-        let old = match is_new {
-            true => Err(io::ErrorKind::NotFound.into()),
-            false => File::options().write(true).open(&real),
-        };
-        let permissions = match old {
-            Ok(old) => {
-                let meta = old.metadata()?;
-                if !meta.is_file() {
-                    return Ok(Replacement::Stream(old));
-                }
-                Some(meta.permissions())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        folder.metadata()?;
-        // Opened here, because tempfile would add the temporary path, which is nobody's business, to errors.
-        let mut options = File::options();
-        let mode = if permissions.is_some() { 0o600 } else { NEW_FILE_MODE };
-        options.write(true).create_new(true).mode(mode);
-        let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
-            // Before it is there, so that it is not left behind whenever the process is ended.
-            guard::temporary(Some(path));
-            options.open(path)
-        })?;
-        if let Some(permissions) = permissions {
-            // Not when it is opened: the process' mask would count. Some file systems have no modes.
-            let _ = temporary.as_file().set_permissions(permissions);
-        }
-        Ok(Replacement::File { temporary, path: real })
-    }
-
-    /// Takes room for a large file of `size` bytes at once. ext4 takes twice as long to find room for what is written bit by bit, and
-    /// makes a file wait that replaces another one.
-    pub(crate) fn reserve(&self, size: u64) {
-        if let Replacement::File { temporary, .. } = self
-            && size >= RESERVED_FROM
-            && let Ok(size) = size.try_into()
-        {
-            // Not every file system can; where there is no room, writing tells.
-            let _ = fallocate(temporary.as_file(), FallocateFlags::empty(), 0, size);
-        }
-    }
-
-    /// True for what takes bytes in their order only.
-    pub(crate) fn is_stream(&self) -> bool {
-        matches!(self, Replacement::Stream(_))
-    }
-
-    /// What was written, read from the disk again; nothing of a device or pipe.
-    pub(crate) fn written(&self) -> io::Result<Vec<u8>> {
-        match self {
-            Replacement::File { temporary, .. } => std::fs::read(temporary.path()),
-            Replacement::Stream(_) => Ok(Vec::new()),
-        }
-    }
-
-    /// Puts the new file in its place.
-    pub(crate) fn commit(self) -> io::Result<()> {
-        if let Replacement::File { temporary, path } = self {
-            temporary.persist(&path).map_err(|error| error.error)?;
-            guard::temporary(None);
-        }
-        Ok(())
-    }
-}
-
-impl Output for Replacement {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Replacement::File { temporary, .. } => temporary.as_file().write_all_at(bytes, offset),
-            Replacement::Stream(file) => (&*file).write_all(bytes),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn an_output_is_replaced_whole_and_keeps_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        std::fs::write(&path, b"old").unwrap();
-        // Some that a mask for new files takes away, and fewer than it leaves.
-        for mode in [0o666, 0o600] {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            write(path.to_str().unwrap(), b"new bytes").unwrap();
-            assert_eq!(std::fs::read(&path).unwrap(), b"new bytes");
-            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
-        }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_folder_or_a_missing_folder_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(write(folder.path().to_str().unwrap(), b"x").is_err());
-        let missing = folder.path().join("no/such/out");
-        assert!(write(missing.to_str().unwrap(), b"x").is_err());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
 
     #[test]
     fn large_files_are_mapped() {
@@ -374,14 +379,34 @@ mod tests {
         std::fs::write(&path, vec![7u8; MAP_FROM as usize]).unwrap();
         let path = path.to_str().unwrap();
         let store = Store::mapping();
-        let (bytes, _) = store.read(path).unwrap();
+        let (bytes, _) = store.read(path, Kinds::Any).unwrap();
         assert!(matches!(bytes, Bytes::Mapped(_)));
-        assert!(matches!(Store::copying().read(path).unwrap().0, Bytes::Read(_)));
+        assert!(matches!(Store::copying().read(path, Kinds::Any).unwrap().0, Bytes::Read(_)));
         let session = Session::serial();
-        assert_eq!(store.changed(&session), None);
+        assert_eq!(store.change(&session), Change::None);
+        // The times of some systems are a few milliseconds wide.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::hard_link(path, folder.path().join("other")).unwrap();
+        assert_eq!(store.change(&session), Change::Perhaps);
         std::fs::write(path, vec![8u8; MAP_FROM as usize + 1]).unwrap();
-        assert_eq!(store.changed(&session).as_deref(), Some(path));
+        assert_eq!(store.change(&session), Change::Certain(PathBuf::from(path)));
         std::fs::write(path, vec![7u8; MAP_FROM as usize]).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 7));
+    }
+
+    /// Whoever writes into it does that once.
+    #[test]
+    fn a_pipe_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let path = path.to_str().unwrap();
+        let store = Store::mapping();
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::fs::write(path, b"bytes").unwrap());
+            assert_eq!(&*store.read(path, Kinds::Any).unwrap().0, b"bytes");
+        });
+        assert_eq!(&*store.read(path, Kinds::Any).unwrap().0, b"bytes");
+        assert_eq!(&*store.again().read(path, Kinds::Any).unwrap().0, b"bytes");
     }
 }

@@ -1,10 +1,12 @@
-//! What the command does when the system ends it: a file that it has mapped becomes shorter (SIGBUS), there is no
-//! memory (SIGABRT), a file may not become longer (SIGXFSZ), or somebody wants it to end (SIGHUP, SIGINT, SIGTERM).
+//! What the command does when the system ends it: a file that it has mapped becomes shorter
+//! (SIGBUS), there is no memory (SIGABRT), a file may not become longer (SIGXFSZ), or any signal
+//! that ends a process: from a terminal, another process, a timer or a limit.
 //!
-//! In: the maps, the temporary file and the temporary folders of the one link that a process of the command makes. Out: a
-//! fatal line, exit status 1; the end by the same signal where somebody wanted it. Guaranteed: what is temporary is gone
-//! and the old output as it was. Only the command sets this up; a
-//! program that uses the library has its files copied and its signals left alone.
+//! In: the maps, the temporary file and the temporary folders of the one link that a process of the
+//! command makes. Out: a fatal line and exit status 1 for the first three; the end by the same
+//! signal for the others. Guaranteed: what is temporary is gone and the old output as it was; what
+//! the parent has had ignored stays so. Only the command sets this up; a program that uses the
+//! library has its files copied and its signals left alone.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ops::Deref;
@@ -12,8 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::{fs, io};
+use std::{fs, io, panic};
 
 /// What the handler reads: grows at its head, and nothing in it is ever moved or freed.
 struct List<T: 'static>(AtomicPtr<Node<T>>);
@@ -81,18 +84,45 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 const ABORTED: &[u8] =
     b"culd fatal   : Internal error: the line above says why this link was given up\n";
 
-/// The process cannot go on.
-const FAULTS: [c_int; 2] = [libc::SIGBUS, libc::SIGABRT];
-/// Somebody wants it to end.
-const WISHES: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
+/// By default these do not end a process, or nobody can take them over. (SIGXFSZ has a handler of
+/// its own.)
+const OTHERS: [c_int; 10] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCHLD,
+    libc::SIGCONT,
+    libc::SIGURG,
+    libc::SIGWINCH,
+    libc::SIGXFSZ,
+];
+
+/// These are taken over whoever has them: the standard library has a handler for two of them.
+const FAULTS: [c_int; 3] = [libc::SIGBUS, libc::SIGABRT, libc::SIGSEGV];
+
+/// An instruction that raises one of these raises it again when the handler returns.
+const REPEATED: [c_int; 4] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE];
+
+/// What the standard library does about SIGSEGV: it says which stack overflows. Null before
+/// [`set_up`].
+static OVERFLOW: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
 /// Watches over `map`, which are the bytes of the file at `path`, after [`set_up`].
-pub(crate) fn watch(map: &[u8], path: &str) {
+pub(crate) fn watch(map: &[u8], path: &Path) {
+    let path = culd_text::name(path);
     let told = format!(
-        "culd fatal   : Could not read file '{path}'\n  >>> it became shorter while it was linked, or cannot be read\n"
+        "culd fatal   : Could not read file '{}'\n  >>> it became shorter while it was linked, or cannot be read\n",
+        culd_text::escaped(&path)
     );
     let start = map.as_ptr() as usize;
     MAPS.push(Map { start, end: start + map.len(), told: told.into_bytes() });
+}
+
+/// Whether anything is watched over.
+pub(crate) fn has_maps() -> bool {
+    MAPS.iter().next().is_some()
 }
 
 /// Removes this file if the process is ended from now on; `None` ends that.
@@ -102,16 +132,16 @@ pub(crate) fn temporary(path: Option<&Path>) {
     TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
 }
 
-/// A folder of our own among the system's temporary ones: gone when this is, or when the process is ended.
+/// A folder of our own: gone when this is, or when the process is ended.
 pub(crate) struct Scratch {
     path: PathBuf,
     listed: Option<&'static Folder>,
 }
 
 impl Scratch {
-    /// One whose name begins with `prefix`, for files of these names.
-    pub(crate) fn new(prefix: &str, files: &[&str]) -> io::Result<Self> {
-        let made = tempfile::Builder::new().prefix(prefix).make(|path| {
+    /// One in `parent` whose name begins with `prefix`, for files of these names.
+    pub(crate) fn new(parent: &Path, prefix: &str, files: &[&str]) -> io::Result<Self> {
+        let made = tempfile::Builder::new().prefix(prefix).make_in(parent, |path| {
             // Before it is there, so that it is not left behind whenever the process is ended.
             let listed = SET_UP.load(Ordering::Acquire).then(|| list(path, files)).flatten();
             let made = fs::DirBuilder::new().mode(0o700).create(path);
@@ -149,21 +179,30 @@ impl Drop for Scratch {
     }
 }
 
-/// Takes over the signals. Those of people that the parent has ignored, as nohup(1) does, stay so.
+/// Takes over every signal that ends a process. What the parent has had ignored, as nohup(1) does,
+/// stays so, and so does what another part of the process has taken over, such as a profiler.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
-    for signal in FAULTS.into_iter().chain(WISHES) {
+    for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
         // SAFETY: the structures are plain data, for which zeros are a value; all pointers are valid; the handler
         // keeps to what a handler may do, see there.
-        unsafe {
+        let before = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut before: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ended as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigaction(signal, &action, &mut before);
-            if WISHES.contains(&signal) && before.sa_sigaction == libc::SIG_IGN {
-                libc::sigaction(signal, &before, null_mut());
+            // The C library keeps two for itself.
+            if libc::sigaction(signal, &action, &mut before) != 0 {
+                continue;
             }
+            before
+        };
+        if signal == libc::SIGSEGV && OVERFLOW.load(Ordering::Acquire).is_null() {
+            OVERFLOW.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        }
+        if before.sa_sigaction != libc::SIG_DFL && !FAULTS.contains(&signal) {
+            // SAFETY: as above.
+            unsafe { libc::sigaction(signal, &before, null_mut()) };
         }
     }
     // With a handler the write fails, and the error is told; other programs that are started do not inherit one.
@@ -172,36 +211,38 @@ pub(crate) fn set_up() {
     SET_UP.store(true, Ordering::Release);
 }
 
+/// Has panics print nothing while `held`, once a file is mapped: the link is made again, and where
+/// the fault is ours that one panics too.
+pub(crate) fn hold_panics(held: bool) {
+    static HELD: AtomicBool = AtomicBool::new(false);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !HELD.load(Ordering::Acquire) || !has_maps() {
+                print(panic);
+            }
+        }));
+    });
+    HELD.store(held, Ordering::Release);
+}
+
 extern "C" fn too_long(_: c_int) {}
 
 /// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)). Several threads may
 /// be in it at once: a map that has become shorter is read by all of them.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    if WISHES.contains(&signal) {
-        remove_temporaries();
-        // The signal waits until the handler returns, and then does what it does by itself, which the parent may want to know.
-        // SAFETY: both may be called in a handler.
-        unsafe {
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        }
-        return;
-    }
-    let told: &[u8] = if signal == libc::SIGBUS {
-        // SAFETY: the system passes a valid structure, which has an address for this signal.
-        let address = unsafe { (*info).si_addr() } as usize;
-        match MAPS.iter().find(|map| (map.start..map.end).contains(&address)) {
-            Some(map) => &map.told,
-            None => {
-                // Not ours: without a handler the instruction fails again and ends the process.
-                // SAFETY: signal may be called in a handler.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-                return;
-            }
-        }
-    } else {
-        ABORTED
+    // SAFETY: the system passes a valid structure; it has an address for a fault.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    // Otherwise a process has sent it.
+    let is_fault = code > 0;
+    let map = MAPS.iter().find(|map| (map.start..map.end).contains(&address));
+    let told: &[u8] = match (signal, map) {
+        (libc::SIGBUS, Some(map)) if is_fault => &map.told,
+        // What abort(3) raises.
+        (libc::SIGABRT, _) if code == libc::SI_TKILL => ABORTED,
+        _ => return end_by(signal, is_fault),
     };
     if ENDING.swap(true, Ordering::AcqRel) {
         // Another thread ends the process. To return would be to fail again.
@@ -215,6 +256,26 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     remove_temporaries();
     // SAFETY: _exit may be called in a handler.
     unsafe { libc::_exit(1) };
+}
+
+/// Removes what is temporary and lets `signal` do what it does by itself, which the parent may want
+/// to know.
+#[allow(unsafe_code, reason = "called in a handler")]
+fn end_by(signal: c_int, is_fault: bool) {
+    remove_temporaries();
+    let overflow = OVERFLOW.load(Ordering::Acquire);
+    // SAFETY: all three may be called in a handler; the structure is valid and never freed.
+    unsafe {
+        if is_fault && signal == libc::SIGSEGV && !overflow.is_null() {
+            libc::sigaction(signal, overflow, null_mut());
+            return;
+        }
+        libc::signal(signal, libc::SIG_DFL);
+        if !(is_fault && REPEATED.contains(&signal)) {
+            // It waits until the handler returns.
+            libc::raise(signal);
+        }
+    }
 }
 
 #[allow(unsafe_code, reason = "called in a handler")]

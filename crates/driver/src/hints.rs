@@ -9,7 +9,10 @@ use std::collections::HashSet;
 
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, SymbolSection};
+use culd_link::{Dialect, driver_function_since};
 use thiserror::Error;
+
+use crate::options::base_name;
 
 /// Code in the inputs that is not linked.
 pub struct Elsewhere<'a> {
@@ -30,6 +33,8 @@ pub enum Unlinked {
     LtoIr,
     /// It was compiled without `-rdc=true`, or is linked already.
     WholeProgram,
+    /// This object says that a device link has linked it.
+    LinkedBefore(String),
 }
 
 /// A text below a line about an undefined name.
@@ -40,8 +45,12 @@ pub enum Hint {
     OtherArch { file: String, archs: String },
     #[error("'{file}' defines it, but was compiled without -rdc=true")]
     WholeProgram { file: String },
+    #[error("'{file}' defines it, but a device link has linked that file before, into '{by}'")]
+    LinkedBefore { file: String, by: String },
     #[error("lib{library}.a defines names like it: add -l{library}")]
     Library { library: &'static str },
+    #[error("the driver has it since CUDA {since}: --dialect={since} follows a release that knows")]
+    Driver { since: &'static Dialect },
     #[error("'{file}' holds only LTO-IR, which needs -lto")]
     LtoIr { file: String },
     #[error("'{file}' holds code that was compiled without -rdc=true and cannot be linked")]
@@ -65,10 +74,11 @@ pub fn holds<'n>(file: &str, archs: impl IntoIterator<Item = &'n str>) -> Option
 
 /// Hints for each undefined name. What may explain any of them is told with the last one.
 ///
-/// `missing_libraries` are the names of `-l` for which no archive was found.
+/// `archives` are the names of those that were looked into, `missing_libraries` those of `-l` for which none was found.
 pub fn undefined(
     names: &[&str],
     elsewhere: &[Elsewhere<'_>],
+    archives: &[String],
     missing_libraries: &[String],
 ) -> Vec<Vec<Hint>> {
     let mut hints = vec![Vec::new(); names.len()];
@@ -90,13 +100,30 @@ pub fn undefined(
                 let hint = Hint::WholeProgram { file };
                 defined.iter().for_each(|&at| add(&mut hints[at], hint.clone()));
             }
+            Unlinked::LinkedBefore(by) => {
+                let hint = Hint::LinkedBefore { file, by: by.clone() };
+                defined.iter().for_each(|&at| add(&mut hints[at], hint.clone()));
+            }
             Unlinked::OtherArch(arch) => {
                 defined.iter().for_each(|&at| add_arch(&mut hints[at], &file, arch));
             }
         }
     }
     for (name, hints) in names.iter().zip(&mut hints) {
+        // What every release knows is undefined as a variable only.
+        let since = driver_function_since(name.as_bytes());
+        let later = since.filter(|&since| since != Dialect::oldest());
+        hints.extend(later.map(|since| Hint::Driver { since }));
+        if since.is_some() {
+            continue;
+        }
         let known = LIBRARIES.iter().find(|(prefix, _)| name.starts_with(prefix));
+        let is_given = |library: &str| {
+            let file = format!("lib{library}.a");
+            archives.iter().any(|path| base_name(path) == file.as_bytes())
+                || missing_libraries.iter().any(|missing| missing == library)
+        };
+        let known = known.filter(|(_, library)| !is_given(library));
         hints.extend(known.map(|&(_, library)| Hint::Library { library }));
     }
     let not_found = missing_libraries.iter().cloned();

@@ -1,10 +1,14 @@
 //! `-gen-host-linker-script`: a linker script that keeps device code of host objects together.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::files;
+use culd_cubin::text_of;
+
 use crate::lines::Outcome;
 use crate::options::{Id, Options};
+use crate::output;
+use crate::programs;
 use crate::run::FileError;
 
 /// What a host linker script needs for device code. nvlink's text, blanks included.
@@ -16,14 +20,14 @@ const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) 
 pub(crate) fn make(options: &Options) -> (String, Outcome) {
     let mut text = String::new();
     if options.text(Id::HostScript) == Some("lcs-abs") {
-        let compiler = options.text(Id::HostCompiler).unwrap_or("gcc");
+        let compiler = options.path(Id::HostCompiler).unwrap_or(Path::new("gcc"));
         if let Some(script) = default_script(compiler) {
             text = format!("{script}\n\n");
         }
     }
     text.push_str(SECTIONS);
     let Some(path) = options.output() else { return (text, Outcome::success()) };
-    match files::write(path, text.as_bytes()) {
+    match output::write(path, text.as_bytes()) {
         Ok(()) => (String::new(), Outcome::success()),
         Err(error) => (String::new(), Outcome::fatal_line(FileError::output(path, &error))),
     }
@@ -31,14 +35,14 @@ pub(crate) fn make(options: &Options) -> (String, Outcome) {
 
 /// The script that the host's linker uses by itself: what `compiler -Wl,--verbose` prints between
 /// two lines of `=`. Nothing where the compiler cannot be asked, as in nvlink.
-fn default_script(compiler: &str) -> Option<String> {
-    let output = Command::new(compiler)
+fn default_script(compiler: &Path) -> Option<String> {
+    let output = Command::new(programs::named(compiler)?)
         .arg("-Wl,--verbose")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    between_rules(&String::from_utf8_lossy(&output.stdout))
+    between_rules(&text_of(&output.stdout))
 }
 
 fn between_rules(text: &str) -> Option<String> {

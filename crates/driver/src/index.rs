@@ -3,7 +3,7 @@
 //! In: the options. Out: the file, checked, or the line that ends the run. nvlink reads it before it
 //! looks at any input (docs/rules/command-line.md).
 
-use culd_link::{IndexFile, Severity};
+use culd_link::{IndexFile, Message, Severity};
 
 use crate::files;
 use crate::input::InputError;
@@ -12,21 +12,22 @@ use crate::options::{Id, Options};
 
 /// Reads the index file, if there is one.
 pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
-    let Some(path) = options.text(Id::Uidx) else { return Ok(None) };
+    let Some(path) = options.path(Id::Uidx) else { return Ok(None) };
+    let name = culd_text::name(path);
     let fatal = |message: InputError, note| {
         Err(Line::about(Severity::Fatal, message).with_notes(vec![note]))
     };
     let bytes = match files::read(path) {
         Ok((bytes, _)) => bytes,
         // nvlink tells a folder as `Memory allocation failure`.
-        Err(error) => return fatal(InputError::Open(path.to_owned()), error.to_string()),
+        Err(error) => return fatal(InputError::Open(name), error.to_string()),
     };
     if bytes.is_empty() {
-        return fatal(InputError::Read(path.to_owned()), "it is empty".to_owned());
+        return fatal(InputError::Read(name), "it is empty".to_owned());
     }
     let index = IndexFile::parse(bytes.to_vec());
-    let named = |message| {
-        Line::new(Severity::Fatal, message).with_notes(vec![format!("in the index file '{path}'")])
+    let named = |message: Message| {
+        Line::new(Severity::Fatal, message).with_notes(vec![format!("in the index file '{name}'")])
     };
-    index.map(Some).map_err(named)
+    index.map(Some).map_err(|defect| named(defect.into()))
 }

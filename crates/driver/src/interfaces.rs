@@ -2,8 +2,11 @@
 //!
 //! In: PTX texts and their names. Out: lines. Guaranteed: any text is read without a panic; nothing is compiled or linked.
 
+use std::ffi::{OsStr, OsString};
+
 use culd_abi::check::{Finding, Named, check};
 use culd_abi::ptx::Module;
+use culd_cubin::text_of;
 use culd_fatbin::{Format, sniff};
 use culd_link::Severity;
 
@@ -20,9 +23,7 @@ that cannot be read.
 
 /// What there is to say of PTX `texts` of one link. What the linker tells itself, with more knowledge, is left out.
 pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> Vec<Line> {
-    let read = |&(name, text): &(&str, &[u8])| {
-        (name.to_owned(), Module::parse(&String::from_utf8_lossy(text)))
-    };
+    let read = |&(name, text): &(&str, &[u8])| (name.to_owned(), Module::parse(&text_of(text)));
     let modules: Vec<(String, Module)> = texts.iter().map(read).collect();
     let found = findings(&modules).into_iter().filter(|one| !one.fault.is_told_by_linker());
     found.map(|finding| line(finding, severity)).collect()
@@ -40,11 +41,12 @@ fn line(finding: Finding, severity: Severity) -> Line {
 }
 
 /// The command: `words` stand behind its name.
-pub(crate) fn abi_check(words: &[String]) -> (String, Outcome) {
-    if words.iter().any(|word| matches!(word.as_str(), "-h" | "--help")) {
+pub(crate) fn abi_check(words: &[OsString]) -> (String, Outcome) {
+    if words.iter().any(|word| word == "-h" || word == "--help") {
         return (USAGE.to_owned(), Outcome::success());
     }
-    if let Some(option) = words.iter().find(|word| word.starts_with('-')) {
+    if let Some(option) = words.iter().find(|word| word.as_encoded_bytes().starts_with(b"-")) {
+        let option = culd_text::name(option);
         return (String::new(), Outcome::fatal(format!("abi-check: unknown option '{option}'")));
     }
     if words.is_empty() {
@@ -53,7 +55,7 @@ pub(crate) fn abi_check(words: &[String]) -> (String, Outcome) {
     let mut modules = Vec::new();
     for path in words {
         match module(path) {
-            Ok(module) => modules.push((path.clone(), module)),
+            Ok(module) => modules.push((culd_text::name(path), module)),
             Err(line) => return (String::new(), Outcome::fatal_line(line)),
         }
     }
@@ -73,15 +75,16 @@ pub(crate) fn abi_check(words: &[String]) -> (String, Outcome) {
     (String::new(), Outcome { status, lines })
 }
 
-fn module(path: &str) -> Result<Module, Line> {
+fn module(path: &OsStr) -> Result<Module, Line> {
     let fatal = |text: String| Line::new(Severity::Fatal, text);
+    let name = culd_text::name(path);
     let (bytes, _) = files::read(path).map_err(|error| {
-        fatal(format!("Could not open input file '{path}'")).with_notes(vec![error.to_string()])
+        fatal(format!("Could not open input file '{name}'")).with_notes(vec![error.to_string()])
     })?;
     if sniff(&bytes) != Format::Ptx {
-        return Err(fatal(format!("'{path}' is no PTX text")));
+        return Err(fatal(format!("'{name}' is no PTX text")));
     }
     // What is behind a NUL is no text to any compiler.
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-    Ok(Module::parse(&String::from_utf8_lossy(text)))
+    Ok(Module::parse(&text_of(text)))
 }

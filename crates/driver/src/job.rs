@@ -3,6 +3,9 @@
 //! In: [`Options`] and [`Item`]s. Out: what the linker is given, and for programs the whole link: [`Linked`]. Guaranteed:
 //! no output is written, nothing is printed; all that was read is given back.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
@@ -12,6 +15,7 @@ use culd_link::{
 
 use crate::input::{self, Gathered, Item, References, Stopped, Store};
 use crate::lines::{Cause, Kind, Line, Lines, Outcome};
+use crate::lto::{self, LinkTime};
 use crate::options::{Id, Options, Target};
 use crate::run::verify;
 use crate::{dialect, hints, index};
@@ -187,10 +191,23 @@ impl Job<'_> {
         lines: &mut Lines,
     ) -> Staged<'a> {
         let options = self.options;
-        let (gathered, said, gathering, dialect) = self.gather(items, store, lines.failed());
+        let (mut gathered, mut said, mut gathering, mut dialect) =
+            self.gather(items, store, lines.failed());
+        let mut partial = false;
+        if gathering.is_ok() && !gathered.lto.is_empty() {
+            gathering = self.link_time(&mut gathered, store, &mut said);
+            if let Some(placed) = gathered.lto_cubin.take() {
+                let cubins = gathered.inputs.iter().chain([&placed.ready]).map(|input| input.bytes);
+                let newest = || Dialect::for_cubins(self.target.arch(), cubins);
+                dialect = self.dialect.unwrap_or_else(newest);
+                placed.insert(&mut gathered.inputs, dialect);
+                partial = true;
+            }
+        }
         let mut link_options = link_options(options, self.target.arch(), dialect);
         link_options.index.clone_from(&self.index);
-        if link_options.selection == Selection::All && !options.flag(Id::IgnoreHostInfo) {
+        let ignored = options.flag(Id::IgnoreHostInfo) || partial && dialect.lto_ignores_host;
+        if link_options.selection == Selection::All && !ignored {
             link_options.selection = host_references(gathered.references.as_ref());
         }
         if gathering.is_err() && !self.session.is_cancelled() {
@@ -202,7 +219,7 @@ impl Job<'_> {
             lines.push(cancelled());
             return Staged { gathered, link_options, ready: false };
         }
-        if gathered.lto.is_empty() {
+        if !gathered.has_lto {
             lines.extend(input::no_lto(options));
         }
         // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
@@ -212,6 +229,22 @@ impl Job<'_> {
             lines.extend(found.into_iter().map(line));
         }
         Staged { gathered, link_options, ready }
+    }
+
+    /// Has LTO-IR compiled, unless the link has failed or nothing is made of the inputs.
+    fn link_time<'a>(
+        &self,
+        found: &mut Gathered<'a>,
+        store: &'a Store,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), Stopped> {
+        let Target::Real(target) = self.target else { return Ok(()) };
+        let Job { options, session, .. } = *self;
+        if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
+            return Ok(());
+        }
+        let used = lto::used(options, found.references.as_ref());
+        LinkTime { options, target, used, store, found, lines, session }.compile()
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
@@ -238,10 +271,6 @@ fn cancelled() -> Line {
     Line::about(Severity::Fatal, Cause::Link(Box::new(Message::Cancelled)))
 }
 
-/// Why a function of LTO-IR may be undefined.
-const LTO_KEEPS: &str = "of the functions in LTO-IR, libnvJitLink keeps those that LTO-IR uses; compile what else uses them \
-                         with -dlto, or them without";
-
 /// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
 pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
     let name = |diagnostic: &Diagnostic| match &diagnostic.message {
@@ -250,14 +279,13 @@ pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -
     };
     let names: Vec<Option<String>> = diagnostics.iter().map(name).collect();
     let undefined: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-    let hints = hints::undefined(&undefined, &gathered.elsewhere, &gathered.missing_libraries);
+    let Gathered { elsewhere, archives, missing_libraries, .. } = gathered;
+    let hints = hints::undefined(&undefined, elsewhere, archives, missing_libraries);
     let mut hints = hints.into_iter();
     let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
         let mut line = line(diagnostic);
         if name.is_some() {
             line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
-            // docs/DIFFERENCES.md, lto
-            line.notes.extend((!gathered.lto.is_empty()).then(|| LTO_KEEPS.to_owned()));
         }
         line
     };
@@ -316,7 +344,9 @@ fn selection(options: &Options) -> Selection {
     if kernels.is_none() && variables.is_none() {
         return Selection::All;
     }
-    let texts = |values: Option<&[String]>| values.unwrap_or_default().to_vec();
+    let texts = |values: Option<&[OsString]>| {
+        values.unwrap_or_default().iter().map(|value| value.as_bytes().to_vec()).collect()
+    };
     Selection::Named { kernels: texts(kernels), variables: texts(variables) }
 }
 
@@ -324,7 +354,8 @@ fn selection(options: &Options) -> Selection {
 fn host_references(references: Option<&References<'_>>) -> Selection {
     let selects = |references: &&References<'_>| references.selects;
     let Some(references) = references.filter(selects) else { return Selection::All };
-    let owned = |list: &[&[u8]]| list.iter().map(|pattern| pattern.to_vec()).collect();
+    // A section may end without NUL.
+    let owned = |sections: &[&[u8]]| sections.join(&0);
     Selection::Host(HostReferences {
         external: owned(&references.external),
         internal: owned(&references.internal),

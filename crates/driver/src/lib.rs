@@ -7,7 +7,6 @@
 mod child;
 mod dialect;
 mod files;
-mod front;
 mod guard;
 mod heap;
 pub mod hints;
@@ -19,39 +18,43 @@ mod job;
 mod lines;
 mod lto;
 mod options;
+mod output;
+mod place;
 mod programs;
 mod progress;
-mod register;
+mod registration;
 mod run;
 mod shadow;
 mod stack;
 mod subcommand;
+mod threads;
 mod timing;
 mod verify;
 mod watch;
 
 pub use crate::dialect::named as named_dialect;
-pub use crate::front::Front;
 pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
 pub use crate::job::{
     Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,
 };
 pub use crate::lines::{Cause, Kind, Line, NOTE, Outcome};
+pub use crate::lto::lto_roots;
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
     completions, help, man_page, parse, version,
 };
-pub use crate::programs::toolkit_homes;
+pub use crate::programs::{own as program, toolkit_homes};
 pub use crate::run::{command, run};
 pub use crate::stack::on_enough_stack;
 pub use crate::subcommand::subcommand;
+pub use crate::threads::most_threads;
 pub use crate::verify::verify;
 
 /// The bytes of the file at `path`; of a pipe or device no more than a link takes.
 ///
 /// # Errors
 /// It cannot be read, or has no end.
-pub fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
+pub fn read_file(path: impl AsRef<std::path::Path>) -> std::io::Result<Vec<u8>> {
     files::read(path).map(|(bytes, _)| bytes.to_vec())
 }
 

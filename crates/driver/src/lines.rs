@@ -1,6 +1,6 @@
 //! What is printed to standard error, and the exit status.
 
-use std::ffi::OsStr;
+use std::borrow::Cow;
 use std::fmt;
 
 use culd_abi::check::Finding;
@@ -104,21 +104,30 @@ impl Line {
         }
     }
 
-    /// The line as the program `program` prints it, with nvlink's padding; without notes.
+    /// The line as the program `program` prints it, with nvlink's padding and
+    /// [escaped](culd_text::escaped); without notes.
     pub fn show(&self, program: &str) -> String {
         let severity = match self.severity() {
-            None => return self.text.clone(),
+            None => return culd_text::escaped(&self.text).into_owned(),
             Some(Severity::Info) => "info   ",
             Some(Severity::Warning) => "warning",
             Some(Severity::Error) => "error  ",
             Some(Severity::Fatal) => "fatal  ",
         };
-        format!("{program} {severity} : {}", self.text)
+        let line = format!("{program} {severity} : {}", self.text);
+        if let Some(Cause::Input(InputError::NvvmLog(_))) = self.cause {
+            // It has lines of its own.
+            return line.split('\n').map(culd_text::escaped).collect::<Vec<_>>().join("\n");
+        }
+        match culd_text::escaped(&line) {
+            Cow::Borrowed(_) => line,
+            Cow::Owned(escaped) => escaped,
+        }
     }
 
     /// The notes as they are printed.
     pub fn show_notes(&self) -> impl Iterator<Item = String> {
-        self.notes.iter().map(|note| format!("{NOTE}{note}"))
+        self.notes.iter().map(|note| format!("{NOTE}{}", culd_text::escaped(note)))
     }
 }
 
@@ -142,11 +151,6 @@ impl Outcome {
         Outcome::fatal_line(Line::new(Severity::Fatal, text))
     }
 
-    /// A word of the command line is not UTF-8. Read as another word, it would name another file.
-    pub fn not_text(word: &OsStr) -> Self {
-        Outcome::fatal_line(Line::about(Severity::Fatal, InputError::not_text(word)))
-    }
-
     /// One line, which is fatal.
     pub(crate) fn fatal_line(line: Line) -> Self {
         Outcome { status: 1, lines: vec![line] }
@@ -168,6 +172,7 @@ pub(crate) fn warning_severity(options: &Options) -> Severity {
 }
 
 /// The lines of a link in the making.
+#[derive(Clone)]
 pub(crate) struct Lines {
     lines: Vec<Line>,
     /// ` (target: sm_90)` with `-report-arch`.

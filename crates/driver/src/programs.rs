@@ -1,9 +1,18 @@
 //! Where programs are: this one, and those of the user that it runs.
+//!
+//! In: options, environment. Out: paths. Guaranteed: a program in the working folder is found only
+//! where a path names that folder, and never by its name alone: whoever gives a folder of sources
+//! away would else choose what runs.
 
 use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::options::{Id, Options};
+
+/// Where programs are if nobody says so, as for execvp(3).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A CUDA toolkit, as far as it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +36,8 @@ impl Toolkit {
 /// `-nvvmpath` in a link with LTO, the one that this program lies in, that of CUDA_HOME or CUDA_PATH, and those of PATH.
 fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
     // It names a folder of the toolkit.
-    let named = options.text(Id::NvvmPath).filter(|_| options.lto());
-    let named = named.and_then(|path| Some(Toolkit::at(Path::new(path).parent()?.to_owned())));
+    let named = options.path(Id::NvvmPath).filter(|_| options.lto());
+    let named = named.and_then(|path| Some(Toolkit::at(path.parent()?.to_owned())));
     let own = own().and_then(|own| Toolkit::of_bin(own.parent()?));
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     let homes = homes.filter(|home| !home.is_empty()).map(|home| Toolkit::at(home.into()));
@@ -58,15 +67,30 @@ pub fn toolkit_homes(options: &Options) -> Vec<PathBuf> {
 }
 
 /// The path that this program was started by: its folder tells what it stands for, not that of the file behind a link.
-pub(crate) fn own() -> Option<PathBuf> {
+pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
-    if own.components().count() > 1 { Some(own) } else { in_folders(folders(), &own) }
+    if own.components().count() > 1 {
+        return Some(own);
+    }
+    in_folders(folders(), &own).or_else(|| env::current_exe().ok())
 }
 
-/// The folders of PATH, in their order.
+/// The program that `name` names: a path, or what PATH has under a name without a slash.
+pub(crate) fn named(name: &Path) -> Option<PathBuf> {
+    match name.as_os_str().as_bytes().contains(&b'/') {
+        true => Some(std::path::absolute(name).unwrap_or_else(|_| name.to_owned())),
+        false => in_folders(folders(), name),
+    }
+}
+
+/// The folders of PATH, in their order, but for those that are the working folder or in it.
 pub(crate) fn folders() -> impl Iterator<Item = PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).collect::<Vec<_>>().into_iter()
+    folders_of(env::var_os("PATH").as_deref()).into_iter()
+}
+
+fn folders_of(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let folders = env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH)));
+    folders.filter(|folder| folder.is_absolute()).collect()
 }
 
 /// The first file of this name in `folders`.
@@ -123,6 +147,14 @@ mod tests {
         assert_eq!(found("more"), Some(place("more")));
         assert_eq!(of_folder(place("more")).unwrap().home, place("cuda"));
         assert_eq!(found("none"), None);
+    }
+
+    #[test]
+    fn the_working_folder_is_no_folder_of_path() {
+        let folders = |path: &str| folders_of(Some(path.as_ref()));
+        assert!(folders("").is_empty());
+        assert_eq!(folders(":/a::.:b:./c:../d:/e:"), ["/a", "/e"].map(PathBuf::from));
+        assert_eq!(folders_of(None), ["/bin", "/usr/bin"].map(PathBuf::from));
     }
 
     #[test]

@@ -2,20 +2,25 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use culd_link::{Counts, Image, Input, LinkOptions, Output as _, Session, Severity};
+use culd_link::{
+    Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
+};
 use thiserror::Error;
 
-use crate::files::Replacement;
-use crate::input::{Gathered, Item, Module, Store};
+use crate::files::{Change, Kinds};
+use crate::input::{Gathered, Item, Store};
 use crate::job::{self, Job, Staged};
 use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
+use crate::output::Replacement;
 use crate::progress::{self, Progress};
+use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{dialect, files, heap, host_script, index, register};
+use crate::{dialect, files, guard, heap, host_script, index, output, shadow, threads};
 
 /// What goes wrong around a link. Texts are nvlink's where it has them.
 #[derive(Debug, Error)]
@@ -43,14 +48,15 @@ pub(crate) enum FileError {
 
 impl FileError {
     /// The line about an output that could not be written.
-    pub(crate) fn output(path: &str, error: &io::Error) -> Line {
+    pub(crate) fn output(path: &Path, error: &io::Error) -> Line {
+        let path = culd_text::name(path);
         // nvlink tells a full disk otherwise, and no path.
         let full =
             matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         match full {
             true => Line::new(Severity::Fatal, FileError::Writing)
                 .with_notes(vec![format!("'{path}': {error}")]),
-            false => Line::new(Severity::Fatal, FileError::Output(path.to_owned()))
+            false => Line::new(Severity::Fatal, FileError::Output(path))
                 .with_notes(vec![error.to_string()]),
         }
     }
@@ -85,31 +91,34 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
 pub fn run(options: &Options) -> (String, Outcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     let mut lines = Lines::new(options, &target.name());
+    match shadow::before_link(options) {
+        Ok(line) => lines.extend(line),
+        Err(line) => {
+            lines.push(line);
+            return (String::new(), lines.end());
+        }
+    }
     lines.extend(preserve_relocs(options, target));
     let mut timing = None;
-    if let Some(path) = options.text(Id::Time) {
+    if let Some(path) = options.path(Id::Time) {
         match Timing::open(path, &target.name()) {
             Ok(opened) => timing = Some(opened),
             Err(error) => {
-                let line = Line::new(Severity::Fatal, FileError::Time(path.to_owned()));
+                let line = Line::new(Severity::Fatal, FileError::Time(culd_text::name(path)));
                 lines.push(line.with_notes(vec![error.to_string()]));
                 return (String::new(), lines.end());
             }
         }
     }
-    let watch = Watch::start();
-    let progress = Progress::start();
-    let phase = progress.phase();
-    // All inputs stay until the process ends, which gives them back at once.
-    let store: &Store = Box::leak(Box::new(Store::mapping()));
-    let run = Run { options, store, target, timing: timing.as_mut(), watch, phase };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.run(&mut lines))) {
-        // What was checked once need not hold for a file that changes.
-        lines.push(
-            unchanged(store, &Session::serial()).err().unwrap_or_else(|| resume_unwind(panic)),
-        );
+    match index::read(options) {
+        Ok(index) => {
+            let progress = Progress::start();
+            let (timing, phase) = (timing.as_mut(), progress.phase());
+            let written = Written::Not;
+            Link { options, target, index, timing, phase, written }.run(&mut lines);
+        }
+        Err(line) => lines.push(line),
     }
-    drop(progress);
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
     (table.unwrap_or_default(), lines.end())
@@ -122,27 +131,118 @@ fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
     (said && target.arch().sm >= 90).then(|| Line::new(warning_severity(options), text()))
 }
 
+/// A link that is to be made.
+struct Link<'o> {
+    options: &'o Options,
+    target: Target,
+    index: Option<IndexFile>,
+    timing: Option<&'o mut Timing>,
+    /// Tells the line on the terminal.
+    phase: progress::Phase,
+    written: Written,
+}
+
+/// How far the output is.
+enum Written {
+    Not,
+    /// It is open. What is written in place stays so between two attempts: who reads a pipe takes
+    /// it for complete when it is closed.
+    Begun(Replacement),
+    Whole,
+}
+
+/// An input may have changed while it was linked.
+struct Changed;
+
+/// How an attempt at a link ends.
+#[derive(PartialEq)]
+enum End {
+    Done,
+    /// Nobody knows whether what was linked is what any of the files was at any time.
+    Again,
+}
+
+impl Link<'_> {
+    /// Links files that are mapped; where that may have gone wrong because somebody writes into
+    /// one, again with copies, and nothing stays of the first attempt.
+    fn run(mut self, lines: &mut Lines) {
+        // All inputs stay until the process ends, which gives them back at once.
+        let store: &Store = Box::leak(Box::new(Store::mapping()));
+        let before = lines.clone();
+        guard::hold_panics(true);
+        let end = self.attempt(store, lines);
+        guard::hold_panics(false);
+        if end == End::Again {
+            *lines = before;
+            if matches!(&self.written, Written::Begun(output) if !output.is_in_place()) {
+                self.written = Written::Not;
+            }
+            if let Some(timing) = &mut self.timing {
+                timing.forget();
+            }
+            self.attempt(Box::leak(Box::new(store.again())), lines);
+        }
+    }
+
+    fn attempt(&mut self, store: &'static Store, lines: &mut Lines) -> End {
+        let Link { options, target, ref index, ref phase, .. } = *self;
+        let (index, phase, watch) = (index.clone(), phase.clone(), Watch::start());
+        let (timing, written) = (self.timing.as_deref_mut(), &mut self.written);
+        let run = Run { options, store, target, index, timing, watch, phase, written };
+        let ended = catch_unwind(AssertUnwindSafe(|| run.run(lines)));
+        let is_whole = matches!(self.written, Written::Whole);
+        if matches!(ended, Ok(Ok(()))) && (is_whole || !lines.failed()) {
+            return End::Done;
+        }
+        // What was checked once need not hold for a file that changes.
+        match (store.change(&Session::serial()), ended) {
+            (Change::Certain(path), _) => {
+                let note = "it changed while it was linked".to_owned();
+                let line = Line::new(Severity::Fatal, FileError::Changed(culd_text::name(path)));
+                lines.push(line.with_notes(vec![note]));
+                End::Done
+            }
+            (Change::Perhaps, _) | (Change::None, Ok(Err(Changed))) => End::Again,
+            (Change::None, Err(_)) if store.has_maps() => End::Again,
+            (Change::None, Err(panic)) => resume_unwind(panic),
+            (Change::None, Ok(Ok(()))) => End::Done,
+        }
+    }
+}
+
 /// A link that is being made.
 struct Run<'o> {
     options: &'o Options,
     store: &'static Store,
     target: Target,
+    index: Option<IndexFile>,
     timing: Option<&'o mut Timing>,
     watch: Watch,
     /// Tells the line on the terminal.
     phase: progress::Phase,
+    written: &'o mut Written,
+}
+
+/// Why there is no output.
+enum Stop {
+    Told(Line),
+    Changed(Changed),
+}
+
+impl From<Line> for Stop {
+    fn from(line: Line) -> Self {
+        Stop::Told(line)
+    }
 }
 
 impl Run<'_> {
-    fn run(mut self, lines: &mut Lines) {
+    fn run(mut self, lines: &mut Lines) -> Result<(), Changed> {
         let options = self.options;
-        let index = match index::read(options) {
-            Ok(index) => index,
-            Err(line) => return lines.push(line),
-        };
-        let threads = options.number(Id::Threads).and_then(|n| usize::try_from(n).ok());
+        let index = self.index.take();
+        let (threads, fewer) = threads::threads(options);
+        lines.extend(fewer);
         let phase = self.phase.clone();
-        let session = Session::with_threads(threads.unwrap_or(0))
+        let session = Session::with_threads(threads)
             .watched(move |name| phase.begin(name))
             .growing_heaps(heap::grow);
         let start = Instant::now();
@@ -156,32 +256,37 @@ impl Run<'_> {
             timing.compilations(&staged.gathered.times);
         }
         if !staged.ready {
-            return;
+            return Ok(());
         }
         let Staged { gathered, link_options, .. } = staged;
         let system = if let Target::Virtual(_) = self.target {
-            false
+            // Nothing is linked here, so nothing says that the runtime's linker will not need it.
+            gathered.registration.system_library(|| true)
         } else if let Some(finished) = &gathered.finished {
+            if self.store.change(&session) != Change::None {
+                return Err(Changed);
+            }
             self.write_finished(finished, lines);
-            false
+            gathered.registration.system_library(|| false)
         } else {
-            match self.link(&session, &gathered, &link_options, lines) {
+            match self.link(&session, &gathered, &link_options, lines)? {
                 Some(system) => system,
-                None => return,
+                None => return Ok(()),
             }
         };
         self.write_register_file(&gathered, system, lines);
+        Ok(())
     }
 
-    /// Links and writes the output; returns whether a system library is part of it, `None` if that is of no use because
-    /// the link failed.
+    /// Links and writes the output; returns what became of the system library, `None` if that is of
+    /// no use because the link failed.
     fn link(
         &mut self,
         session: &Session,
         gathered: &Gathered<'static>,
         link_options: &LinkOptions,
         lines: &mut Lines,
-    ) -> Option<bool> {
+    ) -> Result<Option<SystemLibrary>, Changed> {
         let inputs = gathered.link_inputs();
         let mut start = Instant::now();
         let outcome = culd_link::prepare(session, &inputs, link_options);
@@ -189,34 +294,57 @@ impl Run<'_> {
             self.phase(phase.name, start, phase.time);
             start += phase.time;
         }
-        let used = |(place, input): (usize, &Input<'_>)| {
+        let linked = |(place, input): (usize, &Input<'_>)| {
             input.system && outcome.unused.binary_search(&place).is_err()
         };
-        let system = inputs.iter().enumerate().any(used);
-        lines.extend(job::explained(outcome.diagnostics, gathered));
+        let needed = || {
+            if inputs.iter().any(|input| input.system) {
+                return inputs.iter().enumerate().any(linked);
+            }
+            // It has no code for the target, and is registered nevertheless where something is
+            // undefined.
+            let library = Input { name: "", bytes: &[], system: true };
+            let all: Vec<Input<'_>> = inputs.iter().copied().chain([library]).collect();
+            culd_link::needs_system_libraries(&all)
+        };
+        let system = match self.options.path(Id::RegisterFile) {
+            Some(_) => gathered.registration.system_library(needed),
+            None => SystemLibrary::NotGiven,
+        };
+        let mut diagnostics = outcome.diagnostics;
+        if !self.options.flag(Id::Verbose) {
+            diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
+        }
+        lines.extend(job::explained(diagnostics, gathered));
         if let Some(report) = outcome.report.filter(|_| self.options.flag(Id::Verbose)) {
             lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
         }
         if lines.fatal() {
-            return None;
+            return Ok(None);
         }
         let image = outcome.image.filter(|_| !lines.failed());
         if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-            let written = self.output(session, image, path, input_bytes, lines);
-            written.map_err(|line| lines.push(line)).ok()?;
+            match self.output(session, image, path, input_bytes, lines) {
+                Ok(()) => {}
+                Err(Stop::Told(line)) => {
+                    lines.push(line);
+                    return Ok(None);
+                }
+                Err(Stop::Changed(changed)) => return Err(changed),
+            }
         }
-        Some(system)
+        Ok(Some(system))
     }
 
     fn output(
         &mut self,
         session: &Session,
         image: Image<'_, '_>,
-        path: &str,
+        path: &Path,
         input_bytes: u64,
         lines: &mut Lines,
-    ) -> Result<(), Line> {
+    ) -> Result<(), Stop> {
         let start = Instant::now();
         self.phase.begin("write");
         let counts = self.options.flag(Id::Stats).then(|| image.counts());
@@ -225,13 +353,13 @@ impl Run<'_> {
         std::mem::forget(image);
         written?;
         self.time("write", start);
-        self.tell(input_bytes, counts, lines)
+        Ok(self.tell(input_bytes, counts, lines)?)
     }
 
     /// Writes an output that was not linked here.
     fn write_finished(&self, bytes: &[u8], lines: &mut Lines) {
         if let Some(path) = self.options.output()
-            && let Err(error) = files::write(path, bytes)
+            && let Err(error) = output::write(path, bytes)
         {
             lines.push(FileError::output(path, &error));
         }
@@ -244,9 +372,9 @@ impl Run<'_> {
 
     fn phase(&mut self, name: &str, start: Instant, time: Duration) {
         self.watch.add(name, start, time);
-        let output = self.options.output().unwrap_or_default();
         if let Some(timing) = &mut self.timing {
-            timing.phase(name, output, time);
+            let output = self.options.output().map(culd_text::name).unwrap_or_default();
+            timing.phase(name, &output, time);
         }
     }
 
@@ -261,52 +389,81 @@ impl Run<'_> {
             let stats = self.watch.stats(input_bytes, &counts);
             lines.extend(stats.into_iter().map(|text| Line::plain(Kind::Dump, text)));
         }
-        if let Some(path) = self.options.text(Id::Trace) {
-            let written = files::write(path, self.watch.trace().as_bytes());
+        if let Some(path) = self.options.path(Id::Trace) {
+            let written = output::write(path, self.watch.trace().as_bytes());
             written.map_err(|error| FileError::output(path, &error))?;
         }
         Ok(())
     }
 
     /// Writes the linked cubin to the file at `path`; one that is to be verified is read again before it takes its place.
-    fn write(&self, session: &Session, image: &Image<'_, '_>, path: &str) -> Result<(), Line> {
+    fn write(&mut self, session: &Session, image: &Image<'_, '_>, path: &Path) -> Result<(), Stop> {
         let failed = |error: io::Error| FileError::output(path, &error);
-        let verified = self.options.flag(Id::Verify);
-        let replacement = Replacement::begin(path).map_err(failed)?;
-        if replacement.is_stream() {
-            let bytes = image.to_vec(session);
-            if verified {
-                verify(&bytes)?;
-            }
-            unchanged(self.store, session)?;
-            replacement.write_at(0, &bytes).map_err(failed)?;
-        } else {
-            replacement.reserve(image.size());
-            image.write(session, &replacement).map_err(failed)?;
-            if verified {
-                verify(&replacement.written().map_err(failed)?)?;
-            }
-            unchanged(self.store, session)?;
+        if let Written::Not = self.written {
+            *self.written = Written::Begun(Replacement::begin(path).map_err(failed)?);
         }
-        replacement.commit().map_err(failed)
+        let Written::Begun(output) = &*self.written else { return Ok(()) };
+        let verified = |bytes: &[u8]| match verify(bytes) {
+            Err(_) if self.store.has_maps() => Err(Stop::Changed(Changed)),
+            verified => Ok(verified?),
+        };
+        let verifies = self.options.flag(Id::Verify);
+        if output.is_in_place() {
+            let bytes = image.to_vec(session);
+            if verifies {
+                verified(&bytes)?;
+            }
+            self.unchanged(session)?;
+            output.write_at(0, &bytes).map_err(failed)?;
+        } else {
+            output.reserve(image.size());
+            image.write(session, output).map_err(failed)?;
+            if verifies {
+                let bytes = output.written().map_err(failed)?;
+                verified(&bytes)?;
+            }
+            self.unchanged(session)?;
+        }
+        if let Written::Begun(output) = std::mem::replace(self.written, Written::Whole) {
+            output.commit().map_err(failed)?;
+        }
+        Ok(())
     }
 
-    /// `system`: the system library is linked.
-    fn write_register_file(&self, gathered: &Gathered<'_>, system: bool, lines: &mut Lines) {
-        let Some(path) = self.options.text(Id::RegisterFile) else { return };
-        let counts = |module: &&Module<'_>| system || !module.system;
-        let modules: Vec<_> = gathered.modules.iter().filter(counts).collect();
-        if let Err(error) = files::write(path, &register::text(&modules)) {
+    fn unchanged(&self, session: &Session) -> Result<(), Stop> {
+        match self.store.change(session) {
+            Change::None => Ok(()),
+            Change::Perhaps | Change::Certain(_) => Err(Stop::Changed(Changed)),
+        }
+    }
+
+    fn write_register_file(
+        &self,
+        gathered: &Gathered<'_>,
+        system: SystemLibrary,
+        lines: &mut Lines,
+    ) {
+        let Some(path) = self.options.path(Id::RegisterFile) else { return };
+        let existing = files::read_limited(path, Kinds::Files, registration::MAX_FILE).ok();
+        if existing.is_some_and(|existing| registration::keeps(&existing, system)) {
+            return;
+        }
+        let emits_ptx = self.options.flag(Id::EmitPtx) && !gathered.lto.is_empty();
+        // docs/rules/lto.md, 5.
+        if emits_ptx {
+            return;
+        }
+        let text = gathered.registration.register_file(system, gathered.whole);
+        if let Err(error) = output::write(path, &text) {
             lines.push(FileError::output(path, &error));
         }
     }
 }
 
-/// An error if a file changed since it was opened.
-fn unchanged(store: &Store, session: &Session) -> Result<(), Line> {
-    let Some(path) = store.changed(session) else { return Ok(()) };
-    let note = "it changed while it was linked".to_owned();
-    Err(Line::new(Severity::Fatal, FileError::Changed(path)).with_notes(vec![note]))
+/// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
+/// debugging may have such code from a library, and is shown the line with `-v` only.
+fn is_about_unasked_debugging(message: &Message) -> bool {
+    matches!(message, Message::DebugMixture { debug: true, .. })
 }
 
 /// The line about an image that is not sound.

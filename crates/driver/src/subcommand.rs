@@ -1,18 +1,20 @@
 //! Commands of culd that are no link.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::interfaces::abi_check;
 use crate::lines::Outcome;
 use crate::options::{Shell, completions, man_page};
-use crate::shadow::install_shadow;
+use crate::shadow::{check_shadow, install_shadow};
 
 /// The usage and meaning of each command, for help and manual page.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
     (
-        "install-shadow <folder> [--cuda <toolkit>] [--copy]",
-        "Make a folder that stands for the toolkit, with culd as its nvlink",
+        "install-shadow [--remove] <folder> [--cuda <toolkit>]",
+        "Make a folder that stands for the toolkit, with culd as its nvlink, or remove it",
     ),
+    ("check-shadow <folder>", "Say whether such a folder is in order"),
     (
         "abi-check <file>...",
         "Hold the declarations of PTX files against each other and against the documented ABI",
@@ -23,10 +25,11 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 
 /// Runs the command that `words` begin with: what is for standard output, and how it ended.
 /// `None` when they are a link. `program` is this very program.
-pub fn subcommand(words: &[String], program: &Path) -> Option<(String, Outcome)> {
+pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome)> {
     let (command, rest) = words.split_first()?;
-    match command.as_str() {
+    match command.to_str()? {
         "install-shadow" => Some(install_shadow(rest, program)),
+        "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),
         "man" => Some((man_page(), Outcome::success())),
         "completions" => Some(print_completions(rest)),
@@ -34,9 +37,9 @@ pub fn subcommand(words: &[String], program: &Path) -> Option<(String, Outcome)>
     }
 }
 
-fn print_completions(rest: &[String]) -> (String, Outcome) {
+fn print_completions(rest: &[OsString]) -> (String, Outcome) {
     let shell = match rest {
-        [name] => Shell::by_name(name),
+        [name] => name.to_str().and_then(Shell::by_name),
         _ => None,
     };
     match shell {

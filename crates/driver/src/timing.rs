@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::input::Time;
@@ -26,9 +27,9 @@ pub(crate) struct Timing {
 impl Timing {
     /// Opens the table at `path`; `-` is standard output. Titles are written at once, into an
     /// empty file only.
-    pub(crate) fn open(path: &str, target: &str) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, target: &str) -> io::Result<Self> {
         let mut text = String::new();
-        let to = if path == "-" {
+        let to = if path == Path::new("-") {
             text.push_str(TITLES);
             To::StandardOutput
         } else {
@@ -41,13 +42,10 @@ impl Timing {
         Ok(Timing { to, text, target: target.to_owned() })
     }
 
-    /// Adds the compilations of PTX, as nvlink does.
+    /// Adds the compilations, as nvlink does.
     pub(crate) fn compilations(&mut self, times: &[Time]) {
         for time in times {
-            let file = &time.file;
-            let (source, made) =
-                if time.whole_file { (file.as_str(), "") } else { ("ptx", "cubin") };
-            self.row(&[source, "ptxas", file, made], "nvlink", time.milliseconds);
+            self.row(&time.names.each_ref().map(String::as_str), "nvlink", time.milliseconds);
         }
     }
 
@@ -57,11 +55,20 @@ impl Timing {
     }
 
     fn row(&mut self, files: &[&str; 4], tool: &str, milliseconds: f64) {
-        let [source, phase, input, output] = files;
+        // A name with a line's end in it would be a row of its own.
+        let [source, phase, input, output] = files.map(culd_text::escaped);
         let target = &self.target;
         self.text.push_str(&format!(
             "{source} , {phase} , {input} , {output} , {target} , {tool} , {milliseconds:.4} , ms\n"
         ));
+    }
+
+    /// Forgets the rows so far.
+    pub(crate) fn forget(&mut self) {
+        self.text.truncate(match self.to {
+            To::StandardOutput => TITLES.len(),
+            To::File(_) => 0,
+        });
     }
 
     /// Writes the rows; returns what is for standard output.
@@ -81,23 +88,24 @@ mod tests {
     fn rows_are_appended_and_titles_written_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("times.csv");
-        let path = path.to_str().unwrap();
         for _ in 0..2 {
-            let mut timing = Timing::open(path, "sm_90").unwrap();
+            let mut timing = Timing::open(&path, "sm_90").unwrap();
             timing.compilations(&[
-                Time { whole_file: true, file: "a.ptx".to_owned(), milliseconds: 1.5 },
-                Time { whole_file: false, file: "x.a:b.o".to_owned(), milliseconds: 2.0 },
+                Time::of_ptx("a.ptx", true, 1.5),
+                Time::of_ptx("x.a:b.o", false, 2.0),
+                Time::new(["lto.nvvm", "cicc", "", "lto.ptx"], 3.0),
             ]);
             assert_eq!(timing.finish().unwrap(), "");
         }
         let rows = "a.ptx , ptxas , a.ptx ,  , sm_90 , nvlink , 1.5000 , ms\n\
-                    ptx , ptxas , x.a:b.o , cubin , sm_90 , nvlink , 2.0000 , ms\n";
-        assert_eq!(std::fs::read_to_string(path).unwrap(), format!("{TITLES}{rows}{rows}"));
+                    ptx , ptxas , x.a:b.o , cubin , sm_90 , nvlink , 2.0000 , ms\n\
+                    lto.nvvm , cicc ,  , lto.ptx , sm_90 , nvlink , 3.0000 , ms\n";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{TITLES}{rows}{rows}"));
     }
 
     #[test]
     fn a_dash_is_standard_output() {
-        let text = Timing::open("-", "sm_90").unwrap().finish().unwrap();
+        let text = Timing::open(Path::new("-"), "sm_90").unwrap().finish().unwrap();
         assert_eq!(text, TITLES);
     }
 }

@@ -11,6 +11,7 @@
 
 use std::fmt::Display;
 
+use culd_cubin::text_of;
 use object::LittleEndian as Le;
 use object::elf::{FileHeader64, SectionHeader64, Sym64};
 use object::read::StringTable;
@@ -86,7 +87,7 @@ struct File<'d> {
 impl<'d> File<'d> {
     fn name(&self, section: &Section) -> String {
         let name = section.name(Le, self.names).unwrap_or(b"?");
-        String::from_utf8_lossy(name).into_owned()
+        text_of(name)
     }
 
     /// Nothing overlaps, everything lies in the file and is aligned.
@@ -102,7 +103,8 @@ impl<'d> File<'d> {
         for section in self.sections.iter().skip(1) {
             let (at, align) = (section.sh_offset(Le), section.sh_addralign(Le).max(1));
             let name = self.name(section);
-            if !align.is_power_of_two() {
+            // nvlink's arrays without size have alignments of their own.
+            if !align.is_power_of_two() && has_bytes(section) {
                 return Err(format!("section '{name}': alignment {align:#x} is no power of two"));
             }
             if has_bytes(section) && section.sh_size(Le) > 0 {
@@ -211,7 +213,7 @@ impl<'d> File<'d> {
         for (index, symbol) in symbols.iter().enumerate() {
             let name =
                 symbol.name(Le, strings).map_err(|error| format!("symbol {index}: {error}"))?;
-            let told = || format!("symbol {index} '{}'", String::from_utf8_lossy(name));
+            let told = || format!("symbol {index} '{}'", text_of(name));
             let home = match symbol.st_shndx.get(Le).0 {
                 0xffff => indices.get(index).map_or(u32::MAX, |index| index.get(Le)),
                 0xff00.. => continue,

@@ -43,7 +43,7 @@ fn list(name: &str, data: &[u8]) -> Result<(), Error> {
         }
         Format::HostElf { .. } | Format::Coff => {
             let Some(object) = HostObject::parse(data)? else { return Ok(()) };
-            for id in &object.module_ids {
+            for id in object.modules() {
                 println!("{name}: module {}", id.escape_ascii());
             }
             for section in object.fatbins.iter().chain(&object.whole_programs) {

@@ -26,21 +26,31 @@ pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
 
 /// Decompresses what was compressed with zstd. Its memory, some 160 KiB, is taken by the first frame and serves all.
 #[derive(Default)]
-pub(crate) struct Zstd(Option<Decompressor<'static>>);
+pub(crate) struct Zstd {
+    decoder: Option<Decompressor<'static>>,
+    /// The frame that is read: the library is C, which checks what it reads and may read it again,
+    /// and somebody may be writing into the file that the frame is part of.
+    frame: Vec<u8>,
+}
 
 impl Zstd {
     /// Decompresses frames of `size` bytes together.
     pub(crate) fn decompress(&mut self, frame: &[u8], size: usize) -> Result<Vec<u8>, String> {
-        if let Some(made) = zstd::decompressed_size(frame).filter(|&made| made > size as u64) {
+        self.frame.clear();
+        let room = self.frame.try_reserve(frame.len());
+        room.map_err(|_| format!("no memory for {:#x} bytes", frame.len()))?;
+        self.frame.extend_from_slice(frame);
+        if let Some(made) = zstd::decompressed_size(&self.frame).filter(|&made| made > size as u64)
+        {
             return Err(wrong_size(made, size));
         }
         // The capacity of the vector bounds what is written.
         let mut data = reserve(size)?;
-        let decoder = match &mut self.0 {
+        let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             none => none.insert(Decompressor::new().map_err(|error| error.to_string())?),
         };
-        match decoder.decompress_to_buffer(frame, &mut data) {
+        match decoder.decompress_to_buffer(&self.frame, &mut data) {
             Ok(made) if made == size => Ok(data),
             Ok(made) => Err(wrong_size(made as u64, size)),
             Err(error) => Err(format!("broken zstd frame: {error}")),

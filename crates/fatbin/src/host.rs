@@ -4,6 +4,7 @@
 //! contents lie in the file; sections that do not concern device code may be as they like.
 
 use crate::error::Error;
+pub use crate::module_id::ModuleIds;
 pub use crate::sections::Section;
 use crate::sections::{self, Named};
 use crate::sniff::{Format, is_bigobj, sniff};
@@ -35,8 +36,8 @@ pub struct HostObject<'a> {
     pub fatbins: Vec<Section<'a>>,
     /// Sections `.nv_fatbin`: whole programs, compiled without `-rdc=true`, which are not linked.
     pub whole_programs: Vec<Section<'a>>,
-    /// Module ids, of `__nv_module_id`, without the NUL that ends each. One, unless `ld -r` merged objects.
-    pub module_ids: Vec<&'a [u8]>,
+    /// The first section `__nv_module_id`: nvlink reads no other.
+    pub module_ids: Option<ModuleIds<'a>>,
     /// Lists of names, in file order; a name ends with NUL, and a list without names is a single NUL.
     pub references: Vec<(Reference, Section<'a>)>,
 }
@@ -56,6 +57,11 @@ const REFERENCES: &[(&[u8], Reference)] = &[
 ];
 
 impl<'a> HostObject<'a> {
+    /// The modules in the object.
+    pub fn modules(&self) -> &[&'a [u8]] {
+        self.module_ids.as_ref().map_or(&[], ModuleIds::here)
+    }
+
     /// Reads an object; `None` when it is none: another kind of file, or a cubin.
     ///
     /// # Errors
@@ -80,9 +86,8 @@ impl<'a> HostObject<'a> {
                 SEGMENT => object.has_segment = true,
                 FATBIN => object.fatbins.push(section?),
                 WHOLE_PROGRAM => object.whole_programs.push(section?),
-                MODULE_ID => {
-                    let ids = section?.data.split(|&byte| byte == 0);
-                    object.module_ids.extend(ids.filter(|id| !id.is_empty()));
+                MODULE_ID if object.module_ids.is_none() => {
+                    object.module_ids = Some(ModuleIds::parse(section?));
                 }
                 _ => {
                     let list = REFERENCES.iter().find(|(listed, _)| *listed == name);

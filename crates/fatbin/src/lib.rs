@@ -37,7 +37,10 @@
 //! | depth of nested archives, chains of thin archives, all images together | the caller's: nothing here opens a file or recurses | |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(
+    test,
+    allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
 
 pub mod archive;
 mod compress;
@@ -45,6 +48,7 @@ pub mod container;
 mod error;
 pub mod header;
 pub mod host;
+mod module_id;
 mod ptx;
 mod read;
 mod sections;

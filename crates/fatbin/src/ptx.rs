@@ -3,13 +3,15 @@
 //! In: PTX text. Out: its version, and the text without comments and needless blanks. Guaranteed: lines stay lines, so
 //! that a message about line 10 of the stored text is about line 10 of the file.
 
+use culd_cubin::text_of;
+
 /// Major and minor number of the first `.version`, be it in a comment. The minor number is one digit.
 pub(crate) fn version(text: &[u8]) -> Option<(u16, u16)> {
     let at = text.windows(8).position(|window| window == b".version")?;
     let number = text.get(at + 8..)?.trim_ascii_start();
     let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (major, rest) = number.split_at_checked(digits)?;
-    let major = std::str::from_utf8(major).ok()?.parse().ok()?;
+    let major = text_of(major).parse().ok()?;
     match rest {
         [b'.', minor, ..] if minor.is_ascii_digit() => Some((major, (minor - b'0').into())),
         _ => None,

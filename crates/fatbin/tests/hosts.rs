@@ -18,6 +18,7 @@ fn parts() -> HostParts {
             (Reference::InternalConstant, vec!["c*".to_owned()]),
         ],
         others: 1,
+        ..HostParts::default()
     }
 }
 
@@ -38,7 +39,7 @@ fn everything_for_the_device_linker_is_found() {
         assert_eq!(&file[at..at + 16], fatbin.data);
         let whole: Vec<&[u8]> = object.whole_programs.iter().map(|section| section.data).collect();
         assert_eq!(whole, [[5; 5]]);
-        assert_eq!(object.module_ids, [b"_1_a_cu_x", b"_2_b_cu_y"]);
+        assert_eq!(object.modules(), [b"_1_a_cu_x", b"_2_b_cu_y"]);
         let references: Vec<(Reference, &[u8])> =
             object.references.iter().map(|(kind, section)| (*kind, section.data)).collect();
         let expected: [(Reference, &[u8]); 6] = [

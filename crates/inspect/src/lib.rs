@@ -13,7 +13,41 @@ pub mod text;
 pub mod view;
 pub mod words;
 
-use std::io::{self, Write};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+/// The most bytes that are read from what has no size of its own: a pipe or device may have no end.
+const MAX_PIPE: u64 = 1 << 30;
+
+/// The bytes of the file at `path`. Errors: a line with its name.
+pub fn read(path: &OsString) -> Result<Vec<u8>, String> {
+    let read = || {
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        let limit = if meta.is_file() { meta.len().max(MAX_PIPE) } else { MAX_PIPE };
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > limit {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(bytes),
+        }
+    };
+    read().map_err(|error: io::Error| about(path, error))
+}
+
+/// A line about the file at `path`.
+pub fn about(path: &OsString, what: impl std::fmt::Display) -> String {
+    format!("{}: {what}", culd_text::name(path))
+}
+
+/// Writes why there is no result to the standard error, and the usage below it if that was wrong.
+pub fn complain(program: &str, error: &str, usage: &str) {
+    let line = format!("{program}: {error}");
+    // Nobody needs to listen.
+    let _ = writeln!(io::stderr(), "{}", culd_text::escaped(&line));
+    let _ = io::stderr().write_all(usage.as_bytes());
+}
 
 /// Writes `text` to the standard output. A reader that has seen enough and closes the pipe is no
 /// trouble. Errors: what the system says.

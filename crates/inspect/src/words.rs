@@ -92,7 +92,7 @@ pub const SEGMENT_TYPES: Words<u64> = &[(1, "load"), (6, "phdr")];
 pub const SEGMENT_FLAGS: Words<u64> = &[(4, "r"), (2, "w"), (1, "x")];
 
 /// ELF file types (`e_type`).
-pub const FILE_TYPES: Words<u64> = &[(1, "rel"), (2, "exec")];
+pub const FILE_TYPES: Words<u64> = &[(1, "rel"), (2, "exec"), (0xff00, "ewp")];
 
 /// The name of `value` in `words`, else the number.
 pub fn word<T: Copy + PartialEq + Into<u64>>(words: Words<T>, value: T) -> String {

@@ -51,6 +51,29 @@ fn diff_tells_by_its_status_whether_files_differ() {
 }
 
 #[test]
+fn names_of_any_bytes_are_read_and_printed_escaped() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = std::env::temp_dir().join(format!("culd-inspect-names-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(OsStr::from_bytes(b"caf\xe9\x1b[2J\n.cubin"));
+    let shown = "/caf\\xe9\\x1b[2J\\n.cubin: ";
+    let good = common::data("linked.90.cubin");
+    std::fs::write(&file, &good).unwrap();
+    assert_eq!(dump(&[], &file).stdout, common::data("linked.90.txt"));
+    assert_eq!(diff(&[], &file, &file).status.code(), Some(0));
+    std::fs::write(&file, &good[..100]).unwrap();
+    for output in [dump(&[], &file), diff(&[], &path("linked.90.cubin"), &file)] {
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(shown), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+    let endless = dump(&[], Path::new("/dev/zero"));
+    assert_eq!(text(&endless.stderr), "culd-dump: /dev/zero: file too large\n");
+}
+
+#[test]
 fn trouble_is_one_line_and_status_2() {
     let folder = std::env::temp_dir().join(format!("culd-inspect-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -4,12 +4,15 @@
 //! says of a buffer is believed, as in every C interface. The rest of the crate sees slices and numbers.
 #![allow(unsafe_code, reason = "C gives pointers")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::cell::Cell;
+use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::handles;
-use crate::link::{Link, NO_TEXT};
+use crate::link::Link;
 use crate::result::Code;
 
 /// A handle, which C takes for a pointer.
@@ -18,9 +21,73 @@ pub type Handle = usize;
 /// The release whose behaviour this is.
 const VERSION: (c_uint, c_uint) = (13, 0);
 
-/// Runs `work`; a panic becomes a code. That of a defect: input never panics.
+/// Runs `work` on enough stack; a panic becomes a code. That of a defect: input never panics.
 fn guarded(work: impl FnOnce() -> Code) -> c_int {
+    // What a thread of its own is given: this one waits until it has ended, as if it worked itself.
+    struct Lent<T>(T);
+    // SAFETY: pointers of the caller's are used by one thread at a time.
+    unsafe impl<T> Send for Lent<T> {}
+
+    if left_of_stack() >= ENOUGH_STACK {
+        return caught(work);
+    }
+    let work = Mutex::new(Some(Lent(work)));
+    let run = || {
+        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.map_or(Code::Internal as c_int, |Lent(work)| caught(work))
+    };
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK);
+        match builder.spawn_scoped(scope, run) {
+            Ok(thread) => thread.join().unwrap_or(Code::Internal as c_int),
+            // Little may be enough.
+            Err(_) => run(),
+        }
+    })
+}
+
+/// Not a part of its caller, whose frame would be as large as that of all the work.
+#[inline(never)]
+fn caught(work: impl FnOnce() -> Code) -> c_int {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Code::Internal) as c_int
+}
+
+/// Bytes of stack on which everything is done that a program may ask for, NVIDIA's compiler of
+/// LTO-IR included.
+const STACK: usize = 8 << 20;
+/// A thread that has as much left does the work itself.
+const ENOUGH_STACK: usize = 1 << 20;
+
+/// How many bytes the thread that asks has left of its stack; where the system does not tell, as
+/// many as there could be.
+fn left_of_stack() -> usize {
+    thread_local! {
+        static LOWEST: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    let here = 0u8;
+    let lowest = LOWEST.get().unwrap_or_else(|| {
+        let lowest = lowest_of_stack().unwrap_or(0);
+        LOWEST.set(Some(lowest));
+        lowest
+    });
+    (&raw const here as usize).saturating_sub(lowest)
+}
+
+/// The address at which the stack of this thread ends.
+fn lowest_of_stack() -> Option<usize> {
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are made by the first call, asked by the second, which writes to two
+    // values that live here, and given back by the third.
+    unsafe {
+        let thread = libc::pthread_self();
+        if libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let told = libc::pthread_attr_getstack(attributes.as_ptr(), &mut lowest, &mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (told == 0).then_some(lowest as usize)
+    }
 }
 
 /// `work` with the link of `handle`.
@@ -32,32 +99,17 @@ fn with(handle: Handle, work: impl FnOnce(&mut Link) -> Code) -> c_int {
     })
 }
 
-/// Text of C's for messages.
+/// A word of C's, of any bytes.
 ///
 /// # Safety
-/// `text` is null or ends with NUL.
-unsafe fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: as the caller promises.
-    unsafe { exact(text) }.map(|text| text.unwrap_or_else(|shown| shown))
-}
-
-/// Text of C's that names something; what is not UTF-8 is an error, and what messages call it.
-///
-/// # Safety
-/// `text` is null or ends with NUL.
-unsafe fn exact(text: *const c_char) -> Option<Result<String, String>> {
-    if text.is_null() {
+/// `word` is null or ends with NUL.
+unsafe fn word(word: *const c_char) -> Option<OsString> {
+    if word.is_null() {
         return None;
     }
     // SAFETY: not null; else as the caller promises.
-    let text = unsafe { CStr::from_ptr(text) };
-    Some(text.to_str().map(str::to_owned).map_err(|_| text.to_string_lossy().into_owned()))
-}
-
-/// A link one of whose options is not UTF-8, shown as `word`.
-fn not_text(word: String) -> Link {
-    let text = format!("unrecognized option: {word}\n{}{NO_TEXT}\n", culd_driver::NOTE);
-    Link::refused((Code::UnrecognizedOption, text))
+    let word = unsafe { CStr::from_ptr(word) };
+    Some(OsString::from_vec(word.to_bytes().to_vec()))
 }
 
 /// Puts `value` where `place` points.
@@ -131,13 +183,12 @@ export! {
             }
             let mut words = Vec::new();
             for place in 0..count as usize {
-                match exact(*options.add(place)) {
+                match word(*options.add(place)) {
                     Some(word) => words.push(word),
                     None => return Code::NullInput,
                 }
             }
-            let words: Result<Vec<String>, String> = words.into_iter().collect();
-            let link = words.map_or_else(not_text, |words| Link::new(&words));
+            let link = Link::new(&words);
             let code = link.created();
             put(handle, handles::create(link).get());
             code
@@ -171,7 +222,7 @@ export! {
                 return Code::NullInput;
             }
             let bytes = std::slice::from_raw_parts(data.cast::<u8>(), size);
-            link.add_data(kind, text(name).as_deref(), bytes)
+            link.add_data(kind, word(name).as_deref(), bytes)
         })
     }
 }
@@ -181,9 +232,8 @@ export! {
     fn nvJitLinkAddFile(handle: Handle, kind: c_int, path: *const c_char)
     [__nvJitLinkAddFile_13_0 __nvJitLinkAddFile_13_1 __nvJitLinkAddFile_13_2
      __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5] {
-        with(handle, |link| match exact(path) {
-            Some(Ok(path)) => link.add_file(kind, &path),
-            Some(Err(shown)) => link.refuse_path(&shown),
+        with(handle, |link| match word(path) {
+            Some(path) => link.add_file(kind, Path::new(&path)),
             None => Code::NullInput,
         })
     }
@@ -326,7 +376,6 @@ pub extern "C" fn __nvJitLinkAPI() -> *const c_void {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
 
     /// The code and error log of a link that is given the file at `path`.
     fn add(path: &Path) -> (c_int, String) {
@@ -359,11 +408,16 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_text_is_not_read_as_another() {
+    fn a_path_of_any_bytes_is_read_and_shown_escaped() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("caf\u{fffd}"), "words of no known kind").unwrap();
-        let (code, log) = add(&folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9")));
+        let place = |name: &[u8]| folder.path().join(std::ffi::OsStr::from_bytes(name));
+        std::fs::write(place("caf\u{fffd}".as_bytes()), "words of no known kind").unwrap();
+        let (code, log) = add(&place(b"caf\xe9"));
         assert_eq!(code, Code::InvalidInput as c_int);
-        assert!(log.starts_with("no such file: "), "{log}");
+        assert!(log.starts_with("no such file: ") && log.ends_with("/caf\\xe9\n"), "{log}");
+        std::fs::write(place(b"caf\xe9\x1b"), "words of no known kind").unwrap();
+        let (code, log) = add(&place(b"caf\xe9\x1b"));
+        assert_eq!(code, Code::UnrecognizedInput as c_int);
+        assert!(log.ends_with("/caf\\xe9\\x1b\n"), "{log}");
     }
 }

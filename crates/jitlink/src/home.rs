@@ -1,36 +1,97 @@
-//! Where this library is, and what is beside it.
+//! Where this library is, and what of CUDA is beside it.
+//!
+//! In: the environment, and what the process has mapped. Out: a ptxas, and folders that may have
+//! NVIDIA's libnvJitLink. Guaranteed: what the user names comes first; nothing is looked for before
+//! it is needed.
+//!
+//! NVIDIA's library compiles PTX and LTO-IR by itself. A program that finds this one in its place
+//! has therefore no toolkit in `CUDA_HOME` or `PATH`: what is needed lies in the packages of
+//! Python, from which the program has its libraries.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The ptxas that `CULD_PTXAS` names, or that is in the toolkit in which this library lies: NVIDIA's own compiles without
-/// one. `None` leaves the choice to the driver.
+/// Folders of Python packages, as the end of a path.
+const PACKAGES: &[&str] = &["site-packages", "dist-packages"];
+/// What CUDA's packages of release 13 put their files in.
+const WHEEL: &str = "nvidia/cu13";
+
+/// The ptxas that `CULD_PTXAS` names, or that is in the toolkit in which this library lies, or in a
+/// package. `None` leaves the choice to the driver.
 pub(crate) fn ptxas() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("CULD_PTXAS") {
         return Some(path.into());
     }
-    let folder = library()?.parent()?;
-    let ptxas = folder.parent()?.join("bin/ptxas");
-    ptxas.is_file().then_some(ptxas)
+    let mut found = toolkits().iter().map(|toolkit| toolkit.join("bin/ptxas"));
+    found.find(|ptxas| ptxas.is_file())
+}
+
+/// The toolkit in which this library lies, and those of Python packages.
+pub(crate) fn toolkits() -> &'static [PathBuf] {
+    static TOOLKITS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    TOOLKITS.get_or_init(|| {
+        let own = library().and_then(|library| library.parent()?.parent());
+        let packages = mapped().into_iter().filter_map(|(_, path)| packages_of(&path));
+        let mut toolkits: Vec<PathBuf> = own.into_iter().map(Path::to_owned).collect();
+        for packages in packages.chain(of_program()) {
+            let wheel = packages.join(WHEEL);
+            if !toolkits.contains(&wheel) && wheel.is_dir() {
+                toolkits.push(wheel);
+            }
+        }
+        toolkits
+    })
 }
 
 /// The file that this code was loaded from.
 pub(crate) fn library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    LIBRARY.get_or_init(find).as_deref()
+    let here = library as fn() -> Option<&'static Path> as usize;
+    let is_here = |(range, _): &(std::ops::Range<usize>, PathBuf)| range.contains(&here);
+    LIBRARY.get_or_init(|| Some(mapped().into_iter().find(is_here)?.1)).as_deref()
 }
 
-fn find() -> Option<PathBuf> {
-    let here = find as fn() -> Option<PathBuf> as usize;
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
+/// What the process has mapped of files.
+fn mapped() -> Vec<(std::ops::Range<usize>, PathBuf)> {
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let file = |line: &[u8]| {
+        let path = line.iter().position(|&byte| byte == b'/')?;
+        let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
         let (start, end) = range.split_once('-')?;
         let address = |text| usize::from_str_radix(text, 16).ok();
-        let inside = (address(start)?..address(end)?).contains(&here);
-        let path = rest.find('/').map(|at| PathBuf::from(&rest[at..]));
-        path.filter(|_| inside)
-    })
+        Some((address(start)?..address(end)?, PathBuf::from(OsStr::from_bytes(&line[path..]))))
+    };
+    maps.split(|&byte| byte == b'\n').filter_map(file).collect()
+}
+
+/// The folder of packages that a file is in.
+fn packages_of(file: &Path) -> Option<PathBuf> {
+    let is_packages = |folder: &&Path| {
+        folder.file_name().is_some_and(|name| PACKAGES.iter().any(|packages| name == *packages))
+    };
+    file.ancestors().find(is_packages).map(Path::to_owned)
+}
+
+/// The folders of packages of the Python that runs, if one does: it lies in `bin` of its
+/// environment.
+fn of_program() -> Vec<PathBuf> {
+    let program = culd_driver::program();
+    let Some(home) = program.as_deref().and_then(|program| program.parent()?.parent()) else {
+        return Vec::new();
+    };
+    let versions = |folder: &str| {
+        let folder = home.join(folder);
+        let versions = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        let mut versions: Vec<PathBuf> = versions
+            .filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"))
+            .flat_map(|entry| PACKAGES.iter().map(move |packages| entry.path().join(packages)))
+            .collect();
+        versions.sort();
+        versions
+    };
+    ["lib", "lib64"].into_iter().flat_map(versions).collect()
 }
 
 #[cfg(test)]
@@ -41,5 +102,15 @@ mod tests {
     fn this_code_is_in_a_file() {
         let library = library().expect("a file");
         assert!(library.is_file(), "{library:?}");
+    }
+
+    #[test]
+    fn packages_are_found_by_a_file_in_them() {
+        let found = |file: &str| packages_of(Path::new(file));
+        let packages = Some(PathBuf::from("/env/lib/python3.11/site-packages"));
+        assert_eq!(found("/env/lib/python3.11/site-packages/cuda/bindings/a.so"), packages);
+        assert_eq!(found("/env/lib/python3.11/site-packages/a.so"), packages);
+        assert_eq!(found("/usr/lib/x86_64-linux-gnu/libc.so.6"), None);
+        assert_eq!(found("/env/my-site-packages/a.so"), None);
     }
 }

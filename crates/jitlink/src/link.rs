@@ -3,8 +3,10 @@
 //! In: options, inputs one by one, and that there will be no more. Out: codes, logs, the image. Guaranteed: the codes
 //! and the texts of the logs are those of libnvJitLink 13.0.88 where docs/JITLINK.md says nothing else.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Instant;
 
 use culd_cubin::arch::Flavour;
@@ -14,6 +16,7 @@ use culd_driver::{
 };
 use culd_fatbin::{Format, sniff};
 use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
+use culd_lto::Compiler;
 
 use crate::home;
 use crate::lto;
@@ -23,8 +26,6 @@ use crate::result::{Code, Kind};
 /// What NVIDIA's library says of itself in the tool note; ours is as long (in bytes).
 const OBJECT_NAME: &str = "in-memory-ELF-image";
 const NOTE: &str = "through the functions of libnvJitLink";
-/// What a path or option that is no text is told.
-pub const NO_TEXT: &str = "its name is not UTF-8";
 /// Bytes of an ELF header.
 const ELF_HEADER: usize = 64;
 /// What messages call an input without a name.
@@ -34,6 +35,8 @@ const NO_NAME: &str = "(null)";
 pub struct Link {
     options: Result<LinkOptions, Code>,
     cubins: Vec<Cubin>,
+    /// NVIDIA's library, once there is an input for it.
+    compiler: Option<Result<Compiler, Refusal>>,
     /// Inputs for the compiler of LTO-IR.
     lto: Vec<lto::Input>,
     /// What NVIDIA's library made of them all.
@@ -57,7 +60,7 @@ enum State {
 
 impl Link {
     /// A link with the options `words`; [`Link::created`] tells whether they are some.
-    pub fn new(words: &[String]) -> Self {
+    pub fn new(words: &[OsString]) -> Self {
         let (mut index, mut told) = (None, String::new());
         let parsed = options::parse(words).and_then(|options| {
             if let Some(path) = &options.index {
@@ -66,18 +69,18 @@ impl Link {
             Ok(options)
         });
         let (options, errors) = match parsed {
-            Ok(mut options) => {
-                if let Some(ptxas) = home::ptxas() {
-                    let ptxas = ptxas.to_string_lossy().into_owned();
-                    options.options.set(culd_driver::Id::PtxasPath, [ptxas]);
-                }
-                (Ok(options), told)
+            Ok(options) => (Ok(options), told),
+            // One line, with a word of the caller's in it.
+            Err((code, text)) => {
+                let line = text.strip_suffix('\n');
+                let line = line.map(|line| format!("{}\n", culd_text::escaped(line)));
+                (Err(code), line.unwrap_or(text))
             }
-            Err((code, text)) => (Err(code), text),
         };
         Link {
             options,
             cubins: Vec::new(),
+            compiler: None,
             lto: Vec::new(),
             lto_ir: None,
             index,
@@ -86,16 +89,6 @@ impl Link {
             begin: Instant::now(),
             state: State::Open,
         }
-    }
-
-    /// A link that is refused from the beginning.
-    pub fn refused((code, text): Refusal) -> Self {
-        Link { options: Err(code), errors: text, ..Link::new(&[]) }
-    }
-
-    /// Refuses a file whose path is no text: read as another, it would name another file.
-    pub fn refuse_path(&mut self, path: &str) -> Code {
-        self.refuse((Code::InvalidInput, format!("no such file: {path}\n{NOTE_BEGIN}{NO_TEXT}\n")))
     }
 
     /// What `nvJitLinkCreate` returns.
@@ -152,21 +145,22 @@ impl Link {
     }
 
     /// Adds the file at `path`.
-    pub fn add_file(&mut self, kind: i32, path: &str) -> Code {
+    pub fn add_file(&mut self, kind: i32, path: &Path) -> Code {
         match culd_driver::read_file(path) {
-            Ok(bytes) => self.add_data(kind, Some(path), &bytes),
+            Ok(bytes) => self.add_data(kind, Some(path.as_os_str()), &bytes),
             // NVIDIA's library says so of whatever it cannot read.
             Err(error) => {
                 let plain = [ErrorKind::NotFound, ErrorKind::IsADirectory].contains(&error.kind());
                 let why = if plain { String::new() } else { format!("{NOTE_BEGIN}{error}\n") };
+                let path = name_in_logs(path.as_os_str());
                 self.refuse((Code::InvalidInput, format!("no such file: {path}\n{why}")))
             }
         }
     }
 
     /// Adds an input in memory.
-    pub fn add_data(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Code {
-        match self.add(kind, name, bytes) {
+    pub fn add_data(&mut self, kind: i32, name: Option<&OsStr>, bytes: &[u8]) -> Code {
+        match self.add(kind, name.map(name_in_logs).as_deref(), bytes) {
             Ok(()) => Code::Success,
             Err(refusal) => self.refuse(refusal),
         }
@@ -203,8 +197,7 @@ impl Link {
             });
         }
         if let Some(inputs) = self.lto_in(format, shown, bytes)? {
-            self.lto.extend(inputs);
-            return Ok(());
+            return self.add_lto(inputs);
         }
         let cubins = self.unpack(kind, format, name, bytes)?;
         if !matches!((&self.state, &self.options), (State::Open, Ok(_))) {
@@ -215,6 +208,17 @@ impl Link {
             self.check(cubin, told)?;
         }
         self.cubins.extend(cubins);
+        Ok(())
+    }
+
+    /// Adds inputs for the compiler of LTO-IR. One that is not there is missed when the link is made.
+    fn add_lto(&mut self, inputs: Vec<lto::Input>) -> Result<(), Refusal> {
+        let Ok(options) = &self.options else { return Ok(()) };
+        let compiler = self.compiler.get_or_insert_with(|| lto::compiler(options));
+        if let Ok(compiler) = compiler {
+            lto::check(compiler, options, &inputs)?;
+        }
+        self.lto.extend(inputs);
         Ok(())
     }
 
@@ -238,7 +242,7 @@ impl Link {
         bytes: &[u8],
     ) -> Result<Vec<Cubin>, Refusal> {
         let shown = name.unwrap_or(NO_NAME);
-        let Ok(options) = &self.options else { return Ok(Vec::new()) };
+        let Ok(options) = &mut self.options else { return Ok(Vec::new()) };
         match format {
             // To NVIDIA's library a cubin is no object, and a linked one is nothing.
             Format::RelocatableCubin if kind == Kind::Object => return Ok(Vec::new()),
@@ -247,6 +251,13 @@ impl Link {
                 return Ok(vec![Cubin { name: shown.to_owned(), bytes: bytes.to_vec() }]);
             }
             _ => {}
+        }
+        // The input may have PTX in it.
+        if !options.has_compiler {
+            options.has_compiler = true;
+            if let Some(path) = home::ptxas() {
+                options.options.set(culd_driver::Id::PtxasPath, [path]);
+            }
         }
         let item = Item {
             name: shown.to_owned(),
@@ -380,21 +391,47 @@ impl Link {
     }
 
     fn link(&mut self) -> Result<(), Refusal> {
-        let Ok(options) = &self.options else { return Ok(()) };
-        if options.lto {
-            let lto::Compiled { ptx: compiled, object, lto_ir } =
-                lto::compile(options, &self.lto, &self.cubins)?;
-            self.lto_ir = lto_ir;
-            if options.ptx {
-                self.state = State::Compiled(compiled);
-                return Ok(());
-            }
-            let cubins = match object {
-                Some(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
-                None => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &compiled)?,
-            };
-            self.cubins.splice(0..0, cubins);
+        match &self.options {
+            Ok(options) if options.lto => self.link_lto(),
+            _ => self.link_cubins(),
         }
+    }
+
+    fn link_lto(&mut self) -> Result<(), Refusal> {
+        let Ok(options) = &self.options else { return Ok(()) };
+        let compiler = self.compiler.get_or_insert_with(|| lto::compiler(options));
+        let compiler = compiler.as_ref().map_err(Refusal::clone)?;
+        if options.ptx && !self.cubins.is_empty() {
+            let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
+            return Err((Code::IncorrectInputType, text.to_owned()));
+        }
+        let relocatable = options.options.flag(culd_driver::Id::Relocatable);
+        let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
+        if alone || self.lto.is_empty() {
+            let made = lto::whole(compiler, options, &self.lto);
+            let lto::Whole { bytes, lto_ir, logs } = made.map_err(|failure| {
+                self.infos.push_str(&failure.infos);
+                failure.refusal
+            })?;
+            self.errors.push_str(&logs.errors);
+            self.infos.push_str(&logs.infos);
+            self.lto_ir = lto_ir;
+            self.state = if options.ptx { State::Compiled(bytes) } else { State::Linked(bytes) };
+            return Ok(());
+        }
+        let made = lto::partial(compiler, options, &self.lto, &self.cubins);
+        let lto::Partial { code, lto_ir, logs } = made.map_err(|failure| {
+            self.infos.push_str(&failure.infos);
+            failure.refusal
+        })?;
+        self.errors.push_str(&logs.errors);
+        self.infos.push_str(&logs.infos);
+        self.lto_ir = lto_ir;
+        let cubins = match code {
+            lto::Code::Object(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
+            lto::Code::Ptx(ptx) => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?,
+        };
+        self.cubins.extend(cubins);
         self.link_cubins()
     }
 
@@ -431,13 +468,6 @@ impl Link {
                 self.state = State::Linked(image);
                 Ok(())
             }
-            (None, _) if !self.lto.is_empty() => {
-                // What only code that is not LTO-IR needs is not in the PTX.
-                let (image, told) = lto::link(options, &self.lto, &cubins)?;
-                self.infos.push_str(&told);
-                self.state = State::Linked(image);
-                Ok(())
-            }
             (None, failure) => {
                 let (code, text) = failure.unwrap_or((Code::Internal, String::new()));
                 Err((code, errors + &text))
@@ -446,12 +476,18 @@ impl Link {
     }
 }
 
+/// The name of an input, or another word of the caller's, as logs have it.
+pub(crate) fn name_in_logs(name: &OsStr) -> String {
+    culd_text::escaped(&culd_text::name(name)).into_owned()
+}
+
 /// The index file at `path`, and what the log says of one that is none.
-fn index_file(path: &str) -> Result<(Option<IndexFile>, String), Refusal> {
+fn index_file(path: &Path) -> Result<(Option<IndexFile>, String), Refusal> {
     let refused = |text: String| Err((Code::InvalidInput, text));
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     // What is no file is not waited for.
     let read = if is_file { culd_driver::read_file(path) } else { Ok(Vec::new()) };
+    let path = name_in_logs(path.as_os_str());
     match read {
         Ok(bytes) if is_file && !bytes.is_empty() => Ok(match IndexFile::parse(bytes) {
             Ok(index) => (Some(index), String::new()),

@@ -1,25 +1,33 @@
 //! LTO-IR among the inputs.
 //!
-//! In: inputs with LTO-IR. Out: PTX of them, or the image of a link that NVIDIA's library makes. Guaranteed: nothing is looked
-//! at but the headers of fat binaries.
+//! In: inputs with LTO-IR. Out: what NVIDIA's library makes of them: PTX or a cubin of a program that is
+//! nothing else, code for a link with others. Guaranteed: nothing is looked at but the headers of fat
+//! binaries.
 
-use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use culd_driver::Cubin;
 use culd_fatbin::container::{Kind as EntryKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{Kind, LtoError, Made, Want};
+use culd_lto::{Compiler, Kind, LtoError, Made, Task, Want};
 
 use crate::home;
+use crate::link::name_in_logs;
 use crate::options::{LinkOptions, Refusal};
-use crate::result::Code;
+use crate::result::Code as ResultCode;
 
 /// What messages call the code that was made of LTO-IR.
-pub(crate) const NAME: &str = "lto.ptx";
+pub(crate) const NAME: &str = "ltoPtx";
 
 /// Options that are ours to follow, or come on their own.
 const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-uidx=", "-verbose"];
+
+/// Options about what is used.
+const SELECTING: &[&str] = &["-kernels-used=", "-variables-used=", "-optimize-unused-variables"];
 
 /// An input for the compiler of LTO-IR.
 #[derive(Debug)]
@@ -27,6 +35,12 @@ pub(crate) struct Input {
     kind: Kind,
     name: String,
     bytes: Vec<u8>,
+}
+
+impl Input {
+    fn borrow(&self) -> culd_lto::Input<'_> {
+        culd_lto::Input { kind: self.kind, name: &self.name, bytes: &self.bytes }
+    }
 }
 
 /// The inputs for the compiler in `bytes`; `None` where there are none.
@@ -71,103 +85,190 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
     entries.into_iter().any(|entry| entry.kind() == EntryKind::LtoIr && entry.sm() <= sm)
 }
 
-/// What becomes of LTO-IR.
-#[derive(Debug)]
-pub(crate) struct Compiled {
-    pub(crate) ptx: Vec<u8>,
-    /// A relocatable cubin with all functions, beside other code, from 13.3 on.
-    pub(crate) object: Option<Vec<u8>>,
-    /// The same as one piece of LTO-IR, from libnvJitLink 13.3 on.
-    pub(crate) lto_ir: Option<Vec<u8>>,
+/// Toolkits that may have NVIDIA's libraries.
+fn toolkits(options: &LinkOptions) -> Vec<PathBuf> {
+    let mut toolkits = home::toolkits().to_vec();
+    toolkits.extend(culd_driver::toolkit_homes(&options.options));
+    toolkits
 }
 
-/// PTX of all inputs.
-pub(crate) fn compile(
+/// NVIDIA's library for the links with `options`.
+pub(crate) fn compiler(options: &LinkOptions) -> Result<Compiler, Refusal> {
+    let found = culd_lto::find(home::library(), &toolkits(options));
+    let path = found.ok_or(LtoError::NotFound);
+    path.and_then(Compiler::load).map_err(|error| refusal(error).refusal)
+}
+
+/// What NVIDIA's library says of `inputs` when they are added.
+pub(crate) fn check(
+    compiler: &Compiler,
+    options: &LinkOptions,
+    inputs: &[Input],
+) -> Result<(), Refusal> {
+    let words = words(options, &[])?;
+    inputs.iter().try_for_each(|input| {
+        compiler.check(&words, &input.borrow()).map_err(|error| refusal(error).refusal)
+    })
+}
+
+/// What NVIDIA's library makes of LTO-IR and nothing else.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// PTX or a cubin, as `options` ask.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) lto_ir: Option<Vec<u8>>,
+    pub(crate) logs: Logs,
+}
+
+/// What NVIDIA's library said although nothing failed, or besides why it did.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    pub(crate) errors: String,
+    pub(crate) infos: String,
+}
+
+/// Has a program compiled that is nothing but LTO-IR, or PTX made of it: nothing is linked.
+pub(crate) fn whole(
+    compiler: &Compiler,
+    options: &LinkOptions,
+    inputs: &[Input],
+) -> Result<Whole, Failure> {
+    let want = if options.ptx { Want::Ptx } else { Want::Cubin };
+    let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
+    let mut words = words(options, &own)?;
+    words.extend(options.verbose.then(|| "-verbose".to_owned()));
+    words.extend(options.time.then(|| "-time".to_owned()));
+    if let Some(path) = &options.index {
+        let word = [OsStr::new("-uidx"), path.as_os_str()].join(OsStr::new("="));
+        words.push(format!("-uidx={}", text(&word, path.as_os_str())?));
+    }
+    let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
+    let task = Task { options: &words, inputs: &inputs, want, roots: None };
+    let Made { bytes, lto_ir, log, infos } = compiler.compile(&task).map_err(refusal)?;
+    let logs = Logs { errors: log, infos: without_times(&infos) };
+    Ok(Whole { bytes, lto_ir, logs })
+}
+
+/// What NVIDIA's library makes of LTO-IR that is linked with other code.
+#[derive(Debug)]
+pub(crate) enum Code {
+    /// PTX of which everything is kept that other code can see.
+    Ptx(Vec<u8>),
+    /// An object, where there is no libnvvm. It has been linked once.
+    Object(Vec<u8>),
+}
+
+/// LTO-IR that is linked with other code.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    pub(crate) code: Code,
+    pub(crate) lto_ir: Option<Vec<u8>>,
+    pub(crate) logs: Logs,
+}
+
+/// Has LTO-IR compiled that is linked with `others`.
+pub(crate) fn partial(
+    compiler: &Compiler,
     options: &LinkOptions,
     inputs: &[Input],
     others: &[Cubin],
-) -> Result<Compiled, Refusal> {
-    if options.ptx && !others.is_empty() {
-        let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
-        return Err((Code::IncorrectInputType, text.to_owned()));
-    }
-    if inputs.is_empty() {
-        let text = "ERROR in nvvmCompileProgram: NVVM_ERROR_NO_MODULE_IN_PROGRAM\n";
-        return Err((Code::NvvmCompile, text.to_owned()));
-    }
-    let (made, _) = run(options, inputs, &[], Want::Ptx)?;
-    let object = match others.is_empty() && !options.options.flag(culd_driver::Id::Relocatable) {
-        true => None,
-        // Where it cannot be made, the PTX is as good as it was.
-        false => run(options, inputs, &[], Want::Object).ok().map(|(made, _)| made.bytes),
+) -> Result<Partial, Failure> {
+    let begin = Instant::now();
+    let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
+    let run = |own: &str, want, roots| {
+        // The link selects.
+        let mut words = words(options, &[own])?;
+        words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
+        compiler.compile(&Task { options: &words, inputs: &inputs, want, roots }).map_err(refusal)
     };
-    let object = object.filter(|bytes| !bytes.is_empty());
-    Ok(Compiled { ptx: made.bytes, object, lto_ir: made.lto_ir })
+    let Made { bytes: object, lto_ir, log, infos } = run("-r", Want::Object, None)?;
+    // What ptxas says there it says again.
+    let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
+    let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
+    let code = match (nvvm, culd_driver::lto_roots(&object, others)) {
+        (Some(_), None) => Code::Ptx(run("-ptx", Want::Ptx, None)?.bytes),
+        (Some(nvvm), Some(roots)) => {
+            Code::Ptx(run("-ptx", Want::Ptx, Some((roots.as_str(), nvvm.as_path())))?.bytes)
+        }
+        (None, _) => Code::Object(object),
+    };
+    if options.time {
+        let time = begin.elapsed().as_secs_f64() * 1e3;
+        let _ = writeln!(infos, "nvJitLinkComplete time to create PTX: {time:.6}");
+    }
+    Ok(Partial { code, lto_ir, logs: Logs { errors: log, infos } })
 }
 
-/// The image that NVIDIA's library makes of everything, and what is told of that.
-pub(crate) fn link(
-    options: &LinkOptions,
-    inputs: &[Input],
-    cubins: &[Cubin],
-) -> Result<(Vec<u8>, String), Refusal> {
-    let others: Vec<&Cubin> = cubins.iter().filter(|cubin| cubin.name != NAME).collect();
-    let (made, path) = run(options, inputs, &others, Want::Cubin)?;
-    let text = format!(
-        "info    : linked by '{path}': code that is not LTO-IR needs functions of LTO-IR\n"
-    );
-    Ok((made.bytes, text))
-}
-
-fn run(
-    options: &LinkOptions,
-    inputs: &[Input],
-    cubins: &[&Cubin],
-    want: Want,
-) -> Result<(Made, String), Refusal> {
-    let path = culd_lto::find(home::library(), &culd_driver::toolkit_homes(&options.options))
-        .ok_or_else(|| refusal(&LtoError::NotFound))?;
-    let ours = |word: &&String| !OURS.iter().any(|option| word.starts_with(option));
+/// The words for NVIDIA's library, with some of our own.
+fn words(options: &LinkOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
     let name = options.arch.name.trim_start_matches("sm_");
     let mut words = vec![format!("-arch={kind}{name}"), "-lto".to_owned()];
-    words.extend(match want {
-        Want::Ptx => Some("-ptx".to_owned()),
-        Want::Object => Some("-r".to_owned()),
-        Want::Cubin => None,
-    });
-    words.extend(options.words.iter().filter(ours).cloned());
-    let lto = inputs.iter().map(|Input { kind, name, bytes }| culd_lto::Input {
-        kind: *kind,
-        name,
-        bytes,
-    });
-    let cubins = cubins.iter().map(|cubin| culd_lto::Input {
-        kind: Kind::Cubin,
-        name: &cubin.name,
-        bytes: &cubin.bytes,
-    });
-    let all: Vec<culd_lto::Input<'_>> = lto.chain(cubins).collect();
-    let made = culd_lto::compile(&path, &words, &all, want);
-    let path: Cow<'_, str> = path.to_string_lossy();
-    made.map(|made| (made, path.into_owned())).map_err(|error| refusal(&error))
+    words.extend(own.iter().map(|&word| word.to_owned()));
+    for word in &options.words {
+        let text = text(word, word)?;
+        if !OURS.iter().any(|option| text.starts_with(option)) {
+            words.push(text.to_owned());
+        }
+    }
+    Ok(words)
 }
 
-fn refusal(error: &LtoError) -> Refusal {
-    let told = || format!("error   : LTO-IR cannot be compiled: {error}\n");
+/// `part` of `word` for NVIDIA's library, which takes UTF-8 only.
+fn text<'w>(word: &OsStr, part: &'w OsStr) -> Result<&'w str, Refusal> {
+    part.to_str().ok_or_else(|| {
+        let text = format!("unrecognized option: {}\n", name_in_logs(word));
+        (ResultCode::UnrecognizedOption, text)
+    })
+}
+
+/// An info log without the times from call to call, which are not those of the caller.
+fn without_times(infos: &str) -> String {
+    const TIMES: [&str; 2] =
+        ["nvJitLink time until Complete:", "nvJitLinkComplete time to finish:"];
+    lines(infos, |line| !TIMES.iter().any(|time| line.starts_with(time)))
+}
+
+/// The lines of `text` that are `wanted`.
+fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
+    text.split_inclusive('\n').filter(|line| wanted(line)).collect()
+}
+
+/// Why nothing was made.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) refusal: Refusal,
+    pub(crate) infos: String,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure { refusal, infos: String::new() }
+    }
+}
+
+fn refusal(error: LtoError) -> Failure {
+    let said = format!("error   : LTO-IR cannot be compiled: {error}\n");
     match error {
-        LtoError::Refused { code, log, .. } => {
+        LtoError::Refused { code, log, infos, .. } => {
             let codes = [
-                Code::InvalidInput,
-                Code::PtxCompile,
-                Code::Internal,
-                Code::IncorrectInputType,
-                Code::LtoNotEnabled,
+                ResultCode::InvalidInput,
+                ResultCode::PtxCompile,
+                ResultCode::Internal,
+                ResultCode::IncorrectInputType,
+                ResultCode::ArchMismatch,
+                ResultCode::LtoNotEnabled,
             ];
-            let code = codes.into_iter().find(|known| *known as i32 == *code);
-            let text = if log.is_empty() { told() } else { log.clone() };
-            (code.unwrap_or(Code::NvvmCompile), text)
+            let code = codes.into_iter().find(|known| *known as i32 == code);
+            let line = |line: &str| match line.strip_suffix('\n') {
+                Some(line) => format!("{}\n", culd_text::escaped(line)),
+                None => culd_text::escaped(line).into_owned(),
+            };
+            let escaped = |log: &str| log.split_inclusive('\n').map(line).collect::<String>();
+            let text = if log.is_empty() { said } else { escaped(&log) };
+            let infos = escaped(&without_times(&infos));
+            Failure { refusal: (code.unwrap_or(ResultCode::NvvmCompile), text), infos }
         }
-        _ => (Code::NvvmCompile, told()),
+        _ => Failure { refusal: (ResultCode::NvvmCompile, said), infos: String::new() },
     }
 }

@@ -3,10 +3,15 @@
 //! In: the words. Out: [`LinkOptions`], or the code and log text of the first word that is wrong. Guaranteed: as observed
 //! with 13.0.88 (docs/JITLINK.md, options), where one word in four is looked at up to its known part only.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use culd_cubin::arch::{ARCHS, Arch, Variant};
 use culd_driver::{Id, Options, Target};
 use culd_link::Dialect;
 
+use crate::link::name_in_logs;
 use crate::result::Code;
 
 /// What a link is asked to do.
@@ -25,11 +30,13 @@ pub struct LinkOptions {
     /// `-time`.
     pub time: bool,
     /// The index file of unified functions and variables.
-    pub index: Option<String>,
+    pub index: Option<PathBuf>,
     /// The words as they came, for NVIDIA's library: those that it knows.
-    pub words: Vec<String>,
+    pub words: Vec<OsString>,
     /// The driver's options that the rest comes to.
     pub options: Options,
+    /// They have a compiler for PTX, or there is none for them to have.
+    pub has_compiler: bool,
 }
 
 impl LinkOptions {
@@ -101,17 +108,19 @@ struct Given {
     ptx: bool,
     verbose: bool,
     time: bool,
-    index: Option<String>,
-    kernels: Vec<String>,
-    variables: Vec<String>,
-    ptxas: Vec<String>,
+    index: Option<PathBuf>,
+    kernels: Vec<OsString>,
+    variables: Vec<OsString>,
+    ptxas: Vec<OsString>,
+    /// The value of `-Ofc`.
+    level: Option<String>,
 }
 
 /// Reads the options of a link.
 ///
 /// # Errors
 /// The first that is wrong, or what is wrong with them together.
-pub fn parse(words: &[String]) -> Result<LinkOptions, Refusal> {
+pub fn parse(words: &[OsString]) -> Result<LinkOptions, Refusal> {
     let mut given = Given::default();
     words.iter().try_for_each(|word| given.take(word))?;
     let (arch, is_virtual) = given.arch.ok_or((Code::MissingArch, String::new()))?;
@@ -130,8 +139,12 @@ pub fn parse(words: &[String]) -> Result<LinkOptions, Refusal> {
 }
 
 impl Given {
-    fn take(&mut self, word: &str) -> Result<(), Refusal> {
-        let unrecognized = || (Code::UnrecognizedOption, format!("unrecognized option: {word}\n"));
+    fn take(&mut self, word: &OsStr) -> Result<(), Refusal> {
+        let shown = name_in_logs(word);
+        let unrecognized = || (Code::UnrecognizedOption, format!("unrecognized option: {shown}\n"));
+        let Some(word) = word.to_str() else {
+            return if self.names(word.as_bytes()) { Ok(()) } else { Err(unrecognized()) };
+        };
         if let Some((name, value)) = VALUES.iter().find_map(|&(name, needed)| {
             let value = word.strip_prefix(name)?;
             Some((name, (!needed || !value.is_empty()).then_some(value)))
@@ -146,7 +159,7 @@ impl Given {
         if let Some(level) = word.strip_prefix("-O").filter(|level| level.len() == 1) {
             return match level.as_bytes() {
                 b"0" | b"3" => {
-                    self.ptxas.push(word.to_owned());
+                    self.ptxas.push(word.into());
                     Ok(())
                 }
                 [b'0'..=b'9'] => Err((
@@ -161,6 +174,20 @@ impl Given {
         Ok(())
     }
 
+    /// Takes a word that is not UTF-8: names and paths are any bytes. False for other options.
+    fn names(&mut self, word: &[u8]) -> bool {
+        let value = |name: &str| {
+            word.strip_prefix(name.as_bytes()).map(|value| OsStr::from_bytes(value).to_owned())
+        };
+        self.kernels.extend(value("-kernels-used="));
+        self.variables.extend(value("-variables-used="));
+        self.ptxas.extend(value("-Xptxas="));
+        let index = value("-uidx=").map(PathBuf::from);
+        self.index = index.or(self.index.take());
+        let taken = ["-kernels-used=", "-variables-used=", "-Xptxas=", "-uidx="];
+        taken.iter().any(|name| word.starts_with(name.as_bytes()))
+    }
+
     fn flag(&mut self, flag: &str) {
         match flag {
             "-lto" | "-dlto" => self.lto = true,
@@ -169,9 +196,9 @@ impl Given {
             "-time" => self.time = true,
             "-verbose" => {
                 self.verbose = true;
-                self.ptxas.push("-v".to_owned());
+                self.ptxas.push("-v".into());
             }
-            "-lineinfo" => self.ptxas.push(flag.to_owned()),
+            "-lineinfo" => self.ptxas.push(flag.into()),
             // The others are about LTO.
             _ => {}
         }
@@ -186,16 +213,21 @@ impl Given {
                 let release = (value != "auto").then(|| value.parse().map_err(|_| unknown()));
                 self.dialect = release.transpose()?;
             }
-            "-kernels-used=" => self.kernels.push(value.to_owned()),
-            "-variables-used=" => self.variables.push(value.to_owned()),
-            "-maxrregcount=" => self.ptxas.push(word.to_owned()),
-            "-Xptxas=" => self.ptxas.push(value.to_owned()),
-            "-uidx=" => self.index = Some(value.to_owned()),
+            "-kernels-used=" => self.kernels.push(value.into()),
+            "-variables-used=" => self.variables.push(value.into()),
+            "-maxrregcount=" => self.ptxas.push(word.into()),
+            "-Xptxas=" => self.ptxas.push(value.into()),
+            "-uidx=" => self.index = Some(value.into()),
             "-Ofc=" | "--Ofast-compile=" if !LEVELS.iter().any(|one| value.starts_with(one)) => {
                 let text = format!(
                     "unsupported value of --Ofast-compile (-Ofc): {value}. Only 0, min, mid, and max are supported.\n"
                 );
                 return Err((Code::UnrecognizedOption, text));
+            }
+            // What it begins with counts.
+            "-Ofc=" | "--Ofast-compile=" => {
+                let level = LEVELS.iter().find(|level| value.starts_with(**level));
+                self.level = level.map(|&level| level.to_owned());
             }
             "-split-compile=" | "-split-compile-extended=" if is_negative(value) => {
                 let name = name.trim_end_matches('=');
@@ -207,13 +239,13 @@ impl Given {
         Ok(())
     }
 
-    fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[String]) -> LinkOptions {
+    fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[OsString]) -> LinkOptions {
         let mut options = Options::for_target(Target::Real(arch));
         let flags = [(Id::Debug, self.debug), (Id::Relocatable, self.relocatable)];
         // NVIDIA's library looks at no references of the host's code, and links libcudadevrt whole.
         let always = [(Id::IgnoreHostInfo, true), (Id::KeepSystemLibraries, true)];
         for (id, _) in flags.into_iter().chain(always).filter(|(_, on)| *on) {
-            options.set(id, []);
+            options.set(id, [""; 0]);
         }
         let lists = [
             (Id::KernelsUsed, self.kernels),
@@ -223,13 +255,30 @@ impl Given {
         if let Some(dialect) = self.dialect {
             options.set(Id::Dialect, [dialect.to_string()]);
         }
+        if let Some(level) = self.level {
+            options.set(Id::FastCompile, [level]);
+        }
         for (id, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             options.set(id, list);
         }
         let (lto, ptx, verbose, time) = (self.lto, self.ptx, self.verbose, self.time);
-        let words = words.iter().filter(|word| !word.starts_with(DIALECT)).cloned().collect();
+        let words = words.iter();
+        let words = words.filter(|word| !word.as_bytes().starts_with(DIALECT.as_bytes()));
+        let words = words.cloned().collect();
         let index = self.index;
-        LinkOptions { arch, is_virtual, lto, ptx, verbose, time, index, words, options }
+        let has_compiler = false;
+        LinkOptions {
+            arch,
+            is_virtual,
+            lto,
+            ptx,
+            verbose,
+            time,
+            index,
+            words,
+            options,
+            has_compiler,
+        }
     }
 }
 
@@ -294,7 +343,7 @@ mod tests {
     use super::*;
 
     fn code(words: &[&str]) -> Code {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         parse(&words).map_or_else(|(code, _)| code, |_| Code::Success)
     }
 
@@ -344,7 +393,7 @@ mod tests {
     #[test]
     fn the_release_followed_can_be_named() {
         let options = |word: &str| {
-            parse(&["-arch=sm_90".to_owned(), word.to_owned()])
+            parse(&["-arch=sm_90".into(), word.into()])
                 .map(|options| (options.dialect([]).to_string(), options.words.len()))
         };
         assert_eq!(options("-dialect=13.4"), Ok(("13.4".to_owned(), 1)));
@@ -359,6 +408,16 @@ mod tests {
         let words = |release| ["-arch=sm_107", release];
         assert_eq!(code(&words("-dialect=13.4")), Code::Success);
         assert_eq!(code(&words("-dialect=13.3")), Code::UnrecognizedArch);
+    }
+
+    #[test]
+    fn ptxas_gets_the_level_that_a_value_begins_with() {
+        for (word, level) in
+            [("-Ofc=minx", Some("min")), ("--Ofast-compile=0", Some("0")), ("-g", None)]
+        {
+            let options = parse(&["-arch=sm_90".into(), word.into()]).unwrap();
+            assert_eq!(options.options.text(Id::FastCompile), level, "{word}");
+        }
     }
 
     #[test]

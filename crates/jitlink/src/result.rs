@@ -19,6 +19,7 @@ pub enum Code {
     NullInput = 10,
     IncompatibleOptions = 11,
     IncorrectInputType = 12,
+    ArchMismatch = 13,
     UnrecognizedArch = 16,
     UnsupportedArch = 17,
     LtoNotEnabled = 18,

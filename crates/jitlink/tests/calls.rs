@@ -298,6 +298,30 @@ fn many_links_at_once_come_out_the_same() {
     });
 }
 
+/// Threads of the least stack that the system gives make every call.
+#[test]
+fn a_thread_with_little_stack_is_enough() {
+    let (saxpy, smooth) = (bytes("saxpy.cubin"), bytes("smooth.cubin"));
+    let all = move || {
+        let (code, mut handle) = create(&["-arch=sm_90", "-verbose"]);
+        assert_eq!(code, SUCCESS);
+        assert_eq!(add(handle, CUBIN, &saxpy, "saxpy.cubin"), SUCCESS);
+        assert_eq!(add(handle, CUBIN, &saxpy[..100], "damaged.cubin"), INVALID_INPUT);
+        assert_eq!(add(handle, CUBIN, &smooth, "smooth.cubin"), SUCCESS);
+        assert_eq!(complete(handle), SUCCESS);
+        let image = cubin(handle);
+        assert_eq!(destroy(&mut handle), SUCCESS);
+        image
+    };
+    let expected = all.clone()();
+    assert!(expected.is_ok());
+    for kib in [16, 64, 512] {
+        let thread = std::thread::Builder::new().stack_size(kib << 10).spawn(all.clone());
+        let image = thread.expect("a thread").join().expect("an image");
+        assert!(image == expected, "{kib} KiB");
+    }
+}
+
 #[test]
 fn one_handle_on_many_threads_is_used_by_one_at_a_time() {
     let (_, mut handle) = create(&["-arch=sm_90"]);

@@ -1,102 +1,69 @@
 //! The cubin linker: bytes in, bytes out.
 //!
 //! In: the bytes of relocatable cubins and [`LinkOptions`]. Out: [`Outcome`]: the linked cubin,
-//! equal to nvlink's byte for byte (its tool record aside), or what is wrong with the inputs.
-//! Guaranteed: no I/O, no globals, no printing; the result depends on the inputs' order, names
-//! and bytes and on the options only, not on threads, paths or the machine.
+//! equal to nvlink's byte for byte except for its tool record, or what is wrong with the inputs.
+//! Guaranteed: no I/O, no globals, no printing. The result depends on the options, and on the
+//! order, names and bytes of the inputs; it does not depend on threads, paths or the machine.
 //!
-//! `run` below is the table of contents: one phase after the other, each in a module of its
-//! own that says what comes in and what goes out.
+//! `run` below is the table of contents: it runs one phase after the other. Each phase is a module
+//! whose head says what comes in and what goes out.
 #![forbid(unsafe_code)]
 
-mod account;
-mod assembly;
 mod attributes;
-mod banks;
+mod base;
 mod callgraph;
-mod cancel;
-mod capsule;
-mod clash;
-mod constants;
-mod content;
+mod check;
 mod data;
 mod diag;
-mod dialect;
 mod draft;
-mod dump;
-mod explain;
-mod finish;
-mod graph;
-mod id;
-mod image;
 mod layout;
 mod merge;
-mod moved;
-mod names;
-mod notes;
 mod objects;
 mod options;
-mod patches;
 mod phases;
-mod pieces;
 mod program;
 mod relocs;
-mod report;
-mod selection;
-mod session;
-mod shared;
-mod sort;
-mod strings;
 mod symbols;
-mod synth;
-mod system;
-mod system_names;
-mod textures;
-mod unified;
-mod void;
+mod write;
 
-pub use crate::account::{Account, Function, Removed, Why};
-pub use crate::cancel::Cancel;
-pub use crate::diag::{Diagnostic, Likeness, Message, Note, Severity, Step, demangle};
-pub use crate::dialect::{DIALECTS, Dialect, UnknownRelease};
-pub use crate::dump::CallGraphNames;
-pub use crate::image::{Counts, Image, Output};
-pub use crate::options::LinkOptions;
+pub use crate::base::cancel::Cancel;
+pub use crate::base::session::Session;
+pub use crate::check::report::{EntryReport, Report};
+pub use crate::diag::demangle::demangle;
+pub use crate::diag::note::{Likeness, Note, Step};
+pub use crate::diag::{Diagnostic, Message, Severity};
+pub use crate::objects::system_libraries::needs_system_libraries;
+pub use crate::options::dialect::{DIALECTS, Dialect, UnknownRelease};
+pub use crate::options::driver_functions::driver_function_since;
+pub use crate::options::index_file::IndexFile;
+pub use crate::options::input::Input;
+pub use crate::options::selection::{HostReferences, Selection};
+pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
-pub use crate::report::{EntryReport, Report};
-pub use crate::selection::{HostReferences, Selection};
-pub use crate::session::Session;
-pub use crate::system::needs_system_libraries;
-pub use crate::unified::IndexFile;
+pub use crate::write::account::{Account, Function, Removed, Why};
+pub use crate::write::{Counts, Image, Output};
 
 use std::time::Instant;
 
 use crate::attributes::Attributes;
+use crate::base::half::Halves;
+use crate::base::names::Names;
 use crate::callgraph::CallGraph;
-use crate::capsule::Halves;
-use crate::capsule::rebuilt::{Frames, Rebuilt};
-use crate::data::Data;
+use crate::check::{clash, tools_patch};
+use crate::data::{Data, synthetic, unified};
 use crate::diag::{Diagnostics, Failed};
-use crate::names::{NameList, Names};
-use crate::objects::Objects;
+use crate::layout::file_map;
+use crate::merge::{ProgramNames, ResolvedProgram};
+use crate::objects::{InputObjects, system_libraries};
 use crate::phases::Phases;
-use crate::program::{Placed, Program};
-use crate::relocs::Relocated;
+use crate::program::{LaidOutProgram, LinkedProgram};
+use crate::relocs::debug::RebuiltDebug;
+use crate::relocs::debug::frames::DebugFrames;
+use crate::relocs::relocated::ResolvedRelocs;
 use crate::symbols::Symbols;
-use crate::void::VoidRecords;
+use crate::symbols::discarded::DiscardedRecords;
 
-/// One input: a relocatable cubin and the name that messages give it.
-#[derive(Debug, Clone, Copy)]
-pub struct Input<'d> {
-    /// As given on the command line.
-    pub name: &'d str,
-    /// The whole file.
-    pub bytes: &'d [u8],
-    /// It belongs to a system library (libcudadevrt), which is left out if nothing needs it.
-    pub system: bool,
-}
-
-/// What came of a link.
+/// The result of a link.
 #[derive(Debug)]
 pub struct Outcome<I = Vec<u8>> {
     /// The linked cubin; `None` when there was an error.
@@ -105,9 +72,9 @@ pub struct Outcome<I = Vec<u8>> {
     pub diagnostics: Vec<Diagnostic>,
     /// Sizes for `-v`; `None` when the inputs could not be merged.
     pub report: Option<Report>,
-    /// Places of inputs of system libraries that were left out.
+    /// Indices of the inputs that were left out because they are unused files of system libraries.
     pub unused: Vec<usize>,
-    /// What took how long, in order; a link that failed has fewer.
+    /// The time of each phase, in order; a link that failed has fewer.
     pub phases: Vec<Phase>,
 }
 
@@ -118,8 +85,8 @@ pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> O
     Outcome { image, diagnostics, report, unused, phases }
 }
 
-/// Does the same up to the last phase: the [`Image`] writes the bytes to where they are wanted, so that they need not
-/// be in memory.
+/// Does the same up to the last phase. The [`Image`] writes the bytes directly to where they are
+/// wanted, so that they need not be in memory.
 pub fn prepare<'o, 'd>(
     session: &Session,
     inputs: &[Input<'d>],
@@ -128,31 +95,32 @@ pub fn prepare<'o, 'd>(
 where
     'o: 'd,
 {
-    let mut diags = Diagnostics::new(options);
+    let mut diags = Diagnostics::new(options.warnings_are_errors);
     let mut report = None;
     let mut phases = Phases::new(session);
     let mut unused = Vec::new();
-    let made = Made { report: &mut report, unused: &mut unused, phases: &mut phases };
-    let image = run(session, inputs, options, &mut diags, made).ok();
+    let progress = LinkProgress { report: &mut report, unused: &mut unused, phases: &mut phases };
+    let image = run(session, inputs, options, &mut diags, progress).ok();
     Outcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
 }
 
-/// Checks `inputs` as [`link`] does before it merges the first: what is wrong with one of them.
+/// Checks `inputs` as [`link`] does before it merges the first; returns what is wrong with one of
+/// them.
 pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Vec<Diagnostic> {
-    let mut diags = Diagnostics::new(options);
-    // Why it failed is in the lines.
-    let _ = Objects::parse(session, inputs, options, &mut diags);
+    let mut diags = Diagnostics::new(options.warnings_are_errors);
+    // The lines say why it failed.
+    let _ = InputObjects::parse(session, inputs, options, &mut diags);
     diags.into_lines()
 }
 
-/// About as many bytes does the draft take for each section of an input.
+/// About how many bytes the draft takes for each section of an input.
 const DRAFT_BYTES: usize = 256;
 
-/// The same for what is made of the draft.
+/// The same for the tables that are made from the draft.
 const TABLE_BYTES: usize = 128;
 
-/// What a link tells besides its lines, filled as it goes.
-struct Made<'a, 's> {
+/// Results of a link besides its lines, filled as it runs.
+struct LinkProgress<'a, 's> {
     report: &'a mut Option<Report>,
     unused: &'a mut Vec<usize>,
     phases: &'a mut Phases<'s>,
@@ -163,77 +131,79 @@ fn run<'o, 'd>(
     inputs: &[Input<'d>],
     options: &'o LinkOptions,
     diags: &mut Diagnostics,
-    Made { report, unused, phases }: Made<'_, '_>,
+    LinkProgress { report, unused, phases }: LinkProgress<'_, '_>,
 ) -> Result<Image<'o, 'd>, Failed>
 where
     'o: 'd,
 {
     let _span = tracing::info_span!("link", inputs = inputs.len()).entered();
 
-    // Every file is checked before the first is merged: nvlink tells the first bad one only.
+    // Every file is checked before the first is merged: nvlink reports the first bad file only.
     phases.begin("objects", diags)?;
-    let mut objects = Objects::parse(session, inputs, options, diags)?;
-    *unused = system::remove_unused(&mut objects, inputs, options);
+    let mut objects = InputObjects::parse(session, inputs, options, diags)?;
+    *unused = system_libraries::remove_unused(&mut objects, inputs, options);
 
-    // Up to the merged draft most of the work is for one thread.
+    // Up to the merged draft, one thread does most of the work.
     let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
-    let rest = session.bring_in(DRAFT_BYTES * sections);
+    let prefault_rest = session.prefault(DRAFT_BYTES * sections);
 
     // Below this line no function joins or leaves the program.
-    let (names, symbols, graph) = choose(session, &objects, options, diags, phases)?;
+    let (resolved, names) = resolve_symbols(session, &objects, options, diags, phases)?;
     let work = objects.reloc_bytes();
 
-    // All files in one draft, which comes to nothing if names clash. Below this line no input adds a section or a symbol.
+    // Merges all files into one draft, which is discarded if definitions clash. Below this line no
+    // input adds a section or a symbol.
     phases.begin("merge", diags)?;
-    let patches = patches::check(&objects, &symbols, &names.0, options);
-    let void = VoidRecords::find(&objects, &symbols);
+    let patches = tools_patch::check(&objects, &resolved.symbols, &names.names, options);
     let merge = || {
-        session.bring_in_rest(rest, TABLE_BYTES * sections);
-        merge::merge(&objects, &symbols, &graph, &void, names, options)
+        session.prefault_rest(prefault_rest, TABLE_BYTES * sections);
+        merge::merge(&objects, &resolved, names, options)
     };
-    // Beside that one thread more can be at work.
+    // In parallel, because merging uses one thread only.
     let others = || {
-        let checked = clash::check(&objects, &symbols, options, diags);
-        checked.map(|()| Frames::parse(&objects, options))
+        let checked = clash::check(&objects, &resolved.symbols, options, diags);
+        checked.map(|()| DebugFrames::parse(&objects, options))
     };
-    let (mut merged, checked) = session.beside(work, merge, others);
+    let (mut merged, checked) = session.join_here(work, merge, others);
     let frames = checked?;
     patches.map_err(|problem| diags.fatal(problem))?;
-    let calls = synth::add_sections(&objects, &symbols, &mut merged, options);
+    let ResolvedProgram { symbols, graph, discarded } = resolved;
+    let calls = synthetic::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
 
-    // Data that belongs to no one file. Below this line every variable has its place.
+    // Data that belongs to no single file. Below this line every variable has its place.
     phases.begin("data", diags)?;
     let data = Data::lay_out(&objects, &symbols, &graph, &mut merged, calls, options)
         .map_err(|problem| diags.fatal(problem))?;
 
-    let placed = Placed {
+    let laid_out = LaidOutProgram {
         objects: &objects,
         symbols: &symbols,
         graph: &graph,
-        void: &void,
+        discarded: &discarded,
         merged: &merged,
         data: &data,
         options,
     };
-    let (attributes, resolved) = resolve(session, placed, frames, work, diags, phases)?;
+    let (attributes, relocations) =
+        attributes_and_relocations(session, laid_out, frames, work, diags, phases)?;
 
-    // Everything that is wrong with the program as a whole, told at once; then what is with a single record. Below this
-    // line nothing can be wrong but sizes.
+    // Reports all errors of the program as a whole, then the error of a single relocation. Below
+    // this line only sizes can be wrong.
     phases.begin("check", diags)?;
     let mut program =
-        Program { objects, symbols, graph, merged, data, attributes, unified, options };
+        LinkedProgram { objects, symbols, graph, merged, data, attributes, unified, options };
     let (checked, built) = session.join(work, || program.check(diags), || Report::build(&program));
     checked?;
     *report = Some(built);
     diags.check()?;
-    let (rebuilt, relocated) = resolved.map_err(|message| diags.fatal(*message))?;
+    let (rebuilt, relocated) = relocations.map_err(|message| diags.fatal(*message))?;
     rebuilt.set_sizes(&mut program.merged.draft);
 
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.
     phases.begin("layout", diags)?;
-    let (contents, mut layout) = assembly::assemble(session, &mut program, rebuilt, &relocated);
+    let (contents, mut layout) = layout::assemble(session, &mut program, rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
@@ -241,54 +211,56 @@ where
     if layout.is_nameless {
         return Err(diags.fatal(Message::Internal { what: "section without name" }));
     }
-    pieces::split_gaps(&mut layout.pieces);
+    file_map::split_gaps(&mut layout.ranges);
 
     Ok(Image { program, layout, contents, relocated })
 }
 
-/// Which definition of each name counts, and who is alive.
-fn choose<'d>(
+/// Finds the definition of each name that counts, the live functions, and the discarded records.
+fn resolve_symbols<'d>(
     session: &Session,
-    objects: &Objects<'d>,
+    objects: &InputObjects<'d>,
     options: &LinkOptions,
     diags: &mut Diagnostics,
     phases: &mut Phases<'_>,
-) -> Result<((Names<'d>, NameList), Symbols, CallGraph), Failed> {
+) -> Result<(ResolvedProgram, ProgramNames<'d>), Failed> {
     phases.begin("symbols", diags)?;
     let mut names = Names::new(objects.hasher.clone());
     let symbols = Symbols::resolve(objects, options, &mut names);
 
     phases.begin("callgraph", diags)?;
     let (graph, prototypes) = CallGraph::build(session, objects, &symbols, options, &mut names);
-    Ok(((names, prototypes), symbols, graph))
+    let discarded = DiscardedRecords::find(objects, &symbols);
+    Ok((ResolvedProgram { symbols, graph, discarded }, ProgramNames { names, prototypes }))
 }
 
-/// What came of the relocations: code and records, or what is wrong with one of them, which counts only where
-/// nothing is wrong with the program as a whole.
-type Resolved = Result<(Rebuilt, Halves<Relocated>), Box<Message>>;
+/// The resolved relocations: code and records, or the error of one of them. The error counts only
+/// if nothing is wrong with the program as a whole.
+type RelocationResult = Result<(RebuiltDebug, Halves<ResolvedRelocs>), Box<Message>>;
 
-/// Attributes; and beside them values into bits, or records for the driver.
-fn resolve<'d>(
+/// Builds attributes, and in parallel resolves relocations: values into bits, or records for the
+/// driver.
+fn attributes_and_relocations<'d>(
     session: &Session,
-    placed: Placed<'_, 'd>,
-    frames: Frames<'d>,
+    laid_out: LaidOutProgram<'_, 'd>,
+    frames: DebugFrames<'d>,
     work: usize,
     diags: &mut Diagnostics,
     phases: &mut Phases<'_>,
-) -> Result<(Attributes<'d>, Resolved), Failed> {
+) -> Result<(Attributes<'d>, RelocationResult), Failed> {
     phases.begin("attributes", diags)?;
-    let Placed { objects, symbols, graph, merged, .. } = placed;
+    let LaidOutProgram { objects, symbols, graph, merged, .. } = laid_out;
     let start = Instant::now();
     let attributes = || {
         let built = Attributes::build(session, objects, symbols, graph, merged, diags);
         (built, start.elapsed())
     };
     let relocate = || {
-        let rebuilt = Rebuilt::build(session, placed, frames)?;
-        let relocated = relocs::resolve(session, placed, &rebuilt, work)?;
+        let rebuilt = RebuiltDebug::build(session, laid_out, frames)?;
+        let relocated = relocs::resolve(session, laid_out, &rebuilt, work)?;
         Ok((rebuilt, relocated))
     };
-    let ((attributes, time), resolved) = session.join(work, attributes, relocate);
-    phases.ran_beside(time, "relocations");
-    Ok((attributes?, resolved))
+    let ((attributes, time), relocations) = session.join(work, attributes, relocate);
+    phases.ran_in_parallel(time, "relocations");
+    Ok((attributes?, relocations))
 }

@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use tracing::span::EnteredSpan;
 
-use crate::diag::{Diagnostics, Failed};
-use crate::{Message, Session};
+use crate::base::session::Session;
+use crate::diag::{Diagnostics, Failed, Message};
 
 /// One phase of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// As in the table of ARCHITECTURE.md.
+    /// The name in the table of ARCHITECTURE.md.
     pub name: &'static str,
-    /// On the clock.
+    /// Wall-clock time.
     pub time: Duration,
 }
 
-/// The phases so far, and the one that runs.
+/// The phases that ended, and the running one.
 #[derive(Debug)]
 pub(crate) struct Phases<'s> {
     session: &'s Session,
@@ -29,7 +29,7 @@ impl<'s> Phases<'s> {
         Phases { session, ended: Vec::new(), running: None }
     }
 
-    /// Ends the phase that runs and begins the next, unless nobody wants the link any more.
+    /// Ends the running phase and begins the next one, unless the link is cancelled.
     pub(crate) fn begin(
         &mut self,
         name: &'static str,
@@ -52,8 +52,9 @@ impl<'s> Phases<'s> {
         }
     }
 
-    /// Ends the phase that runs after `time`; the rest was `name`, which ran beside it.
-    pub(crate) fn ran_beside(&mut self, time: Duration, name: &'static str) {
+    /// Ends the running phase, which took `time`. The rest of the time is that of phase `name`,
+    /// which ran in parallel.
+    pub(crate) fn ran_in_parallel(&mut self, time: Duration, name: &'static str) {
         self.end();
         let Some(first) = self.ended.last_mut() else { return };
         let rest = first.time.saturating_sub(time);

@@ -1,7 +1,11 @@
 //! LTO-IR compiled by the user's copy of NVIDIA's libnvJitLink.
 //!
-//! In: LTO-IR, alone or in fat binaries and objects, and options. Out: PTX, or a cubin of all inputs. Guaranteed: only the
-//! public interface is used; what NVIDIA's library says is handed on. LTO-IR is NVIDIA's own and is not looked at here.
+//! In: LTO-IR, alone or in fat binaries and objects, and options. Out: PTX, or a cubin of all inputs.
+//! Guaranteed: only public interfaces are used; what NVIDIA's libraries say is handed on. LTO-IR is
+//! NVIDIA's own and is not looked at here.
+//!
+//! libnvJitLink drops what no LTO-IR uses. What other code uses is named in a module of LTO-IR of
+//! our own (`Task::roots`), which libnvvm makes of NVVM IR.
 //!
 //! `nvidia` makes the calls and is the only place with `unsafe`.
 #![deny(unsafe_code)]
@@ -13,8 +17,16 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use nvidia::Compiler;
+
 /// The file that is looked for.
 const NAME: &str = "libnvJitLink.so.13";
+/// The same where culd's has taken its place.
+const MOVED: &str = "libnvJitLink.so.13.nvidia";
+
+/// Where libnvvm lies in a toolkit, and in a folder with NVIDIA's wheels.
+const NVVM: [&str; 4] =
+    ["nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib64/libnvvm.so.4", "lib/libnvvm.so.4"];
 
 /// What an input is. The numbers are NVIDIA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +34,23 @@ const NAME: &str = "libnvJitLink.so.13";
 #[allow(missing_docs, reason = "the names say all")]
 pub enum Kind {
     Cubin = 1,
+    Ptx = 2,
     LtoIr = 3,
     Fatbin = 4,
     Object = 5,
+}
+
+/// What is to be compiled, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'i> {
+    /// Options of libnvJitLink; the first names the target.
+    pub options: &'i [String],
+    /// LTO-IR, and for [`Want::Cubin`] other code.
+    pub inputs: &'i [Input<'i>],
+    /// What is wanted.
+    pub want: Want,
+    /// NVVM IR that names what has to stay, and the libnvvm that compiles it.
+    pub roots: Option<(&'i str, &'i Path)>,
 }
 
 /// An input of a compilation.
@@ -43,8 +69,8 @@ pub struct Input<'i> {
 pub enum Want {
     /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not in it.
     Ptx,
-    /// A relocatable cubin of them, with all functions that other code can see; nothing from a library before 13.3, which has
-    /// no such links.
+    /// A relocatable cubin of them, with everything that other code can see. It has been linked once,
+    /// with an input that is empty.
     Object,
     /// A cubin of all inputs.
     Cubin,
@@ -57,6 +83,10 @@ pub struct Made {
     pub bytes: Vec<u8>,
     /// All LTO-IR as one piece, where the library gives it (13.3 and later).
     pub lto_ir: Option<Vec<u8>>,
+    /// What the library's error log says although nothing failed.
+    pub log: String,
+    /// Its info log.
+    pub infos: String,
 }
 
 /// Why there is no result.
@@ -65,10 +95,13 @@ pub struct Made {
 pub enum LtoError {
     /// There is no library.
     #[error(
-        "no {NAME} of NVIDIA's: there is none in the toolkit of CUDA_HOME, CUDA_PATH, or a ptxas or nvcc in PATH; \
-         CULD_NVJITLINK names one"
+        "no {NAME} of NVIDIA's: there is none (or {MOVED}, where culd's has its name) in the toolkit of CUDA_HOME, CUDA_PATH, or \
+         a ptxas or nvcc in PATH, or in nvidia/cu13 of the program's Python packages; CULD_NVJITLINK names one"
     )]
     NotFound,
+    /// There is no libnvvm, which is needed where other code uses LTO-IR.
+    #[error("no libnvvm.so.4 of NVIDIA's beside libnvJitLink or in the toolkits")]
+    NoNvvm,
     /// It cannot be used.
     #[error("cannot use '{}': {error}", path.display())]
     Unusable {
@@ -86,11 +119,14 @@ pub enum LtoError {
         code: i32,
         /// Its error log.
         log: String,
+        /// Its info log.
+        infos: String,
     },
 }
 
-/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the first of `toolkits` that has one. `own` is a
-/// file that is not meant, because it is the one that asks.
+/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the first of `toolkits` that
+/// has one, under its own name or the one that it got when culd's took its place. `own` is a file
+/// that is not meant, because it is the one that asks.
 pub fn find(own: Option<&Path>, toolkits: &[PathBuf]) -> Option<PathBuf> {
     if let Some(named) = env::var_os("CULD_NVJITLINK") {
         return Some(named.into());
@@ -98,21 +134,18 @@ pub fn find(own: Option<&Path>, toolkits: &[PathBuf]) -> Option<PathBuf> {
     let folders = toolkits.iter().flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder)));
     let own = own.and_then(|own| own.canonicalize().ok());
     folders
-        .filter_map(|folder| folder.join(NAME).canonicalize().ok())
+        .flat_map(|folder| [MOVED, NAME].map(|name| folder.join(name)))
+        .filter_map(|file| file.canonicalize().ok())
         .find(|file| Some(file) != own.as_ref() && file.is_file())
 }
 
-/// Has the library at `path` compile `inputs`.
-///
-/// # Errors
-/// The library cannot be used, or refuses.
-pub fn compile(
-    path: &Path,
-    options: &[String],
-    inputs: &[Input<'_>],
-    want: Want,
-) -> Result<Made, LtoError> {
-    nvidia::compile(path, options, inputs, want)
+/// The libnvvm of the toolkit that `library`, a libnvJitLink, is of; else that of the first of
+/// `toolkits` that has one. Both have to be of one release: LTO-IR of a newer one is refused.
+pub fn find_nvvm(library: &Path, toolkits: &[PathBuf]) -> Option<PathBuf> {
+    let own = library.canonicalize().ok();
+    let own = own.as_deref().and_then(Path::parent).and_then(Path::parent);
+    let homes = own.into_iter().chain(toolkits.iter().map(PathBuf::as_path));
+    homes.flat_map(|home| NVVM.map(|file| home.join(file))).find(|file| file.is_file())
 }
 
 #[cfg(test)]
@@ -120,9 +153,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_library_that_had_to_move_comes_before_what_took_its_place() {
+        let folder = env::temp_dir().join(format!("culd-lto-{}", std::process::id()));
+        let place = |name: &str| folder.join("lib").join(name);
+        std::fs::create_dir_all(place("")).unwrap();
+        let found = |own: Option<&Path>| find(own, std::slice::from_ref(&folder));
+        assert_eq!(found(None), None);
+        std::fs::write(place(NAME), "culd's").unwrap();
+        let (plain, moved) = (place(NAME).canonicalize().unwrap(), place(MOVED));
+        assert_eq!(found(None).as_ref(), Some(&plain));
+        assert_eq!(found(Some(&place(NAME))), None);
+        std::fs::write(&moved, "NVIDIA's").unwrap();
+        assert_eq!(found(Some(&plain)), Some(moved.canonicalize().unwrap()));
+        assert_eq!(found(None), Some(moved.canonicalize().unwrap()));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_file_that_is_no_library_is_an_error_with_its_path() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        let error = compile(path, &[], &[], Want::Ptx).unwrap_err();
+        let error = Compiler::load(path.to_owned()).unwrap_err();
         assert!(matches!(error, LtoError::Unusable { .. }));
         assert!(error.to_string().contains("Cargo.toml"), "{error}");
     }

@@ -1,86 +1,123 @@
 //! `culd-lto`: compiles LTO-IR for `culd -lto`.
 //!
-//! In: what is wanted, where to, options and inputs, as `culd` gives them. Out: a file with PTX or a cubin, and the path of the
-//! library that made it; exit status 1 with lines on standard error when there is none. It is a program of its own so that
-//! NVIDIA's library, which is loaded at run time, is not loaded into the linker, which ships as a static program.
+//! In: what is wanted, where to, options and inputs, as `culd` gives them. Out: a file with PTX or a
+//! cubin; on standard output one line that says how it ended, and the log of NVIDIA's library; on
+//! standard error what the libraries print there. Exit status 1 when nothing was made. It is a program
+//! of its own so that NVIDIA's library, which is loaded at run time, is not loaded into the linker,
+//! which ships as a static program.
 #![forbid(unsafe_code)]
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use culd_lto::{Input, Kind, LtoError, Want, compile, find};
+use culd_lto::{Compiler, Input, Kind, LtoError, Task, Want, find, find_nvvm};
 
 const USAGE: &str = "\
-usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--option WORD]... [--input KIND NAME FILE]...
-Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. An object, which needs libnvJitLink 13.3, is empty without. KIND is ltoir, fatbin, object or cubin.
-The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.";
+usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--roots FILE] [--option WORD]...
+                [--input KIND NAME FILE]...
+Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. The first option names the target.
+KIND is ltoir, fatbin, object or cubin.
+FILE of --roots is NVVM IR that names what has to stay; NVIDIA's libnvvm makes LTO-IR of it.
+The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
+Standard output: 'made by PATH', 'refused CODE by PATH', each with the library's log behind it, or
+'failed: WHY'.";
 
 /// What the words ask for.
 #[derive(Default)]
-struct Task {
+struct Words {
     toolkits: Vec<PathBuf>,
     options: Vec<String>,
     inputs: Vec<(Kind, String, Vec<u8>)>,
+    /// NVVM IR.
+    roots: Option<String>,
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match run(words) {
-        Ok(library) => {
-            println!("{library}");
+    match run(std::env::args_os().skip(1).collect()) {
+        Ok(report) => {
+            print!("{report}");
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("{error}");
+        Err(report) => {
+            print!("{report}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(words: Vec<String>) -> Result<String, String> {
+/// The report, of a success or of a failure.
+fn run(words: Vec<OsString>) -> Result<String, String> {
+    let failed = |why: String| format!("failed: {why}\n");
     let mut words = words.into_iter();
-    let (want, output) = (words.next(), words.next().ok_or(USAGE)?);
-    let want = match want.as_deref() {
+    let (want, output) = (words.next(), words.next().ok_or(failed(USAGE.to_owned()))?);
+    let want = match want.as_ref().and_then(|want| want.to_str()) {
         Some("ptx") => Want::Ptx,
         Some("object") => Want::Object,
         Some("cubin") => Want::Cubin,
-        _ => return Err(USAGE.to_owned()),
+        _ => return Err(failed(USAGE.to_owned())),
     };
-    let task = task(words)?;
-    let path = find(None, &task.toolkits).ok_or_else(|| LtoError::NotFound.to_string())?;
-    let inputs: Vec<Input<'_>> =
-        task.inputs.iter().map(|(kind, name, bytes)| Input { kind: *kind, name, bytes }).collect();
-    let made = compile(&path, &task.options, &inputs, want).map_err(|error| match &error {
-        LtoError::Refused { log, .. } if !log.trim().is_empty() => {
-            format!("{error}\n{}", log.trim_end())
+    let words = read(words).map_err(failed)?;
+    let report = |error: LtoError| match &error {
+        LtoError::Refused { path, code, log, .. } => {
+            format!("refused {code} by {}\n{log}", shown(path))
         }
-        _ => error.to_string(),
-    })?;
-    std::fs::write(&output, made.bytes).map_err(|error| format!("'{output}': {error}"))?;
-    Ok(path.to_string_lossy().into_owned())
+        _ => failed(error.to_string()),
+    };
+    let path = find(None, &words.toolkits).ok_or_else(|| report(LtoError::NotFound))?;
+    let nvvm = match &words.roots {
+        Some(text) => {
+            let nvvm = find_nvvm(&path, &words.toolkits);
+            Some((text, nvvm.ok_or_else(|| report(LtoError::NoNvvm))?))
+        }
+        None => None,
+    };
+    let inputs: Vec<Input<'_>> =
+        words.inputs.iter().map(|(kind, name, bytes)| Input { kind: *kind, name, bytes }).collect();
+    let roots = nvvm.as_ref().map(|(text, nvvm)| (text.as_str(), nvvm.as_path()));
+    let task = Task { options: &words.options, inputs: &inputs, want, roots };
+    let compiler = Compiler::load(path).map_err(report)?;
+    let made = compiler.compile(&task).map_err(report)?;
+    std::fs::write(&output, made.bytes)
+        .map_err(|error| failed(format!("'{}': {error}", shown(&output))))?;
+    Ok(format!("made by {}\n{}", shown(compiler.path()), made.log))
 }
 
-fn task(mut words: impl Iterator<Item = String>) -> Result<Task, String> {
-    let mut task = Task::default();
+/// A name or path in one line.
+fn shown(name: impl AsRef<OsStr>) -> String {
+    culd_text::escaped(&culd_text::name(name)).into_owned()
+}
+
+fn read(mut words: impl Iterator<Item = OsString>) -> Result<Words, String> {
+    let mut read = Words::default();
+    let text = |word: OsString| {
+        word.into_string().map_err(|word| format!("'{}' is not UTF-8", shown(word)))
+    };
+    let unreadable = |file: OsString, error| format!("'{}': {error}", shown(file));
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| USAGE.to_owned());
-        match word.as_str() {
-            "--toolkit" => task.toolkits.push(value()?.into()),
-            "--option" => task.options.push(value()?),
+        match word.to_str().unwrap_or_default() {
+            "--toolkit" => read.toolkits.push(value()?.into()),
+            "--option" => read.options.push(text(value()?)?),
+            "--roots" => {
+                let file = value()?;
+                let text = std::fs::read_to_string(&file);
+                read.roots = Some(text.map_err(|error| unreadable(file, error))?);
+            }
             "--input" => {
-                let kind = match value()?.as_str() {
+                let kind = match text(value()?)?.as_str() {
                     "ltoir" => Kind::LtoIr,
                     "fatbin" => Kind::Fatbin,
                     "object" => Kind::Object,
                     "cubin" => Kind::Cubin,
                     other => return Err(format!("'{other}' is no kind of input\n{USAGE}")),
                 };
-                let (name, file) = (value()?, value()?);
-                let bytes = std::fs::read(&file).map_err(|error| format!("'{file}': {error}"))?;
-                task.inputs.push((kind, name, bytes));
+                let (name, file) = (text(value()?)?, value()?);
+                let bytes = std::fs::read(&file).map_err(|error| unreadable(file, error))?;
+                read.inputs.push((kind, name, bytes));
             }
             _ => return Err(USAGE.to_owned()),
         }
     }
-    Ok(task)
+    Ok(read)
 }

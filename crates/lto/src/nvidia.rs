@@ -3,13 +3,14 @@
 //! In: slices. Out: bytes. Guaranteed: every handle is destroyed; every length is that of what is passed.
 #![allow(unsafe_code, reason = "the library is C's")]
 
-use std::ffi::{CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::ffi::{CStr, CString, NulError, c_char, c_int, c_uint, c_void};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use libloading::Library;
 
-use crate::{Input, LtoError, Made, Want};
+use crate::{Input, Kind, LtoError, Made, Task, Want};
 
 type Handle = *mut c_void;
 type Create = unsafe extern "C" fn(*mut Handle, u32, *const *const c_char) -> c_int;
@@ -17,9 +18,11 @@ type Destroy = unsafe extern "C" fn(*mut Handle) -> c_int;
 type AddData = unsafe extern "C" fn(Handle, c_int, *const c_void, usize, *const c_char) -> c_int;
 type Complete = unsafe extern "C" fn(Handle) -> c_int;
 type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
+type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
 type Copy = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
 
 /// The functions that are needed, under the names that every release of 13 has.
+#[derive(Debug)]
 struct Functions {
     create: Create,
     destroy: Destroy,
@@ -28,67 +31,256 @@ struct Functions {
     ptx: (Size, Copy),
     cubin: (Size, Copy),
     errors: (Size, Copy),
+    infos: (Size, Copy),
     /// Of 13.3 and later.
     lto_ir: Option<(Size, Copy)>,
+    version: Version,
 }
+
+/// Code without anything in it. Beside other code the library keeps what such code can see, and with
+/// `-r` every release makes an object then.
+const OTHER_CODE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n\0";
 
 /// A handle, destroyed at its end.
 struct Link<'f> {
-    functions: &'f Functions,
+    compiler: &'f Compiler,
     handle: Handle,
 }
 
 impl Drop for Link<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is the library's own, or null.
-        unsafe { (self.functions.destroy)(&mut self.handle) };
+        unsafe { (self.compiler.functions.destroy)(&mut self.handle) };
     }
 }
 
-pub(crate) fn compile(
-    path: &Path,
-    options: &[String],
-    inputs: &[Input<'_>],
-    want: Want,
-) -> Result<Made, LtoError> {
-    let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
-    // SAFETY: the user's own library is trusted as its ptxas is; it stays loaded while it is used.
-    let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
-    let functions = Functions::of(&library).map_err(|error| unusable(error.to_string()))?;
-    if want == Want::Object && functions.lto_ir.is_none() {
-        return Ok(Made { bytes: Vec::new(), lto_ir: None });
-    }
-    let text = |text: &str| CString::new(text).map_err(|error| unusable(error.to_string()));
-    let words = options.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
-    let names = inputs.iter().map(|input| text(input.name)).collect::<Result<Vec<_>, _>>()?;
-    let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
-    let mut link = Link { functions: &functions, handle: null_mut() };
-    let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
-    // SAFETY: as many words as are told, which live until the end.
-    let code = unsafe { (functions.create)(&mut link.handle, count, pointers.as_ptr()) };
-    link.check(code, path)?;
-    for (input, name) in inputs.iter().zip(&names) {
-        let data = input.bytes.as_ptr().cast();
-        let kind = input.kind as c_int;
-        // SAFETY: as many bytes as are told; the name lives until the end, because the library keeps no copy.
-        let code = unsafe {
-            (functions.add_data)(link.handle, kind, data, input.bytes.len(), name.as_ptr())
-        };
-        link.check(code, path)?;
-    }
-    // SAFETY: a handle of the library's.
-    let code = unsafe { (functions.complete)(link.handle) };
-    link.check(code, path)?;
-    let parts = match want {
-        Want::Ptx => functions.ptx,
-        Want::Cubin | Want::Object => functions.cubin,
-    };
-    let bytes = link.get(parts).map_err(|code| link.refused(code, path))?;
-    let lto_ir = functions.lto_ir.and_then(|parts| link.get(parts).ok());
-    Ok(Made { bytes, lto_ir })
+/// NVIDIA's libnvJitLink, loaded.
+#[derive(Debug)]
+pub struct Compiler {
+    path: PathBuf,
+    functions: Functions,
+    /// What the functions are in.
+    _library: Library,
 }
+
+impl Compiler {
+    /// Loads the library at `path`.
+    ///
+    /// # Errors
+    /// It cannot be loaded or lacks a function.
+    pub fn load(path: PathBuf) -> Result<Self, LtoError> {
+        let unusable = |error: &dyn Display| LtoError::Unusable {
+            path: path.clone(),
+            error: error.to_string(),
+        };
+        // SAFETY: the user's own library is trusted as its ptxas is.
+        let library = unsafe { Library::new(&path) }.map_err(|error| unusable(&error))?;
+        let functions = Functions::of(&library).map_err(|error| unusable(&error))?;
+        if functions.are_of_culd() {
+            let keep = "it is culd's own, which needs NVIDIA's; keep that beside it as \
+                        libnvJitLink.so.13.nvidia";
+            return Err(unusable(&keep));
+        }
+        Ok(Compiler { path, functions, _library: library })
+    }
+
+    /// The file that the library was loaded from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has the library do `task`.
+    ///
+    /// # Errors
+    /// It refuses, or libnvvm does.
+    pub fn compile(&self, task: &Task<'_>) -> Result<Made, LtoError> {
+        let Task { options, inputs, want, roots } = *task;
+        let arch = options.first().map_or("", String::as_str);
+        let roots = roots.map(|(text, nvvm)| module(nvvm, text, arch)).transpose()?;
+        let names = inputs.iter().map(|input| self.text(input.name));
+        let names = names.collect::<Result<Vec<_>, _>>()?;
+        let named = inputs.iter().zip(&names);
+        let mut all: Vec<(Kind, &[u8], &CStr)> =
+            named.map(|(input, name)| (input.kind, input.bytes, name.as_c_str())).collect();
+        if let Some(roots) = &roots {
+            let first = roots_come_first(self.functions.release(), options);
+            let place = if first { 0 } else { all.len() };
+            all.insert(place, (Kind::LtoIr, roots.as_slice(), c"roots"));
+        }
+        if want == Want::Object {
+            all.push((Kind::Ptx, OTHER_CODE, c"other"));
+        }
+        let link = self.link(options)?;
+        for (kind, bytes, name) in all {
+            link.add(kind, bytes, name)?;
+        }
+        // SAFETY: a handle of the library's.
+        link.check(unsafe { (self.functions.complete)(link.handle) })?;
+        let parts = match want {
+            Want::Ptx => self.functions.ptx,
+            Want::Cubin | Want::Object => self.functions.cubin,
+        };
+        let bytes = link.get(parts).map_err(|code| link.refused(code))?;
+        let lto_ir = self.functions.lto_ir.and_then(|parts| link.get(parts).ok());
+        Ok(Made { bytes, lto_ir, log: link.errors(), infos: link.infos() })
+    }
+
+    /// What the library says of `input` alone when it is added, and nothing of its contents.
+    ///
+    /// # Errors
+    /// It does not take the options or the input.
+    pub fn check(&self, options: &[String], input: &Input<'_>) -> Result<(), LtoError> {
+        let name = self.text(input.name)?;
+        self.link(options)?.add(input.kind, input.bytes, &name)
+    }
+
+    /// A link with `options`.
+    fn link(&self, options: &[String]) -> Result<Link<'_>, LtoError> {
+        let words = options.iter().map(|word| self.text(word)).collect::<Result<Vec<_>, _>>()?;
+        let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+        let mut link = Link { compiler: self, handle: null_mut() };
+        let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
+        // SAFETY: as many words as are told, which live until the end.
+        let code = unsafe { (self.functions.create)(&mut link.handle, count, pointers.as_ptr()) };
+        link.check(code)?;
+        Ok(link)
+    }
+
+    fn text(&self, text: &str) -> Result<CString, LtoError> {
+        let unusable = |error: NulError| LtoError::Unusable {
+            path: self.path.clone(),
+            error: error.to_string(),
+        };
+        CString::new(text).map_err(unusable)
+    }
+}
+
+/// Where the module of roots has to stand, so that functions and variables come in the order that they
+/// have in nvlink's PTX. There are two compilers in the library: from 13.2 on, that for sm_100 and later,
+/// which `-nvvm-latest` takes for all targets, goes by where a name is first seen.
+fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
+    let number = options.first().and_then(|word| word.split_once('_')).map(|(_, number)| {
+        number.trim_end_matches(|char: char| !char.is_ascii_digit()).parse::<u32>()
+    });
+    let newer = matches!(number, Some(Ok(100..)));
+    release >= (13, 2) && (newer || options.iter().any(|word| word == "-nvvm-latest"))
+}
+
+type Program = *mut c_void;
+
+/// LTO-IR of `text`, NVVM IR, made by the libnvvm at `path`; `arch` is the option that names the
+/// target.
+fn module(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> {
+    let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
+    // SAFETY: as that of libnvJitLink.
+    let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
+    let functions = Nvvm::of(&library).map_err(|error| unusable(error.to_string()))?;
+    let name = arch.replace("sm_", "compute_");
+    let options = [name.as_str(), "-gen-lto"].map(CString::new);
+    let options = options.into_iter().collect::<Result<Vec<_>, _>>();
+    let options = options.map_err(|error| unusable(error.to_string()))?;
+    let pointers: Vec<*const c_char> = options.iter().map(|word| word.as_ptr()).collect();
+    let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
+    let mut program = Compilation { functions: &functions, program: null_mut() };
+    // SAFETY: the program can be written; the text is as long as is told, the words are as many,
+    // and all of them live until the end.
+    let code = unsafe {
+        match (functions.create)(&mut program.program) {
+            0 => {
+                let (text, size) = (text.as_ptr().cast(), text.len());
+                let name = c"roots".as_ptr();
+                match (functions.add)(program.program, text, size, name) {
+                    0 => (functions.compile)(program.program, count, pointers.as_ptr()),
+                    code => code,
+                }
+            }
+            code => code,
+        }
+    };
+    let refused = |code| LtoError::Refused {
+        path: path.to_owned(),
+        code,
+        log: program.log(),
+        infos: String::new(),
+    };
+    if code != 0 {
+        return Err(refused(code));
+    }
+    program.get(functions.result).map_err(refused)
+}
+
+/// The functions of libnvvm that are needed.
+struct Nvvm {
+    create: unsafe extern "C" fn(*mut Program) -> c_int,
+    destroy: unsafe extern "C" fn(*mut Program) -> c_int,
+    add: unsafe extern "C" fn(Program, *const c_char, usize, *const c_char) -> c_int,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int,
+    result: (Size, Copy),
+    log: (Size, Copy),
+}
+
+impl Nvvm {
+    fn of(library: &Library) -> Result<Self, libloading::Error> {
+        // SAFETY: the types are those of NVIDIA's public header of release 13.
+        unsafe {
+            Ok(Nvvm {
+                create: *library.get(b"nvvmCreateProgram\0")?,
+                destroy: *library.get(b"nvvmDestroyProgram\0")?,
+                add: *library.get(b"nvvmAddModuleToProgram\0")?,
+                compile: *library.get(b"nvvmCompileProgram\0")?,
+                result: (
+                    *library.get(b"nvvmGetCompiledResultSize\0")?,
+                    *library.get(b"nvvmGetCompiledResult\0")?,
+                ),
+                log: (
+                    *library.get(b"nvvmGetProgramLogSize\0")?,
+                    *library.get(b"nvvmGetProgramLog\0")?,
+                ),
+            })
+        }
+    }
+}
+
+/// A program of libnvvm, destroyed at its end.
+struct Compilation<'f> {
+    functions: &'f Nvvm,
+    program: Program,
+}
+
+impl Compilation<'_> {
+    fn get(&self, parts: (Size, Copy)) -> Result<Vec<u8>, c_int> {
+        copied(self.program, parts)
+    }
+
+    fn log(&self) -> String {
+        text(self.get(self.functions.log))
+    }
+}
+
+impl Drop for Compilation<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program is the library's own, or null, which it refuses.
+        unsafe { (self.functions.destroy)(&mut self.program) };
+    }
+}
+
+/// An option that culd's library has and NVIDIA's has not.
+const OURS: &CStr = c"-dialect=auto";
 
 impl Functions {
+    /// True for those of culd's own library: two copies would ask each other for ever.
+    fn are_of_culd(&self) -> bool {
+        let mut handle = null_mut();
+        let words = [c"-arch=sm_90".as_ptr(), OURS.as_ptr()];
+        // SAFETY: as many words as are told, which live until the end; the handle is the library's
+        // own, or null.
+        unsafe {
+            let code = (self.create)(&mut handle, words.len() as u32, words.as_ptr());
+            (self.destroy)(&mut handle);
+            code == 0
+        }
+    }
+
     fn of(library: &Library) -> Result<Self, libloading::Error> {
         // SAFETY: the types are those of NVIDIA's public header of release 13.
         unsafe {
@@ -109,6 +301,11 @@ impl Functions {
                     *library.get(b"nvJitLinkGetErrorLogSize\0")?,
                     *library.get(b"nvJitLinkGetErrorLog\0")?,
                 ),
+                infos: (
+                    *library.get(b"nvJitLinkGetInfoLogSize\0")?,
+                    *library.get(b"nvJitLinkGetInfoLog\0")?,
+                ),
+                version: *library.get(b"nvJitLinkVersion\0")?,
                 lto_ir: library
                     .get(b"nvJitLinkGetLinkedLTOIRSize\0")
                     .and_then(|size| Ok((*size, *library.get(b"nvJitLinkGetLinkedLTOIR\0")?)))
@@ -118,32 +315,92 @@ impl Functions {
     }
 }
 
+impl Functions {
+    /// What it says of itself, 13 and 0 for 13.0.
+    fn release(&self) -> (u32, u32) {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both can be written.
+        match unsafe { (self.version)(&mut major, &mut minor) } {
+            0 => (major, minor),
+            _ => (0, 0),
+        }
+    }
+}
+
 impl Link<'_> {
-    fn check(&self, code: c_int, path: &Path) -> Result<(), LtoError> {
-        if code == 0 { Ok(()) } else { Err(self.refused(code, path)) }
+    /// Adds an input. The library keeps no copy of its name.
+    fn add(&self, kind: Kind, bytes: &[u8], name: &CStr) -> Result<(), LtoError> {
+        let (data, size) = (bytes.as_ptr().cast(), bytes.len());
+        let add = self.compiler.functions.add_data;
+        // SAFETY: as many bytes as are told; the caller's name lives longer than the link.
+        let code = unsafe { add(self.handle, kind as c_int, data, size, name.as_ptr()) };
+        self.check(code)
     }
 
-    fn refused(&self, code: c_int, path: &Path) -> LtoError {
-        let log = self.get(self.functions.errors).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned();
-        LtoError::Refused { path: path.to_owned(), code, log }
+    fn check(&self, code: c_int) -> Result<(), LtoError> {
+        if code == 0 { Ok(()) } else { Err(self.refused(code)) }
     }
 
-    /// What a function for a size and one for a copy give.
-    fn get(&self, (size_of, copy): (Size, Copy)) -> Result<Vec<u8>, c_int> {
-        let mut size = 0;
-        // SAFETY: the size can be written.
-        match unsafe { size_of(self.handle, &mut size) } {
-            0 => {}
-            code => return Err(code),
+    fn refused(&self, code: c_int) -> LtoError {
+        let path = self.compiler.path.clone();
+        LtoError::Refused { path, code, log: self.errors(), infos: self.infos() }
+    }
+
+    fn errors(&self) -> String {
+        text(self.get(self.compiler.functions.errors))
+    }
+
+    fn infos(&self) -> String {
+        text(self.get(self.compiler.functions.infos))
+    }
+
+    fn get(&self, parts: (Size, Copy)) -> Result<Vec<u8>, c_int> {
+        copied(self.handle, parts)
+    }
+}
+
+/// A log up to its NUL; what cannot be had is empty.
+fn text(log: Result<Vec<u8>, c_int>) -> String {
+    let log = log.unwrap_or_default();
+    let log = CStr::from_bytes_until_nul(&log).map_or(log.as_slice(), CStr::to_bytes);
+    String::from_utf8_lossy(log).into_owned()
+}
+
+/// What a function for a size and one for a copy give of a handle.
+fn copied(handle: *mut c_void, (size_of, copy): (Size, Copy)) -> Result<Vec<u8>, c_int> {
+    let mut size = 0;
+    // SAFETY: the size can be written.
+    match unsafe { size_of(handle, &mut size) } {
+        0 => {}
+        code => return Err(code),
+    }
+    let mut bytes = vec![0u8; size.saturating_add(1)];
+    // SAFETY: room for as many bytes as were told, and one for the NUL of an empty log.
+    match unsafe { copy(handle, bytes.as_mut_ptr().cast()) } {
+        0 => {}
+        code => return Err(code),
+    }
+    bytes.truncate(size);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_stand_where_they_change_no_order() {
+        for (release, words, first) in [
+            ((13, 5), &["-arch=sm_90a", "-lto"][..], false),
+            ((13, 5), &["-arch=sm_75"], false),
+            ((13, 2), &["-arch=sm_100f"], true),
+            ((13, 1), &["-arch=sm_100f"], false),
+            ((13, 4), &["-arch=compute_120"], true),
+            ((13, 5), &["-arch=sm_90", "-lto", "-nvvm-latest"], true),
+            ((13, 5), &[], false),
+        ] {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(roots_come_first(release, &words), first, "{words:?}");
         }
-        let mut bytes = vec![0u8; size.saturating_add(1)];
-        // SAFETY: room for as many bytes as were told, and one for the NUL of an empty log.
-        match unsafe { copy(self.handle, bytes.as_mut_ptr().cast()) } {
-            0 => {}
-            code => return Err(code),
-        }
-        bytes.truncate(size);
-        Ok(bytes)
     }
 }

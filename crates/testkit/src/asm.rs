@@ -124,7 +124,7 @@ segment load flags=r+x start=.text.k end=.text.k memory=0x40
     fn errors_name_the_line_and_what_was_expected() {
         let cases = [
             ("cubin 1", "cubin 2", 1, "expected 'cubin 1'"),
-            ("file type=exec sm=90", "file sm=90", 3, "type=rel or type=exec"),
+            ("file type=exec sm=90", "file sm=90", 3, "type=rel, type=exec or type=ewp"),
             ("file type=exec sm=90", "file type=exec sm=90 color=1", 3, "unknown key 'color'"),
             ("sm=90", "sm=90 sm=91", 3, "stands twice"),
             ("sm=90", "sm=banana", 3, "a number of 16 bits, found 'banana'"),

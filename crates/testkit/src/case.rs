@@ -48,6 +48,9 @@ pub struct Recipe {
     /// Release that compiles single files, 12.9 too.
     #[serde(default)]
     pub file_release: BTreeMap<String, String>,
+    /// Inputs that nvlink makes with `-r`, of compiled files.
+    #[serde(default)]
+    pub objects: BTreeMap<String, Vec<String>>,
     /// Why the program of several steps is another than that of one.
     pub one_step: Option<String>,
     /// How the link ends; written by `cargo xtask bless`, always the last table of the file.

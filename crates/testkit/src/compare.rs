@@ -5,12 +5,14 @@
 //! names itself, and on sm_100 and later what [`mercury`] describes.
 
 mod carried;
+pub mod code;
 pub mod damaged;
 mod damaged_rules;
 mod deliberate;
 pub mod embedded;
 pub mod mercury;
 mod rebuilt;
+pub mod relinked;
 pub mod relocatable;
 mod report;
 pub mod steps;
@@ -23,6 +25,7 @@ use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, elf};
 use std::ops::Range;
+use std::path::Path;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
@@ -43,6 +46,19 @@ pub fn outputs(
     linked(expected, actual, || Inputs::of(arguments, &objects()))
 }
 
+/// The same for the files that `arguments` name, which are in `dir`.
+///
+/// # Errors
+/// As [`outputs`].
+pub fn outputs_in(
+    arguments: &[String],
+    dir: &Path,
+    expected: &[u8],
+    actual: &[u8],
+) -> Result<Classes, String> {
+    outputs(arguments, || carried::objects(arguments, dir), expected, actual)
+}
+
 /// Compares a program that nvlink linked with culd's; `inputs` are asked for sm_100 and later only.
 ///
 /// # Errors
@@ -56,6 +72,16 @@ pub fn linked(
         return mercury::compare(expected, actual, &inputs());
     }
     cubins(expected, actual).map_or(Ok(Classes::default()), Err)
+}
+
+/// True for an object of `-ewp`: its ELF type is 0xff00.
+fn is_whole_program(object: &[u8]) -> bool {
+    object.starts_with(b"\x7fELF") && object.get(16..18) == Some(&[0x00, 0xff])
+}
+
+/// True if one of the files is an object of `-ewp`.
+fn is_any_whole_program(files: &[Vec<u8>]) -> bool {
+    files.iter().any(|file| is_whole_program(file))
 }
 
 /// True for the arguments of a link that makes an object.

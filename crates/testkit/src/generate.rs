@@ -66,6 +66,11 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
     }
     unified::add(&mut program, family.mix, &mut rng);
     edit(&mut program, family.mix, wish.edit, &mut rng);
+    cuda::without_debug(&mut program);
+    if wish.plain {
+        program.library = false;
+        program.units.iter_mut().for_each(|unit| unit.whole_program = false);
+    }
     program
 }
 

@@ -9,6 +9,7 @@ pub mod generate;
 pub mod layouts;
 pub mod many;
 pub mod mutate;
+pub mod names;
 pub mod oracle;
 pub mod pack;
 pub mod probe;

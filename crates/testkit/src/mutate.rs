@@ -5,8 +5,9 @@
 //! may come in, good or not.
 //!
 //! [`fields`] knows where a format keeps its numbers, so that most damage gets past the first check; [`program`] makes
-//! whole links of it.
+//! whole links of it, [`containers`] links of sound containers that nobody would put together so.
 
+pub mod containers;
 pub mod fields;
 pub mod program;
 pub mod seeds;

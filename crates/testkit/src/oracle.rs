@@ -45,6 +45,9 @@ impl Oracle {
             // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
             link("lib", &toolkit.join("lib64"))?;
             link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
+            // nvlink has one place for libnvvm.
+            fs::create_dir_all(toolkit.join("nvvm/lib64"))?;
+            link("../../lib/libnvvm.so.4", &toolkit.join("nvvm/lib64/libnvvm.so"))?;
         }
         Self::open(release, dir)
     }
@@ -92,11 +95,18 @@ impl Oracle {
         self.toolkit.join("lib").join(name)
     }
 
-    /// A command that compiles `source` to a relocatable cubin: ptxas, or nvcc for CUDA C++.
-    pub fn compiler(&self, source: &Path) -> Command {
+    /// A command that compiles `source` with `flags` to a cubin that can be linked: ptxas, or nvcc
+    /// for CUDA C++. The flags are for the caller to add; `-ewp` takes the place of the usual mode.
+    pub fn compiler(&self, source: &Path, flags: &[String]) -> Command {
         let cuda = source.extension().is_some_and(|extension| extension == "cu");
         let mut command = self.command(if cuda { "nvcc" } else { "ptxas" });
-        command.args(if cuda { &["-dc", "-cubin"][..] } else { &["-c"] });
+        let whole_program = flags.iter().any(|flag| flag == "-ewp");
+        command.args(match (cuda, whole_program) {
+            (true, true) => &["-cubin"][..],
+            (true, false) => &["-dc", "-cubin"],
+            (false, true) => &[],
+            (false, false) => &["-c"],
+        });
         command
     }
 

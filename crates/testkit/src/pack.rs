@@ -32,13 +32,18 @@ pub fn cubin_fatbin(cubin: &[u8], target: Target) -> Result<Vec<u8>> {
 /// What a host object holds for the device linker. The default is an object without device code.
 #[derive(Clone, Debug, Default)]
 pub struct HostParts {
-    /// Contents of `__nv_relfatbin`; each begins at a multiple of eight bytes. There is such a section, and
-    /// `.nvFatBinSegment`, unless this is empty.
+    /// Contents of `__nv_relfatbin`; each begins at a multiple of eight bytes. There is no such
+    /// section when this is empty.
     pub fatbins: Vec<Vec<u8>>,
     /// Contents of `.nv_fatbin`, device code that is not linked; there is no such section when this is empty.
     pub whole_program: Vec<u8>,
+    /// Whether there is `.nvFatBinSegment`, without which nvlink looks for no device code; if this
+    /// does not say, it is there when there are `fatbins`.
+    pub segment: Option<bool>,
     /// Contents of `__nv_module_id`, a NUL is added to each.
     pub module_ids: Vec<String>,
+    /// The bytes of `__nv_module_id`, in the place of `module_ids`.
+    pub id_section: Option<Vec<u8>>,
     /// Names in the sections `.nvHRKE` and so on, a NUL is added to each. nvcc writes all six; here a section is
     /// written when it is listed, with a single NUL when it is listed without names.
     pub references: Vec<(Reference, Vec<String>)>,
@@ -74,28 +79,32 @@ fn object(parts: &HostParts, format: BinaryFormat) -> Result<Vec<u8>> {
     for _ in 0..parts.others {
         add(".text.f", SectionKind::Text, &[0xc3], 1);
     }
-    if !parts.module_ids.is_empty() {
-        add("__nv_module_id", SectionKind::ReadOnlyData, &names(&parts.module_ids), 1);
+    let ids = || (!parts.module_ids.is_empty()).then(|| names(&parts.module_ids));
+    if let Some(ids) = parts.id_section.clone().or_else(ids) {
+        add("__nv_module_id", SectionKind::ReadOnlyData, &ids, 1);
     }
     if !parts.whole_program.is_empty() {
         add(".nv_fatbin", SectionKind::ReadOnlyData, &parts.whole_program, 8);
     }
-    let mut segment = None;
+    let mut code = None;
     if !parts.fatbins.is_empty() {
         let mut data = Vec::new();
         for fatbin in &parts.fatbins {
             data.resize(data.len().next_multiple_of(8), 0);
             data.extend_from_slice(fatbin);
         }
-        let data = add("__nv_relfatbin", SectionKind::ReadOnlyData, &data, 8);
+        code = Some(add("__nv_relfatbin", SectionKind::ReadOnlyData, &data, 8));
+    }
+    let mut segment = None;
+    if parts.segment.unwrap_or(!parts.fatbins.is_empty()) {
         let mut wrapper = [0; 24];
         wrapper[..8].copy_from_slice(&[0xb1, 0x43, 0x62, 0x46, 1, 0, 0, 0]);
-        segment = Some((add(".nvFatBinSegment", SectionKind::Data, &wrapper, 8), data));
+        segment = Some(add(".nvFatBinSegment", SectionKind::Data, &wrapper, 8));
     }
     for (reference, names_of) in &parts.references {
         add(section_name(*reference), SectionKind::ReadOnlyData, &names(names_of), 1);
     }
-    if let Some((segment, data)) = segment {
+    if let (Some(segment), Some(data)) = (segment, code) {
         let symbol = object.section_symbol(data);
         let flags = RelocationFlags::Generic {
             kind: RelocationKind::Absolute,

@@ -111,7 +111,7 @@ impl Recipe {
     fn parts(&self) -> Vec<&str> {
         let mut parts: Vec<&str> = Vec::new();
         parts.extend(self.fatbin.iter().flatten().filter_map(parts::Image::file));
-        parts.extend(self.host.iter().flat_map(|host| &host.fatbins).map(String::as_str));
+        parts.extend(self.host.iter().flat_map(parts::Host::files));
         parts.extend(self.archive.iter().flat_map(|archive| &archive.members).map(String::as_str));
         parts.extend(self.join.iter().flatten().map(String::as_str));
         parts.extend(self.hardlink.as_deref());

@@ -38,7 +38,7 @@ pub(crate) fn run(tools: &Tools, arch: &str, dir: &Path, record: bool) -> Result
     println!("| instructions | counted | kept | ratio |\n|---|--:|--:|--:|");
     let mut good = true;
     let mut text = String::from(
-        "# Instructions of 'culd -threads=1 --no-fork' on cases of 'cargo xtask bench', counted by callgrind; 'cargo xtask bench\n\
+        "# Instructions of 'culd -threads=1' on cases of 'cargo xtask bench', counted by callgrind; 'cargo xtask bench\n\
          # --counts --record' writes this file.\n",
     );
     for name in CASES {
@@ -73,7 +73,7 @@ fn count(tools: &Tools, arch: &str, dir: &Path, name: &str) -> Result<u64> {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=callgrind.out"])
         .arg(&tools.candidate)
-        .args([format!("-arch={arch}").as_str(), "-threads=1", "--no-fork", "-o", "out.cubin"])
+        .args([format!("-arch={arch}").as_str(), "-threads=1", "-o", "out.cubin"])
         .args(&inputs.files)
         .current_dir(dir)
         .output()?;

@@ -6,8 +6,10 @@
 
 mod callers;
 mod cmake;
+mod linked;
 mod nvcc;
 mod packer;
+mod shadow;
 
 use crate::args::Args;
 use crate::tally::Tally;
@@ -28,7 +30,7 @@ const HELP: &str = "\
 usage: cargo xtask e2e [options] [name]...
   --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
   --keep DIR    where everything is built and left (default <target>/e2e)
-Names are 'cmake', 'callers', 'packer' and the variants of 'nvcc/...'; without any, all are built.";
+Names are 'cmake', 'callers', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.";
 
 /// Time limit of one command; a slow machine must not look like a failure.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -45,6 +47,8 @@ struct Toolkit {
 struct Bench {
     reference: Toolkit,
     candidate: Toolkit,
+    /// The linker under test, unless it is the oracle, and the oracle's toolkit.
+    culd: Option<(PathBuf, PathBuf)>,
     /// The example of that name, beside the linker under test; none where that is the oracle.
     pack: Option<PathBuf>,
     /// Everything is built below this folder.
@@ -125,6 +129,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let work = work.canonicalize()?;
     let nvlink = tools.oracle.tool("nvlink");
     let under_test = tools.candidate != nvlink;
+    let culd = under_test.then(|| (tools.candidate.clone(), tools.oracle.toolkit().to_owned()));
     let pack = under_test.then(|| tools.candidate.with_file_name("examples").join("pack"));
     let (reference, candidate) = if !under_test {
         let toolkit = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
@@ -137,7 +142,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         std::os::unix::fs::symlink(nvlink, program)?;
         (reference, candidate)
     };
-    let bench = Bench { reference, candidate, pack, work, report: Mutex::default() };
+    let bench = Bench { reference, candidate, culd, pack, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
     let tally = *lock(&bench.report);
     Ok(tally.end())
@@ -160,7 +165,10 @@ fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
         nvcc::VARIANTS.iter().filter(|variant| is_wanted(variant.name)).collect();
     let (with_cmake, with_callers) = (is_wanted(cmake::NAME), is_wanted(callers::NAME));
     let pack = bench.pack.as_deref().filter(|_| is_wanted(packer::NAME));
-    let any = with_cmake || with_callers || pack.is_some() || !variants.is_empty();
+    let with_linked = is_wanted(linked::NAME);
+    let culd = bench.culd.as_ref().filter(|_| is_wanted(shadow::NAME));
+    let others = with_callers || with_linked || culd.is_some() || pack.is_some();
+    let any = with_cmake || others || !variants.is_empty();
     ensure!(any, "nothing is called {wanted:?}");
     thread::scope(|scope| {
         if with_cmake {
@@ -170,6 +178,12 @@ fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
             variants.iter().for_each(|variant| nvcc::run(bench, variant));
             if with_callers {
                 callers::run(bench);
+            }
+            if with_linked {
+                linked::run(bench);
+            }
+            if let Some((culd, toolkit)) = culd {
+                shadow::run(bench, culd, toolkit);
             }
             if let Some(pack) = pack {
                 packer::run(bench, pack);

@@ -5,6 +5,8 @@
 //! otherwise.
 
 mod inputs;
+mod lto;
+mod places;
 
 use crate::args::Args;
 use crate::tally::Tally;
@@ -23,6 +25,8 @@ use std::time::Duration;
 const HELP: &str = "\
 usage: cargo xtask jitlink [options] [arch]...
   --library PATH   the library under test (default <target>/release/libnvJitLink.so)
+  --lto R[,R]      links of LTO-IR by libnvJitLink of these releases instead (13.0 to 13.5), both with the
+                   compiler of that release
   --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
   --keep DIR       where inputs and outputs are left (default <target>/jitlink)
 Architectures are numbers (75 80 90 100 120); without any, all of these.";
@@ -113,10 +117,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     bench.compile()?;
     let times = args.flag("--bench");
+    let releases: Option<String> = args.option("--lto")?;
     let wanted = args.operands()?;
     let all: Vec<String> = ARCHS.iter().map(|&arch| arch.to_owned()).collect();
     let archs = if wanted.is_empty() { all } else { wanted };
     let mut tally = Tally::default();
+    if let Some(releases) = releases {
+        lto::run(&bench, &releases, &archs, &work, &mut tally)?;
+        return Ok(tally.end());
+    }
     for arch in archs {
         let dir = work.join(format!("sm_{arch}"));
         inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
@@ -228,6 +237,9 @@ impl Bench {
         }
         results.push(("images".to_owned(), images(dir, arch, "theirs", "ours")?));
         results.push(("cuda.bindings".to_owned(), self.bindings(dir, arch)?));
+        let script = self.folder.join("places.py");
+        let places = places::check(&self.under_test, &script, dir, arch)?;
+        results.push(("places".to_owned(), places));
         Ok(results)
     }
 
@@ -288,25 +300,35 @@ impl Bench {
         if !run.status.success() {
             bail!("{name} for sm_{arch}: {}: {}", run.status, run.stderr_text());
         }
-        let mut groups = Transcript::new();
-        let mut group = "version".to_owned();
-        for line in text.lines() {
-            match line.strip_prefix("= ") {
-                Some(name) => name.clone_into(&mut group),
-                None => {
-                    let lines = groups.entry(group.clone()).or_default();
-                    lines.push_str(&timeless(line));
-                    lines.push('\n');
-                }
+        Ok(groups(&text))
+    }
+}
+
+/// The lines of each group of a transcript.
+fn groups(text: &str) -> Transcript {
+    let mut groups = Transcript::new();
+    let mut group = "version".to_owned();
+    for line in text.lines() {
+        match line.strip_prefix("= ") {
+            Some(name) => name.clone_into(&mut group),
+            None => {
+                let lines = groups.entry(group.clone()).or_default();
+                lines.push_str(&timeless(line));
+                lines.push('\n');
             }
         }
-        Ok(groups)
     }
+    groups
 }
 
 /// A line without times, and without the size of a log that tells some.
 fn timeless(line: &str) -> String {
-    let starts = ["nvJitLink time", "nvJitLinkComplete time", "ptxas info    : Compile time ="];
+    let starts = [
+        "nvJitLink time",
+        "nvJitLinkComplete time to create PTX",
+        "nvJitLinkComplete time",
+        "ptxas info    : Compile time =",
+    ];
     match starts.iter().find(|start| line.starts_with(**start)) {
         Some(start) => format!("{start} ..."),
         None if line.starts_with("infos: ") => {

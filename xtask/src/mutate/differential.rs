@@ -3,6 +3,7 @@
 //! In: seeds, the linkers. Out: a table of how both ended, by what carried the damage, and the entries of docs/DIFFERENCES.md
 //! that say why they differ. Guaranteed: exit code 1 when a difference has no entry; such links are kept in folders of their own.
 
+use super::Plan;
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::Result;
@@ -12,7 +13,6 @@ use culd_testkit::mutate::program::{self, Mutant, Program};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -32,21 +32,15 @@ struct Report {
 }
 
 /// Makes the links and prints what came of them.
-pub(super) fn run(
-    tools: &Tools,
-    programs: &[Program],
-    seeds: Range<u64>,
-    jobs: usize,
-    keep: &Path,
-) -> Result<ExitCode> {
+pub(super) fn run(tools: &Tools, programs: &[Program], plan: &Plan) -> Result<ExitCode> {
     let report = Mutex::new(Report::default());
-    pool::run(jobs, seeds, |queue| {
+    pool::run(plan.jobs, plan.seeds.clone(), |queue| {
         let dir = tempfile::tempdir()?;
         while let Some(seed) = queue.take() {
-            let mutant = program::mutant(programs, seed);
+            let mutant = plan.mutant(programs, seed);
             let answer = compare(tools, &mutant, dir.path())?;
             if answer.class.needs_reason() && answer.key.is_none() {
-                let kept = keep.join(seed.to_string());
+                let kept = plan.keep.join(seed.to_string());
                 store(&mutant, &answer, dir.path(), &kept)?;
                 eprintln!(
                     "seed {seed} ({:?}, {}): {}: {}",

@@ -16,7 +16,8 @@ use crate::args::Args;
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
-use culd_testkit::mutate::program::{self, Program};
+use culd_testkit::mutate::containers;
+use culd_testkit::mutate::program::{self, Mutant, Program};
 use culd_testkit::mutate::seeds;
 use link::Linker;
 use std::io::{BufRead, BufReader};
@@ -30,6 +31,7 @@ const HELP: &str = "\
 usage: cargo xtask mutate [options]
   --seeds A..B     which links (default 0..20000)
   --corpus FOLDER  besides the recorded cases, a program of each folder below this one that has relocatable cubins
+  --containers     instead of damage, sound fat binaries, objects and archives in each other in unusual ways
   --verify         every link checks its own output ('culd --verify')
   --differential   every link by nvlink too, and the reasons why they differ
   --jobs N         links at a time (default 2)
@@ -57,7 +59,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if plan.differential {
         let tools = workspace::tools(Some(plan.culd.display().to_string()))?;
         let programs = plan.programs()?;
-        return differential::run(&tools, &programs, plan.seeds, plan.jobs, &plan.keep);
+        return differential::run(&tools, &programs, &plan);
     }
     if is_worker { plan.work() } else { plan.execute() }
 }
@@ -65,6 +67,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 struct Plan {
     seeds: Range<u64>,
     corpus: Option<PathBuf>,
+    containers: bool,
     verify: bool,
     differential: bool,
     jobs: usize,
@@ -82,6 +85,7 @@ impl Plan {
         Ok(Self {
             seeds: args.range("--seeds")?.unwrap_or(0..20000),
             corpus: args.option("--corpus")?,
+            containers: args.flag("--containers"),
             verify: args.flag("--verify"),
             differential: args.flag("--differential"),
             jobs: args.option("--jobs")?.unwrap_or(2),
@@ -96,6 +100,12 @@ impl Plan {
             programs.extend(program::corpus(folder)?);
         }
         Ok(programs)
+    }
+
+    /// The link of this number.
+    fn mutant(&self, programs: &[Program], seed: u64) -> Mutant {
+        let mutant = if self.containers { containers::mutant } else { program::mutant };
+        mutant(programs, seed)
     }
 
     /// Hands the seeds to workers and prints what came of them.
@@ -125,9 +135,8 @@ impl Plan {
         if let Some(folder) = &self.corpus {
             command.arg("--corpus").arg(folder);
         }
-        if self.verify {
-            command.arg("--verify");
-        }
+        let flags = [(self.verify, "--verify"), (self.containers, "--containers")];
+        command.args(flags.into_iter().filter(|flag| flag.0).map(|flag| flag.1));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stdout.take().context("a pipe")?).lines();
         let mut next = seeds.start;
@@ -147,7 +156,7 @@ impl Plan {
         let programs = self.programs()?;
         let mut linker = Linker::new(&self.culd, self.verify, &self.keep)?;
         for seed in self.seeds.clone() {
-            let mutant = program::mutant(&programs, seed);
+            let mutant = self.mutant(&programs, seed);
             let trial = linker.trial(seed, &mutant)?;
             println!("{}", table::line(seed, &mutant, &trial));
             if trial.outcome == link::Outcome::Memory {

@@ -34,6 +34,7 @@ use crate::elf::{entsize, is_nobits, shf, shn, sht, stb};
 use crate::encode::{
     FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel, write_rela,
 };
+use crate::text_of;
 use crate::unified::Id;
 
 mod apart;
@@ -258,7 +259,7 @@ impl Section {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.name).into_owned()
+        text_of(&self.name)
     }
 }
 
@@ -369,7 +370,7 @@ impl<'o> Strings<'o> {
             return Ok(offset);
         }
         if text.contains(&0) {
-            return Err(BuildError::Name(String::from_utf8_lossy(text).into_owned()));
+            return Err(BuildError::Name(text_of(text)));
         }
         let offset = u32::try_from(self.bytes.len()).map_err(|_| BuildError::TooLarge)?;
         self.bytes.extend_from_slice(text);
@@ -468,8 +469,8 @@ impl<'o> Writer<'o> {
         for symbol in &self.object.symbols {
             let entry = match (&symbol.twin, mercury) {
                 (Some(_), true) if ended => {
-                    let name = String::from_utf8_lossy(&symbol.own.name);
-                    return Err(BuildError::Twin(name.into_owned()));
+                    let name = text_of(&symbol.own.name);
+                    return Err(BuildError::Twin(name));
                 }
                 (Some(twin), true) => twin,
                 (None, true) => {
@@ -478,7 +479,7 @@ impl<'o> Writer<'o> {
                 }
                 (_, false) => &symbol.own,
             };
-            let name = String::from_utf8_lossy(&entry.name);
+            let name = text_of(&entry.name);
             let section = match entry.place {
                 Place::Undefined => shn::UNDEF,
                 Place::In(section) => self.index(section, &name)? as u16,

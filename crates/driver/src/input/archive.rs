@@ -1,13 +1,16 @@
 //! Archives, thin or not, and archives in them.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::{Format, archive, sniff};
 
 use super::walk::Source;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{self, Identity};
+use crate::files::{self, Identity, Kinds};
+use crate::options::Id;
 
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
@@ -19,6 +22,8 @@ pub(super) const MAX_TOLD: usize = 16;
 pub(super) struct Archive<'s, 'a> {
     /// Its name in messages.
     pub(super) name: &'s str,
+    /// The same as bytes.
+    path: &'s [u8],
     /// Where members of a thin archive are looked for.
     pub(super) folder: PathBuf,
     pub(super) bytes: &'a [u8],
@@ -32,13 +37,20 @@ pub(super) struct Archive<'s, 'a> {
 impl<'s, 'a> Archive<'s, 'a> {
     /// An archive in memory: what it names outside itself is looked for in the working folder.
     pub(super) fn bytes(name: &'s str, bytes: &'a [u8], system: bool) -> Self {
-        Archive { name, folder: PathBuf::new(), bytes, system, depth: 0, files: Vec::new() }
+        let path = name.as_bytes();
+        Archive { name, path, folder: PathBuf::new(), bytes, system, depth: 0, files: Vec::new() }
     }
 
     /// The archive that is the file at `path`.
-    pub(super) fn file(path: &'s str, bytes: &'a [u8], identity: Identity, system: bool) -> Self {
-        let folder = folder_of(Path::new(path));
-        Archive { name: path, folder, bytes, system, depth: 0, files: vec![identity] }
+    pub(super) fn file(
+        name: &'s str,
+        path: &'s Path,
+        bytes: &'a [u8],
+        identity: Identity,
+        system: bool,
+    ) -> Self {
+        let (folder, path) = (folder_of(path), path.as_os_str().as_bytes());
+        Archive { name, path, folder, bytes, system, depth: 0, files: vec![identity] }
     }
 }
 
@@ -54,6 +66,7 @@ impl<'a> Gather<'a, '_> {
             Ok(members) => members,
             Err(error) => return Err(self.bad_archive(bad(&error))),
         };
+        self.found.archives.push(archive.name.to_owned());
         let mut without_code = 0;
         let outer = self.members_ignored.replace(0);
         for member in members {
@@ -64,7 +77,7 @@ impl<'a> Gather<'a, '_> {
         }
         let ignored = std::mem::replace(&mut self.members_ignored, outer).unwrap_or_default();
         self.others_ignored(archive.name, ignored.saturating_sub(MAX_TOLD));
-        self.members_without_code(archive.name, without_code);
+        self.members_without_code(archive, without_code);
         Ok(())
     }
 
@@ -73,59 +86,58 @@ impl<'a> Gather<'a, '_> {
         archive: &Archive<'_, 'a>,
         member: &archive::Member<'a>,
     ) -> Result<(), Stopped> {
-        let member_name = String::from_utf8_lossy(member.name);
-        let name = format!("{}:{member_name}", archive.name);
+        let name = format!("{}:{}", archive.name, culd_text::bytes(member.name));
+        let path = [archive.path, b":", member.name].concat();
         let (bytes, file) = match member.contents {
             archive::Contents::Here { data, .. } => (data, None),
             archive::Contents::Elsewhere { .. } => {
-                let path = archive.folder.join(&*member_name);
-                let (bytes, identity) = self.thin_member(&path).map_err(|error| {
+                let place = archive.folder.join(OsStr::from_bytes(member.name));
+                let (bytes, identity) = self.thin_member(&place).map_err(|error| {
                     self.fatal(InputError::Open(name.clone()), vec![error.to_string()])
                 })?;
-                (bytes, Some((path, identity)))
+                (bytes, Some((place, identity)))
             }
         };
         if is_archive(bytes) {
-            return self.inner_archive(archive, &name, bytes, file);
+            return self.inner_archive(archive, (&name, &path), bytes, file);
         }
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(name));
             return Ok(());
         }
-        self.content(Source { name, member: true, system: archive.system }, bytes)
+        self.content(Source { name, path, member: true, system: archive.system }, bytes)
     }
 
     /// Links an archive in `outer`; `file` tells where it is when `outer` is thin.
     fn inner_archive(
         &mut self,
         outer: &Archive<'_, 'a>,
-        name: &str,
+        (name, path): (&str, &[u8]),
         bytes: &'a [u8],
         file: Option<(PathBuf, Identity)>,
     ) -> Result<(), Stopped> {
         let (mut folder, mut files) = (outer.folder.clone(), outer.files.clone());
-        if let Some((path, identity)) = file {
+        if let Some((place, identity)) = file {
             if files.contains(&identity) {
                 return Err(self.bad_archive(format!("'{name}' is inside itself")));
             }
             if !self.first_time(identity) {
                 return Ok(());
             }
-            folder = folder_of(&path);
+            folder = folder_of(&place);
             files.push(identity);
         }
         let (system, depth) = (outer.system, outer.depth + 1);
-        self.archive(&Archive { name, folder, bytes, system, depth, files })
+        self.archive(&Archive { name, path, folder, bytes, system, depth, files })
     }
 
     /// A file that a thin archive names. It is read once, however often it is named.
     fn thin_member(&mut self, path: &Path) -> io::Result<(&'a [u8], Identity)> {
-        let path = path.to_string_lossy();
-        let identity = files::identity(&path)?;
+        let identity = files::identity(path)?;
         if let Some(bytes) = self.thin_members.get(&identity) {
             return Ok((bytes, identity));
         }
-        let (bytes, identity) = self.store.read(&path)?;
+        let (bytes, identity) = self.store.read(path, Kinds::Files)?;
         let bytes = &**self.store.alloc(bytes);
         self.thin_members.insert(identity, bytes);
         Ok((bytes, identity))
@@ -143,10 +155,12 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    /// Tells how many members lack the target: nvlink does not.
-    fn members_without_code(&mut self, path: &str, count: usize) {
-        if count != 0 && self.tells_missing_code() {
-            let (file, arch) = (path.to_owned(), self.target.name());
+    /// Tells how many members lack the target, to those who want every input linked. For others it
+    /// is no news: what something needs of such a member is told where it is undefined.
+    fn members_without_code(&mut self, archive: &Archive<'_, 'a>, count: usize) {
+        let wanted = self.options.flag(Id::Strict) && !archive.system;
+        if count != 0 && wanted && self.tells_missing_code() {
+            let (file, arch) = (archive.name.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });
         }
     }

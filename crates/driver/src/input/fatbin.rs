@@ -2,26 +2,30 @@
 
 use culd_fatbin::container::{Container, Entry, Kind, containers};
 use culd_fatbin::header::flag;
-use culd_link::DIALECTS;
+use culd_link::{DIALECTS, Dialect};
 
 use super::ready::Code;
 use super::select::{Form, Offer, choose};
 use super::walk::Source;
-use super::{Gather, InputError, MAX_UNPACKED, Stopped};
-use crate::hints::{self, Elsewhere, Unlinked};
+use super::{Event, Gather, InputError, Stopped};
+use crate::hints::{self, Unlinked};
 use crate::lto::Part;
-use crate::options::Id;
+use crate::options::{Id, Target};
+use crate::registration::ModuleNumber;
 
 impl<'a> Gather<'a, '_> {
-    /// One image of each container in `bytes`; false when none of them has one.
+    /// One image of each container in `bytes`, each of the next of `modules`; false when none of
+    /// them has one.
     pub(super) fn fatbins(
         &mut self,
         source: &Source,
         bytes: &'a [u8],
+        modules: &mut dyn Iterator<Item = ModuleNumber>,
         stop: InputError,
     ) -> Result<bool, Stopped> {
         let mut taken = false;
         let mut any = false;
+        let before = self.found.without_code;
         for container in containers(bytes) {
             any = true;
             let parts = container.and_then(|container| {
@@ -38,7 +42,10 @@ impl<'a> Gather<'a, '_> {
                 self.fatal(InputError::NoArch, vec![what]);
                 return Err(self.fatal(stop, Vec::new()));
             }
-            taken |= self.container(source, container, entries)?;
+            // As many as there are containers.
+            let Some(module) = modules.next() else { break };
+            let is_first = self.found.without_code == before;
+            taken |= self.container(source, container, entries, module, is_first)?;
         }
         if !any {
             self.fatal(InputError::NoFatbin(source.name.clone()), Vec::new());
@@ -47,51 +54,67 @@ impl<'a> Gather<'a, '_> {
         Ok(taken)
     }
 
-    /// Takes the best of `entries`.
+    /// Takes the best of `entries`; that there is none is told if no container of this input was
+    /// without one before.
     fn container(
         &mut self,
         source: &Source,
         bytes: &'a [u8],
         entries: Vec<Entry<'a>>,
+        module: ModuleNumber,
+        is_first: bool,
     ) -> Result<bool, Stopped> {
         let usable: Vec<(Entry<'a>, Offer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
         let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
         let rules = self.rules;
-        let suits = |offer: &&Offer| offer.suits(self.target, rules);
+        let wanted = self.options.lto();
+        let suits = |offer: &&Offer| offer.suits(self.target, rules, wanted);
         let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
-        if lto && self.options.lto() {
-            self.lto(source, bytes, true);
-            return Ok(true);
+        if lto && wanted {
+            let sibling = sibling(&usable, self.target, rules);
+            self.lto(source, bytes, Some(sibling), module);
+            // It registers nothing by itself.
+            return Ok(false);
         }
-        let chosen = choose(self.target, rules, &offers);
+        let chosen = choose(self.target, rules, &offers, wanted);
         self.found.depends_on_release |=
-            DIALECTS.iter().any(|other| choose(self.target, other, &offers) != chosen);
+            DIALECTS.iter().any(|other| choose(self.target, other, &offers, wanted) != chosen);
         match chosen.and_then(|place| usable.get(place)) {
             Some((entry, offer)) => {
                 let code = match offer.form {
                     Form::Ptx => Code::PackedPtx(*entry),
                     _ => Code::Packed(*entry),
                 };
-                self.piece(source.clone(), code, false);
+                self.piece(source.clone(), code, false, module);
                 Ok(true)
             }
             None if lto => {
                 Err(self.fatal(InputError::LtoFound, vec![format!("in '{}'", source.name)]))
             }
             None => {
-                self.arch_not_found(source, &usable);
+                self.arch_not_found(source, &usable, is_first);
                 Ok(false)
             }
         }
     }
 
-    /// Takes LTO-IR, in a fat binary or bare.
-    pub(super) fn lto(&mut self, source: &Source, bytes: &'a [u8], fatbin: bool) {
-        self.found.lto.push(Part { fatbin, name: source.name.clone(), bytes });
+    /// Takes LTO-IR: bare, or in a fat binary with its sibling, if it has one.
+    pub(super) fn lto(
+        &mut self,
+        source: &Source,
+        bytes: &'a [u8],
+        fatbin: Option<Option<Entry<'a>>>,
+        module: ModuleNumber,
+    ) {
+        let (name, is_fatbin) = (source.name.clone(), fatbin.is_some());
+        let part = Part { fatbin: is_fatbin, name, bytes, module, sibling: fatbin.flatten() };
+        self.found.has_lto = true;
+        self.found.lto.push(part);
+        self.events.push(Event::Lto(module));
     }
 
-    fn arch_not_found(&mut self, source: &Source, usable: &[(Entry<'a>, Offer)]) {
+    fn arch_not_found(&mut self, source: &Source, usable: &[(Entry<'a>, Offer)], is_first: bool) {
         self.found.without_code += 1;
         let archs: Vec<String> = usable.iter().map(|(entry, _)| describe(entry)).collect();
         for ((entry, _), arch) in usable.iter().zip(&archs) {
@@ -99,9 +122,9 @@ impl<'a> Gather<'a, '_> {
                 Kind::LtoIr => Unlinked::LtoIr,
                 _ => Unlinked::OtherArch(arch.clone()),
             };
-            self.unlinked(&source.name, why, *entry);
+            self.unlinked(&source.name, why, entry);
         }
-        if source.member || !self.tells_missing_code() {
+        if source.member || !is_first || !self.tells_missing_code() {
             return;
         }
         let hint = hints::holds(&source.name, archs.iter().map(String::as_str));
@@ -116,11 +139,31 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// Remembers code that is not linked.
-    pub(super) fn unlinked(&mut self, file: &str, why: Unlinked, entry: Entry<'a>) {
-        let read = move || Some(entry.data(MAX_UNPACKED).ok()?.into_owned());
-        let cubin = (entry.kind() == Kind::Elf).then(|| Box::new(read) as Box<_>);
-        self.found.elsewhere.push(Elsewhere { file: file.to_owned(), why, cubin });
+    pub(super) fn unlinked(&mut self, file: &str, why: Unlinked, entry: &Entry<'a>) {
+        let code = match entry.kind() {
+            Kind::Elf => Code::Packed(*entry),
+            _ => Code::PackedPtx(*entry),
+        };
+        self.found.elsewhere.push(code.elsewhere(file, why));
     }
+}
+
+/// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which tells most,
+/// before a cubin.
+fn sibling<'a>(
+    usable: &[(Entry<'a>, Offer)],
+    target: Target,
+    rules: &Dialect,
+) -> Option<Entry<'a>> {
+    let lto = usable.iter().map(|(_, offer)| offer);
+    let lto = lto.filter(|offer| offer.form == Form::Lto && offer.suits(target, rules, true));
+    let lto = lto.max_by_key(|offer| (offer.sm, offer.variant))?;
+    let same = |offer: &Offer| (offer.sm, offer.variant) == (lto.sm, lto.variant);
+    let of = |form| {
+        let found = usable.iter().find(|(_, offer)| offer.form == form && same(offer));
+        found.map(|(entry, _)| *entry)
+    };
+    of(Form::Ptx).or_else(|| of(Form::Elf))
 }
 
 /// True for an image that is for nothing: 0, or a number of more than three digits (transcript fat-binaries, no-arch).
@@ -141,7 +184,12 @@ fn form(entry: &Entry<'_>) -> Option<Form> {
 /// What an entry offers; `None` for those of 32-bit hosts, too.
 fn offer(entry: &Entry<'_>) -> Option<Offer> {
     let form = form(entry)?;
-    entry.has(flag::BITS_64).then(|| Offer { form, sm: entry.sm(), variant: entry.variant() })
+    entry.has(flag::BITS_64).then(|| Offer {
+        form,
+        sm: entry.sm(),
+        variant: entry.variant(),
+        has_compat: entry.has(flag::COMPAT),
+    })
 }
 
 /// `sm_90a`, `compute_80 (PTX)`.

@@ -2,45 +2,128 @@
 
 use std::borrow::Cow;
 
-use culd_fatbin::host::{HostObject, Reference};
+use culd_fatbin::container::containers;
+use culd_fatbin::host::{HostObject, ModuleIds, Reference};
+use culd_link::Severity;
 
 use super::fatbin::entries;
 use super::walk::Source;
-use super::{Gather, InputError, Module, Stopped};
+use super::{Event, Gather, InputError, References, Stopped, Told};
 use crate::hints::Unlinked;
+use crate::options::Id;
+use crate::registration::{ModuleNumber, Place, Registration};
 
 impl<'a> Gather<'a, '_> {
     pub(super) fn host(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
         self.opened(InputError::Internal)?;
-        let object = match HostObject::parse(bytes) {
+        let mut object = match HostObject::parse(bytes) {
             Ok(object) => object.unwrap_or_default(),
             Err(error) => return Err(self.no_fatbin(source, Some(error))),
         };
-        self.references(&source, &object);
-        if !object.has_segment {
-            return Ok(());
+        let before = self.found.lto.len();
+        let mut modules = match object.has_segment {
+            true => self.device_code(&source, &object)?,
+            false => Vec::new(),
+        };
+        let tells = !modules.is_empty()
+            && object.references.iter().any(|(reference, section)| {
+                *reference == Reference::Kernel && !section.data.is_empty()
+            });
+        let lists = tells.then(|| std::mem::take(&mut object.references));
+        if object.module_ids.is_none() && self.found.lto.len() > before {
+            // LTO-IR without a name of its own registers nothing, and tells nevertheless.
+            modules.clear();
         }
+        self.told.push(Told { modules, system: source.system, lists });
+        match object.module_ids {
+            Some(ModuleIds::Linked(ids)) if self.follows_device_links() => {
+                let ids = ids.map_err(|error| {
+                    let note = format!("in '{}', section '__nv_module_id', {error}", source.name);
+                    self.fatal(InputError::ModuleIds, vec![note])
+                })?;
+                self.found.registration.mark(&source.name, &ids);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Without a register file nothing is registered, and nvlink leaves nothing out.
+    fn follows_device_links(&self) -> bool {
+        self.options.path(Id::RegisterFile).is_some()
+    }
+
+    /// A module that is called by its path and has nothing for the target registers nothing. Then
+    /// it does not count for what host code refers to either; without a register file it does.
+    pub(super) fn withdraw_without_code(&mut self, module: ModuleNumber) {
+        if self.follows_device_links() {
+            self.found.registration.withdraw(module);
+        }
+    }
+
+    /// Takes in the device code of an object; returns its modules, none if there is nothing to be
+    /// linked.
+    fn device_code(
+        &mut self,
+        source: &Source,
+        object: &HostObject<'a>,
+    ) -> Result<Vec<ModuleNumber>, Stopped> {
         if object.fatbins.is_empty() {
             if object.whole_programs.is_empty() {
-                return Err(self.no_fatbin(source, None));
+                return Err(self.no_fatbin(source.clone(), None));
+            }
+            if matches!(object.module_ids, Some(ModuleIds::Linked(_))) {
+                // What it has is that of other objects.
+                return Ok(Vec::new());
             }
             for entry in object.whole_programs.iter().flat_map(|section| entries(section.data)) {
-                self.unlinked(&source.name, Unlinked::WholeProgram, entry);
+                self.unlinked(&source.name, Unlinked::WholeProgram, &entry);
             }
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let ids = object.module_ids.iter();
-        let named = ids.map(|&id| Module { id: Cow::Borrowed(id), system: source.system });
-        self.found.modules.extend(named);
+        // `ld -r` puts ids and containers together in one order. Else all code is that of the
+        // first.
+        let sections = || object.fatbins.iter();
+        let merged = object.modules().len() > 1
+            && object.modules().len() == sections().flat_map(|s| containers(s.data)).count();
+        let modules =
+            self.modules(source, object, if merged { Place::Behind } else { Place::Bare });
+        let mut first = modules.iter().take(1).copied().cycle();
+        let mut each = modules.iter().copied();
+        let of_containers: &mut dyn Iterator<Item = ModuleNumber> =
+            if merged { &mut each } else { &mut first };
         let mut has_code = false;
-        for section in &object.fatbins {
-            has_code |= self.fatbins(&source, section.data, InputError::Internal)?;
+        for section in sections() {
+            has_code |= self.fatbins(source, section.data, of_containers, InputError::Internal)?;
         }
         // One that has no name of its own registers only what it has for the target, like a fat binary.
-        if object.module_ids.is_empty() && has_code {
-            self.module_of_path(&source);
+        if object.module_ids.is_none() && !has_code {
+            modules.iter().for_each(|&module| self.withdraw_without_code(module));
         }
-        Ok(())
+        Ok(modules)
+    }
+
+    /// The modules of an object with device code; at least one.
+    fn modules(
+        &mut self,
+        source: &Source,
+        object: &HostObject<'a>,
+        others: Place,
+    ) -> Vec<ModuleNumber> {
+        match &object.module_ids {
+            Some(ModuleIds::Here(ids)) => {
+                let places = std::iter::once(Place::First).chain(std::iter::repeat(others));
+                let registration = &mut self.found.registration;
+                let add = |(id, place): (&&'a [u8], Place)| {
+                    registration.add(Cow::Borrowed(id), source.system, place)
+                };
+                ids.iter().zip(places).map(add).collect()
+            }
+            Some(ModuleIds::Linked(_)) if self.follows_device_links() => {
+                vec![self.found.registration.add_linked()]
+            }
+            _ => vec![self.module_of_path(source)],
+        }
     }
 
     fn no_fatbin(&mut self, source: Source, error: Option<culd_fatbin::Error>) -> Stopped {
@@ -49,39 +132,34 @@ impl<'a> Gather<'a, '_> {
         self.fatal(InputError::Internal, Vec::new())
     }
 
-    /// Not every input tells what host code refers to.
-    pub(super) fn no_references(&mut self) {
-        self.found.references = None;
+    /// A file of nothing but device code is a module, and tells nothing of what host code refers
+    /// to.
+    pub(super) fn device_file(&mut self, source: &Source) -> ModuleNumber {
+        let module = self.module_of_path(source);
+        self.device_only(source, module);
+        module
     }
 
-    /// Takes in the kernels that the host code of an object refers to.
-    fn references(&mut self, source: &Source, object: &HostObject<'a>) {
-        let tells = object.has_segment
-            && object.references.iter().any(|(reference, section)| {
-                *reference == Reference::Kernel && !section.data.is_empty()
-            });
-        let Some(all) = self.found.references.as_mut().filter(|_| tells) else {
-            return self.no_references();
-        };
-        for (reference, section) in &object.references {
-            let list = match reference {
-                Reference::Kernel => &mut all.external,
-                Reference::InternalKernel => &mut all.internal,
-                Reference::Constant => &mut all.constants,
-                Reference::InternalConstant => &mut all.internal_constants,
-                Reference::Variable | Reference::InternalVariable => continue,
-            };
-            let before = list.len();
-            list.extend(section.data.split(|&byte| byte == 0).filter(|name| !name.is_empty()));
-            let kernels = matches!(reference, Reference::Kernel | Reference::InternalKernel);
-            all.selects |= kernels && list.len() > before && !source.system;
+    /// A file whose module this is tells nothing of what host code refers to.
+    pub(super) fn device_only(&mut self, source: &Source, module: ModuleNumber) {
+        let modules = vec![module];
+        self.told.push(Told { modules, system: source.system, lists: None });
+    }
+
+    /// Tells that a file has nothing but device code: what registers it has to be elsewhere.
+    pub(super) fn tell_missing_host_code(&mut self, source: &Source) {
+        if self.follows_device_links() {
+            self.found.depends_on_release = true;
+            if self.rules.tells_missing_host_code {
+                self.line(Severity::Info, InputError::NoHostCode(source.name.clone()), Vec::new());
+            }
         }
     }
 
     /// A module that is called by the path of its file, as it was given.
-    pub(super) fn module_of_path(&mut self, source: &Source) {
+    pub(super) fn module_of_path(&mut self, source: &Source) -> ModuleNumber {
         use std::os::unix::ffi::OsStrExt;
-        let mut path = match source.name.starts_with('/') {
+        let mut path = match source.path.starts_with(b"/") {
             true => Vec::new(),
             false => {
                 let folder = || std::env::current_dir().unwrap_or_default();
@@ -89,9 +167,65 @@ impl<'a> Gather<'a, '_> {
                 [folder.as_os_str().as_bytes(), b"/"].concat()
             }
         };
-        path.extend_from_slice(source.name.as_bytes());
+        path.extend_from_slice(&source.path);
         let plain = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'_' };
         let id = Cow::Owned(path.iter().map(plain).collect());
-        self.found.modules.push(Module { id, system: source.system });
+        self.found.registration.add(id, source.system, Place::First)
     }
+
+    /// Leaves out the code that a device link has linked before: it is not unpacked
+    /// (docs/DIFFERENCES.md, linked-before).
+    pub(super) fn leave_out_linked(&mut self) {
+        let registration = &self.found.registration;
+        let left_out = |module| registration.is_linked_before(module);
+        let why = |module| {
+            let by = registration.linked_by(module)?;
+            Some(Unlinked::LinkedBefore(by.to_owned()))
+        };
+        let mut elsewhere = Vec::new();
+        self.events.retain(|event| {
+            if let Event::Lto(module) = event {
+                return !left_out(*module);
+            }
+            let Some(piece) = event.piece().filter(|piece| left_out(piece.module)) else {
+                return true;
+            };
+            elsewhere.extend(why(piece.module).map(|why| piece.code.elsewhere(&piece.name, why)));
+            false
+        });
+        self.found.lto.retain(|part| !left_out(part.module));
+        self.found.elsewhere.extend(elsewhere);
+    }
+}
+
+/// The kernels that host code refers to; `None` when not every input tells. One whose modules all
+/// are left out or have been withdrawn does not count.
+pub(super) fn references<'a>(
+    told: &[Told<'a>],
+    registration: &Registration<'a>,
+) -> Option<References<'a>> {
+    let mut all = References::default();
+    let counts = |told: &&Told<'a>| {
+        let mut modules = told.modules.iter();
+        told.modules.is_empty() || modules.any(|&module| registration.takes_part(module))
+    };
+    for Told { system, lists, .. } in told.iter().filter(counts) {
+        for (reference, section) in lists.as_ref()? {
+            let list = match reference {
+                Reference::Kernel => &mut all.external,
+                Reference::InternalKernel => &mut all.internal,
+                Reference::Constant => &mut all.constants,
+                Reference::InternalConstant => &mut all.internal_constants,
+                Reference::Variable => &mut all.variables,
+                Reference::InternalVariable => &mut all.internal_variables,
+            };
+            if section.data.iter().all(|&byte| byte == 0) {
+                continue;
+            }
+            list.push(section.data);
+            let kernels = matches!(reference, Reference::Kernel | Reference::InternalKernel);
+            all.selects |= kernels && !system;
+        }
+    }
+    Some(all)
 }

@@ -1,6 +1,8 @@
 //! What a link is given, before anybody looked into it.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use culd_fatbin::Format;
 
@@ -9,7 +11,7 @@ use super::InputError;
 /// An input of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item<'i> {
-    /// Its name in messages; the path of a file.
+    /// Its name in messages; of a file, its path as text.
     pub name: String,
     /// What it is.
     pub kind: InputKind,
@@ -20,8 +22,8 @@ pub struct Item<'i> {
 /// Where the bytes of an input are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content<'i> {
-    /// In the file that its name is the path of, which is read when the link begins.
-    File,
+    /// In the file at this path, which is read when the link begins.
+    File(PathBuf),
     /// Here.
     Bytes(Cow<'i, [u8]>),
 }
@@ -50,8 +52,22 @@ pub enum InputKind {
 
 impl<'i> Item<'i> {
     /// A file as the command line takes it.
-    pub fn named(path: impl Into<String>) -> Self {
-        Item { name: path.into(), kind: InputKind::Named, content: Content::File }
+    pub fn named(path: impl AsRef<Path>) -> Self {
+        Item::file(path, InputKind::Named)
+    }
+
+    /// A file of this kind.
+    pub fn file(path: impl AsRef<Path>, kind: InputKind) -> Self {
+        let path = path.as_ref();
+        Item { name: culd_text::name(path), kind, content: Content::File(path.to_owned()) }
+    }
+
+    /// Its path; of bytes, their name.
+    pub fn path(&self) -> &OsStr {
+        match &self.content {
+            Content::File(path) => path.as_os_str(),
+            Content::Bytes(_) => OsStr::new(&self.name),
+        }
     }
 }
 

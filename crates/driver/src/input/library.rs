@@ -1,11 +1,14 @@
 //! `-l` and `-L`.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use super::archive::Archive;
 use super::walk::is_system;
 use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{Bytes, Identity};
+use crate::files::{Bytes, Identity, Kinds};
 use crate::options::Id;
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -40,7 +43,7 @@ const EMPTY_ARCHIVE: usize = 8;
 pub(super) struct Library {
     name: String,
     /// Path, contents and identity.
-    file: Option<(String, Bytes, Identity)>,
+    file: Option<(PathBuf, Bytes, Identity)>,
     /// There is a shared library of that name, which takes no part in a device link.
     shared: bool,
 }
@@ -53,23 +56,25 @@ impl Gather<'_, '_> {
         names.iter().map(|name| self.look_for(name)).collect()
     }
 
-    fn look_for(&mut self, name: &str) -> Library {
-        let mut library = Library { name: name.to_owned(), file: None, shared: false };
+    fn look_for(&mut self, name: &OsStr) -> Library {
+        let mut library = Library { name: culd_text::name(name), file: None, shared: false };
         let options = self.options;
         for folder in options.list(Id::LibraryPath) {
-            let folder = folder.trim_end_matches('/');
-            let path = format!("{folder}/lib{name}.a");
-            library.shared |= fs::metadata(format!("{folder}/lib{name}.so")).is_ok();
-            if !fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
-                continue;
-            }
-            let Ok((bytes, identity)) = self.store.read(&path) else { continue };
+            let path = |ending: &[u8]| {
+                let mut path = folder.as_bytes().to_vec();
+                path.truncate(path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1));
+                path.extend([b"/lib", name.as_bytes(), ending].concat());
+                PathBuf::from(OsString::from_vec(path))
+            };
+            library.shared |= fs::metadata(path(b".so")).is_ok();
+            let path = path(b".a");
+            let Ok((bytes, identity)) = self.store.read(&path, Kinds::Files) else { continue };
             if bytes.len() > EMPTY_ARCHIVE {
                 library.file = Some((path, bytes, identity));
                 break;
             }
             if !options.flag(Id::DisableInfos) {
-                let name = name.to_owned();
+                let (path, name) = (culd_text::name(path), library.name.clone());
                 self.warning(InputError::Incompatible { path, name }, Vec::new());
             }
         }
@@ -83,7 +88,8 @@ impl Gather<'_, '_> {
                 Some((path, bytes, identity)) => {
                     if self.first_time(identity) {
                         let bytes = &**self.store.alloc(bytes);
-                        self.archive(&Archive::file(&path, bytes, identity, is_system(&path)))?;
+                        let (shown, system) = (culd_text::name(&path), is_system(&path));
+                        self.archive(&Archive::file(&shown, &path, bytes, identity, system))?;
                     }
                 }
                 None if shared || HOST_LIBRARIES.contains(&name.as_str()) => {}

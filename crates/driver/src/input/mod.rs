@@ -21,9 +21,9 @@ mod select;
 mod walk;
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use culd_fatbin::host::{Reference, Section};
 use culd_link::{Dialect, Input, Session, Severity};
 use thiserror::Error;
 
@@ -31,12 +31,13 @@ use crate::files::Identity;
 use crate::hints::Elsewhere;
 use crate::input::ready::Piece;
 use crate::lines::{Cause, Line};
-use crate::lto::Part;
+use crate::lto::{Part, Placed};
 use crate::options::{Id, Options, Target};
+use crate::registration::{ModuleNumber, Registration};
 
 pub(crate) use crate::files::Store;
 pub use crate::input::item::{Content, InputKind, Item};
-pub(crate) use crate::input::ptx::STACK_PROTECTOR;
+pub(crate) use crate::input::ptx::{CompileError, Compiled, Compiler, Job as PtxJob};
 pub(crate) use crate::input::ready::{Ready, no_lto};
 
 /// Bytes of images that may be unpacked for one link: a small file can declare any size.
@@ -47,12 +48,14 @@ pub(crate) const MAX_UNPACKED: u64 = 8 << 30;
 pub(crate) struct Gathered<'a> {
     /// Cubins in link order.
     pub(crate) inputs: Vec<Ready<'a>>,
-    /// For the register file, in order.
-    pub(crate) modules: Vec<Module<'a>>,
+    /// The modules of the program.
+    pub(crate) registration: Registration<'a>,
     /// Kernels that host code refers to; `None` when some input does not tell.
     pub(crate) references: Option<References<'a>>,
     /// Device code that is not linked, to explain undefined references.
     pub(crate) elsewhere: Vec<Elsewhere<'a>>,
+    /// Names of the archives that were looked into, as messages name them.
+    pub(crate) archives: Vec<String>,
     /// Names of `-l` for which there is no archive.
     pub(crate) missing_libraries: Vec<String>,
     /// How many fat binaries have nothing for the target.
@@ -61,8 +64,16 @@ pub(crate) struct Gathered<'a> {
     pub(crate) depends_on_release: bool,
     /// Compilations.
     pub(crate) times: Vec<Time>,
-    /// LTO-IR, in order.
+    /// LTO-IR that is linked, in order.
     pub(crate) lto: Vec<Part<'a>>,
+    /// There is LTO-IR in the inputs.
+    pub(crate) has_lto: bool,
+    /// How many of [`Gathered::inputs`] stand in front of the last of it.
+    pub(crate) lto_place: usize,
+    /// What was made of it, if that is linked with other code.
+    pub(crate) lto_cubin: Option<Placed<'a>>,
+    /// The program is nothing but LTO-IR.
+    pub(crate) whole: bool,
     /// The output, if it needs no link: PTX, or a program of nothing but LTO-IR.
     pub(crate) finished: Option<Vec<u8>>,
 }
@@ -75,16 +86,8 @@ impl Gathered<'_> {
     }
 }
 
-/// Something that registers itself with the CUDA runtime.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Module<'a> {
-    /// As the compiler of the host code calls it, or made of a path.
-    pub(crate) id: std::borrow::Cow<'a, [u8]>,
-    /// Counts only if one of these inputs of a system library is linked.
-    pub(crate) system: bool,
-}
-
-/// Patterns of kernels and constants that host code refers to.
+/// Patterns of kernels and constants that host code refers to: sections of them, each pattern ended
+/// by NUL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct References<'a> {
     /// For kernels with external linkage.
@@ -95,6 +98,10 @@ pub(crate) struct References<'a> {
     pub(crate) constants: Vec<&'a [u8]>,
     /// For constants with internal linkage.
     pub(crate) internal_constants: Vec<&'a [u8]>,
+    /// For variables in global memory with external linkage. They count for LTO only.
+    pub(crate) variables: Vec<&'a [u8]>,
+    /// For variables in global memory with internal linkage.
+    pub(crate) internal_variables: Vec<&'a [u8]>,
     /// One of them is not from a system library; the lists of those alone select nothing.
     pub(crate) selects: bool,
 }
@@ -102,11 +109,21 @@ pub(crate) struct References<'a> {
 /// One row of the time table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Time {
-    /// The text is a file of its own.
-    pub(crate) whole_file: bool,
-    /// The name of the input in messages.
-    pub(crate) file: String,
+    /// Source, compiler, its input and its output, in nvlink's words.
+    pub(crate) names: [String; 4],
     pub(crate) milliseconds: f64,
+}
+
+impl Time {
+    pub(crate) fn new(names: [&str; 4], milliseconds: f64) -> Self {
+        Time { names: names.map(str::to_owned), milliseconds }
+    }
+
+    /// PTX in `file`, which may be all of it.
+    pub(crate) fn of_ptx(file: &str, whole_file: bool, milliseconds: f64) -> Self {
+        let (source, made) = if whole_file { (file, "") } else { ("ptx", "cubin") };
+        Time::new([source, "ptxas", file, made], milliseconds)
+    }
 }
 
 /// What an input is when it is not linked. Texts are culd's own.
@@ -166,6 +183,13 @@ pub enum InputError {
     NoFatbin(String),
     #[error("unexpected archive format")]
     NotArchive,
+    #[error(
+        "Input '{0}' has no host code, which could cause later host link error if there is a \
+         reference to it"
+    )]
+    NoHostCode(String),
+    #[error("unexpected data in module_ids")]
+    ModuleIds,
     #[error("Skipping incompatible '{path}' when searching for -l{name}")]
     Incompatible { path: String, name: String },
     #[error("SM Arch ('{arch}') not found in '{file}'")]
@@ -188,28 +212,27 @@ pub enum InputError {
     MergeFailed,
     #[error("LTO-IR in '{file}' cannot be compiled: {error}")]
     Lto { file: String, error: String },
+    /// What NVIDIA's compiler says.
+    #[error("{0}")]
+    NvvmLog(String),
+    #[error("elfLink JIT compile failed")]
+    NvvmCompile,
+    #[error("elfLink nvvm error")]
+    NvvmInput,
+    #[error("elfLink linker library load error")]
+    NvvmLoad,
+    #[error("doing partial LTO because no LTO-IR defines '{0}'")]
+    LtoNeeds(String),
     #[error("PTX in '{file}' cannot be compiled: {error}")]
     Compiler { file: String, error: String },
-    #[error("'{0}' is not UTF-8; culd takes no such names of files and options")]
-    NotText(String),
-}
-
-impl InputError {
-    /// The error about a name or word that is not UTF-8; other bytes are shown as `\xe9`.
-    pub fn not_text(word: impl AsRef<OsStr>) -> Self {
-        let bytes = word.as_ref().as_encoded_bytes().utf8_chunks();
-        let shown = |chunk: std::str::Utf8Chunk<'_>| {
-            let other = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
-            chunk.valid().to_owned() + &other.collect::<String>()
-        };
-        InputError::NotText(bytes.map(shown).collect())
-    }
 }
 
 /// Something in the order of the inputs.
 enum Event<'a> {
     Line(Line),
     Piece(Piece<'a>),
+    /// LTO-IR of this module stands here.
+    Lto(ModuleNumber),
 }
 
 impl<'a> Event<'a> {
@@ -217,16 +240,18 @@ impl<'a> Event<'a> {
     fn line(self, options: &Options) -> Option<Line> {
         match self {
             Event::Line(line) => Some(line),
+            Event::Lto(_) => None,
             Event::Piece(piece) => {
                 let told = InputError::PartialLto(piece.name);
-                options.lto().then(|| Line::about(Severity::Info, told))
+                let wanted = options.lto() && !piece.system;
+                wanted.then(|| Line::about(Severity::Info, told))
             }
         }
     }
 
     fn piece(&self) -> Option<&Piece<'a>> {
         match self {
-            Event::Line(_) => None,
+            Event::Line(_) | Event::Lto(_) => None,
             Event::Piece(piece) => Some(piece),
         }
     }
@@ -235,6 +260,16 @@ impl<'a> Event<'a> {
 /// The inputs cannot be gathered; why is in the lines, or the link was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped;
+
+/// What an input tells of the kernels that host code refers to.
+struct Told<'a> {
+    /// The modules of the input.
+    modules: Vec<ModuleNumber>,
+    /// Part of a system library.
+    system: bool,
+    /// Lists of names; `None` when it does not tell.
+    lists: Option<Vec<(Reference, Section<'a>)>>,
+}
 
 /// What a walk over the inputs collects.
 struct Gather<'a, 'o> {
@@ -246,6 +281,8 @@ struct Gather<'a, 'o> {
     store: &'a Store,
     session: &'o Session,
     events: Vec<Event<'a>>,
+    /// What each input tells of the kernels that host code refers to.
+    told: Vec<Told<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
     found: Gathered<'a>,
@@ -278,15 +315,17 @@ pub(crate) fn gather<'a>(
         store,
         session,
         events: Vec::new(),
+        told: Vec::new(),
         failed,
-        found: Gathered { references: Some(References::default()), ..Gathered::default() },
+        found: Gathered::default(),
         seen: Vec::new(),
         thin_members: HashMap::new(),
         members_ignored: None,
         folder: None,
     };
     let walked = gather.walk();
-    let Gather { events, mut found, .. } = gather;
+    gather.leave_out_linked();
+    let Gather { events, told, mut found, .. } = gather;
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
@@ -294,10 +333,14 @@ pub(crate) fn gather<'a>(
         }
         // Nothing is made of the inputs.
         _ => {
+            let other = |piece: &Piece<'_>| !piece.system;
+            found.whole =
+                !found.lto.is_empty() && !events.iter().filter_map(Event::piece).any(other);
             lines.extend(events.into_iter().filter_map(|event| event.line(options)));
             Ok(())
         }
     };
+    found.references = host::references(&told, &found.registration);
     (found, lines, ready.and(walked))
 }
 

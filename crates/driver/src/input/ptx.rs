@@ -1,24 +1,35 @@
 //! PTX compiled by the user's ptxas.
 //!
 //! In: PTX texts and the options they came with. Out: cubins, and what ptxas said, as nvlink words
-//! it. Guaranteed: one private folder that is gone afterwards; results in order, whatever ran at
-//! the same time.
+//! it. Guaranteed: a private folder for each that is gone afterwards, or none where there is no
+//! place for one; results in order, whatever ran at the same time.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::{fs, io};
 
+use culd_fatbin::{Format, sniff};
 use culd_link::Session;
 use thiserror::Error;
 
 use super::record::{self, BadRecord};
-use crate::child;
+use crate::child::{self, Streams};
 use crate::guard::Scratch;
 use crate::options::{Id, Options};
+use crate::place::{self, NoPlace};
 use crate::programs;
 
 /// What nvlink calls the text when it compiles.
 const INPUT_NAME: &str = "application ptx input";
+
+/// The file with the text.
+const TEXT_NAME: &str = "ptx";
+
+/// The streams as the compiler opens them.
+const STDIN: &str = "/proc/self/fd/0";
+const STDOUT: &str = "/proc/self/fd/1";
 
 /// What nvlink calls the cubin; the tool note of code for a debugger has it.
 const OUTPUT_NAME: &str = "elf.o";
@@ -50,13 +61,19 @@ pub(crate) enum CompileError {
          an nvcc in PATH; --ptxas-path names one"
     )]
     NotFound,
-    #[error("cannot run '{}': {error}", path.display())]
+    #[error("there is no '{}' in PATH", culd_text::name(.0))]
+    NotInPath(PathBuf),
+    #[error("cannot run '{}': {error}", culd_text::name(path))]
     CannotRun { path: PathBuf, error: io::Error },
-    #[error("cannot write a temporary file: {0}")]
+    #[error("{0}")]
+    NoPlace(NoPlace),
+    #[error("cannot use a temporary file: {0}")]
     Temporary(io::Error),
-    /// ptxas has said why.
+    /// ptxas has said why. What there is to say of the program itself comes with it.
     #[error("ptxas failed")]
-    Refused,
+    Refused(Option<String>),
+    #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
+    NoCubin { path: PathBuf, release: Option<Release> },
     /// Nobody asked ptxas: the option record has what no ptxas that is known here takes. It is told in the words of ptxas.
     #[error("an option is not known")]
     Unknown,
@@ -68,13 +85,14 @@ pub(crate) enum CompileError {
     Cancelled,
 }
 
-/// The option that has ptxas protect the stack; it takes `true` or `false`.
-pub(crate) const STACK_PROTECTOR: &str = "-device-stack-protector";
-
 /// A ptxas and what it is always told.
 pub(crate) struct Compiler {
-    path: Option<PathBuf>,
-    arguments: Vec<String>,
+    /// A path that does not depend on the folder it runs in; else the name that is in no folder of
+    /// PATH, if there is one.
+    path: Result<PathBuf, Option<PathBuf>>,
+    arguments: Vec<OsString>,
+    /// That of the link.
+    output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
 }
@@ -82,35 +100,32 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// The compiler for a link with `options` to the target `arch`.
     pub(crate) fn new(options: &Options, arch: &str) -> Self {
-        // It runs in another folder than this one. What has one name only is looked for in PATH.
-        let absolute = |path: &str| match path.contains('/') {
-            true => std::path::absolute(path).unwrap_or_else(|_| path.into()),
-            false => path.into(),
+        let path = match options.path(Id::PtxasPath) {
+            Some(name) => programs::named(name).ok_or_else(|| Some(name.to_owned())),
+            None => programs::ptxas(options).ok_or(None),
         };
-        let named = options.text(Id::PtxasPath).map(absolute);
-        let mut arguments = vec![format!("-arch={arch}"), "-m64".to_owned()];
-        if let Some(count) = options.number(Id::MaxRegisters) {
-            arguments.push(format!("--maxrregcount={count}"));
+        let mut arguments: Vec<OsString> = Vec::new();
+        let level = options.text(Id::FastCompile).filter(|&level| level != "0");
+        let protector = options.text(Id::StackProtector);
+        // One thread is none more.
+        let threads = options.text(Id::SplitCompile).filter(|&count| count != "1");
+        for (name, value) in
+            [("-Ofc", level), ("-device-stack-protector", protector), ("-split-compile", threads)]
+        {
+            arguments.extend(value.map(|value| format!("{name}={value}").into()));
         }
-        if options.flag(Id::Debug) {
-            arguments.push("-g".to_owned());
+        arguments.extend([format!("-arch={arch}").into(), "-m64".into()]);
+        let registers = options.max_registers();
+        arguments.extend(registers.map(|count| format!("--maxrregcount={count}").into()));
+        if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
+            arguments.push("-g".into());
         }
-        arguments.extend_from_slice(options.list(Id::Xptxas));
-        Compiler {
-            path: named.or_else(|| programs::ptxas(options)),
-            arguments,
-            whole_program: false,
+        if options.flag(Id::Verbose2) {
+            arguments.push("-v2".into());
         }
-    }
-
-    /// The compiler of what was made of LTO-IR. nvlink gives it options that PTX inputs do not get.
-    pub(crate) fn of_lto(options: &Options, arch: &str) -> Self {
-        let mut compiler = Compiler::new(options, arch);
-        let values = [("-Ofc", Id::FastCompile), (STACK_PROTECTOR, Id::StackProtector)];
-        let given = |(name, id)| Some(format!("{name}={}", options.text(id)?));
-        // In front of -Xptxas, which the user chose for ptxas itself.
-        compiler.arguments.splice(0..0, values.into_iter().filter_map(given));
-        compiler
+        arguments.extend(options.ptxas_words());
+        let output = options.output().map(Path::to_owned);
+        Compiler { path, arguments, output, whole_program: false }
     }
 
     /// Compiles all `jobs`, results in order.
@@ -132,7 +147,10 @@ impl Compiler {
         lines: &mut Vec<String>,
         session: &Session,
     ) -> Result<Vec<u8>, CompileError> {
-        let path = self.path.as_ref().ok_or(CompileError::NotFound)?;
+        let path = self.path.as_ref().map_err(|name| match name {
+            None => CompileError::NotFound,
+            Some(name) => CompileError::NotInPath(name.clone()),
+        })?;
         let given = match record::words(&job.options) {
             Ok(words) => words,
             Err(error @ BadRecord::NotTaken(_)) => return Err(CompileError::Options(error)),
@@ -141,29 +159,140 @@ impl Compiler {
                 return Err(CompileError::Unknown);
             }
         };
-        let files = ["ptx", OUTPUT_NAME, child::STDOUT, child::STDERR];
-        let folder = Scratch::new("culd-ptx-", &files).map_err(CompileError::Temporary)?;
-        fs::write(folder.join("ptx"), job.text).map_err(CompileError::Temporary)?;
+        let place = Place::of(job.text, self.output.as_deref())?;
+        self.run_in(place, path, given, lines, session)
+    }
+
+    /// Runs the compiler at `path` with the words `given` for the text that is in `place`.
+    fn run_in(
+        &self,
+        mut place: Place,
+        path: &Path,
+        given: Vec<String>,
+        lines: &mut Vec<String>,
+        session: &Session,
+    ) -> Result<Vec<u8>, CompileError> {
         let mut command = Command::new(path);
-        command.args(given).args(&self.arguments);
-        command.args((!self.whole_program).then_some("-c")).args(["ptx", "-o", OUTPUT_NAME]);
-        command.current_dir(&*folder);
-        let output = child::output(&mut command, session.cancel(), &folder);
+        command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
+        let streams = place.enter(&mut command).map_err(CompileError::Temporary)?;
+        let output = child::output(&mut command, streams, session.cancel());
         let output = output.map_err(|error| match error {
             child::Failure::CannotRun(error) => {
-                CompileError::CannotRun { path: path.clone(), error }
+                CompileError::CannotRun { path: path.to_owned(), error }
             }
             child::Failure::Temporary(error) => CompileError::Temporary(error),
             child::Failure::Cancelled => CompileError::Cancelled,
         })?;
         for text in [&output.stdout, &output.stderr] {
-            lines.extend(as_nvlink_says(&String::from_utf8_lossy(text)));
+            lines.extend(as_nvlink_says(&culd_text::bytes(text)));
         }
         if !output.status.success() {
-            return Err(CompileError::Refused);
+            return Err(CompileError::Refused(reason(path, &place, lines, output.status)));
         }
-        fs::read(folder.join(OUTPUT_NAME)).map_err(CompileError::Temporary)
+        let wanted = match self.whole_program {
+            true => Format::ExecutableCubin,
+            false => Format::RelocatableCubin,
+        };
+        let no_cubin =
+            |place| CompileError::NoCubin { path: path.to_owned(), release: release(path, place) };
+        match place.made() {
+            Ok(cubin) if sniff(&cubin) == wanted => Ok(cubin),
+            Ok(_) => Err(no_cubin(&place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(&place)),
+            Err(error) => Err(CompileError::Temporary(error)),
+        }
     }
+}
+
+/// Where the compiler finds the text and leaves the cubin.
+enum Place {
+    /// Names are the same in every link: what is compiled for a debugger has them in its tool note.
+    Folder(Scratch),
+    /// No folder can be written to. The compiler opens its own standard streams, whose names are
+    /// the same, too.
+    Memory { text: File, cubin: File },
+}
+
+impl Place {
+    fn of(text: &[u8], output: Option<&Path>) -> Result<Self, CompileError> {
+        let fill = |folder: &Path| fs::write(folder.join(TEXT_NAME), text);
+        place::scratch("culd-ptx-", &[TEXT_NAME, OUTPUT_NAME], output, fill)
+            .map(Place::Folder)
+            .or_else(|no_place| {
+                let files = (child::memory_of(c"ptx", text), child::memory(c"elf.o"));
+                match files {
+                    (Ok(text), Ok(cubin)) => Ok(Place::Memory { text, cubin }),
+                    _ => Err(CompileError::NoPlace(no_place)),
+                }
+            })
+    }
+
+    /// Adds the last words of `command`.
+    fn enter(&self, command: &mut Command) -> io::Result<Streams> {
+        match self {
+            Place::Folder(folder) => {
+                command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(&**folder);
+                Ok(Streams::default())
+            }
+            Place::Memory { text, cubin } => {
+                command.args([STDIN, "-o", STDOUT]);
+                let (stdin, stdout) = (Some(text.try_clone()?), Some(cubin.try_clone()?));
+                Ok(Streams { stdin, stdout })
+            }
+        }
+    }
+
+    /// The cubin.
+    fn made(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Place::Folder(folder) => fs::read(folder.join(OUTPUT_NAME)),
+            Place::Memory { cubin, .. } => child::contents(cubin),
+        }
+    }
+}
+
+/// Why the program at `path` failed, where its lines leave that open.
+fn reason(path: &Path, place: &Place, lines: &[String], status: ExitStatus) -> Option<String> {
+    let newer = lines.iter().any(|line| line.contains("Unsupported .version"));
+    if !newer && !lines.is_empty() {
+        return None;
+    }
+    let (shown, release) = (culd_text::name(path), release(path, place));
+    Some(match release {
+        Some(Release(major, minor)) if newer => {
+            format!("'{shown}' is of release {major}.{minor}; the text was made for a later one")
+        }
+        _ => format!("'{shown}' said nothing ({status}){}", what_it_is(release)),
+    })
+}
+
+/// A release of CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Release(u32, u32);
+
+/// That of the program at `path`, as it tells itself; none of one that is no ptxas.
+fn release(path: &Path, place: &Place) -> Option<Release> {
+    let mut command = Command::new(path);
+    command.arg("--version");
+    if let Place::Folder(folder) = place {
+        command.current_dir(&**folder);
+    }
+    release_in(&culd_text::bytes(&child::briefly(&mut command)?))
+}
+
+/// `Cuda compilation tools, release 13.0, V13.0.88`
+fn release_in(said: &str) -> Option<Release> {
+    if !said.contains("ptxas") {
+        return None;
+    }
+    let (major, rest) = said.split_once(", release ")?.1.split_once('.')?;
+    let minor = rest.split(|char: char| !char.is_ascii_digit()).next()?;
+    Some(Release(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// What a message says of a program of this release, or of none.
+fn what_it_is(release: Option<Release>) -> &'static str {
+    if release.is_some() { "" } else { "; it is no ptxas" }
 }
 
 /// Lines of ptxas in the words that its counterpart in nvlink has for the same.
@@ -172,8 +301,12 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
     for line in text.lines() {
         let after_fatal = lines.last().is_some_and(|last| last.contains("; fatal   :"));
         if !(after_fatal && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
-            let place = format!("ptxas {INPUT_NAME}, line");
-            lines.push(line.replacen("ptxas ptx, line", &place, 1));
+            let begins = [TEXT_NAME, STDIN].map(|name| format!("ptxas {name}, line"));
+            let line = begins
+                .iter()
+                .find_map(|begin| line.strip_prefix(begin.as_str()))
+                .map_or_else(|| line.to_owned(), |rest| format!("ptxas {INPUT_NAME}, line{rest}"));
+            lines.push(line);
         }
     }
     lines
@@ -182,7 +315,7 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use culd_link::Cancel;
 
     fn fake(folder: &Path, script: &str) -> Compiler {
         use std::os::unix::fs::PermissionsExt;
@@ -190,33 +323,110 @@ mod tests {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Compiler {
-            path: Some(path),
-            arguments: vec!["-arch=sm_90".to_owned()],
+            path: Ok(path),
+            arguments: vec!["-arch=sm_90".into()],
+            output: None,
             whole_program: false,
         }
     }
+
+    /// Prints the begin of something that is taken for a relocatable cubin.
+    const HEADER: &str =
+        r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
 
     #[test]
     fn results_come_in_order_with_the_words_of_the_compiler() {
         let folder = tempfile::tempdir().unwrap();
         let compiler = fake(
             folder.path(),
-            "grep -q bad ptx && { echo 'ptxas ptx, line 3; error   : no' >&2; exit 255; }\n\
-             echo \"$@\" | cat - ptx > elf.o",
+            &format!(
+                "grep -q bad ptx && {{ echo 'ptxas ptx, line 3; error   : no' >&2; exit 255; }}\n\
+                 {HEADER} > elf.o\nhead -c 60 /dev/zero >> elf.o\necho \"$@\" | cat - ptx >> elf.o"
+            ),
         );
         let job = |text: &'static str| Job { text: text.as_bytes(), options: "-g".to_owned() };
         let done =
             compiler.compile(&[job("one"), job("bad"), job("two")], &Session::with_threads(3));
-        let cubin = |place: usize| String::from_utf8(done[place].cubin.as_ref().unwrap().clone());
+        let cubin = |place: usize| {
+            let cubin = done[place].cubin.as_ref().unwrap();
+            String::from_utf8(cubin[80..].to_vec())
+        };
         assert_eq!(cubin(0).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\none");
         assert_eq!(cubin(2).unwrap(), "-g -arch=sm_90 -c ptx -o elf.o\ntwo");
-        assert!(matches!(done[1].cubin, Err(CompileError::Refused)));
+        assert!(matches!(done[1].cubin, Err(CompileError::Refused(None))));
         assert_eq!(done[1].lines, ["ptxas application ptx input, line 3; error   : no"]);
     }
 
     #[test]
+    fn without_a_folder_the_compiler_reads_and_writes_its_own_streams() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!(
+            "grep -q bad \"$4\" && {{ echo \"ptxas $4, line 3; error   : no\" >&2; exit 255; }}\n\
+                      pwd >&2; {{ {HEADER}; cat \"$4\"; }} > \"$6\"; test \"$1 $2 $3\" = '-g -arch=sm_90 -c'"
+        );
+        let compiler = fake(folder.path(), &script);
+        let path = compiler.path.as_ref().unwrap();
+        let sessions = [Session::serial(), Session::serial().cancelled_by(Cancel::new())];
+        for session in sessions {
+            let mut lines = Vec::new();
+            let mut run = |text: &[u8]| {
+                let text = child::memory_of(c"ptx", text).unwrap();
+                let place = Place::Memory { text, cubin: child::memory(c"elf.o").unwrap() };
+                compiler.run_in(place, path, vec!["-g".to_owned()], &mut lines, &session)
+            };
+            let made = run(&[b'x'; 1 << 20]).unwrap();
+            assert_eq!((made.len(), &made[20..]), (20 + (1 << 20), &[b'x'; 1 << 20][..]));
+            assert!(matches!(run(b"bad"), Err(CompileError::Refused(None))));
+            let here = std::env::current_dir().unwrap().display().to_string();
+            assert_eq!(lines, [here.as_str(), "ptxas application ptx input, line 3; error   : no"]);
+        }
+    }
+
+    #[test]
+    fn a_program_that_makes_no_cubin_is_named() {
+        let version = "[ \"$1\" = --version ] && { echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; \
+                       echo 'Cuda compilation tools, release 13.1, V13.1.9'; exit 0; }";
+        let newer = "echo 'ptxas ptx, line 1; fatal   : Unsupported .version 9.5' >&2; exit 1";
+        let cases = [
+            ("exit 0".to_owned(), "made no cubin; it is no ptxas"),
+            ("echo text > elf.o".to_owned(), "made no cubin; it is no ptxas"),
+            (format!("{version}\nexit 0"), "made no cubin"),
+            ("exit 3".to_owned(), "said nothing (exit status: 3); it is no ptxas"),
+            (format!("{version}\nexit 3"), "said nothing (exit status: 3)"),
+            (
+                format!("{version}\n{newer}"),
+                "is of release 13.1; the text was made for a later one",
+            ),
+        ];
+        for (script, expected) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let compiler = fake(folder.path(), &script);
+            let job = Job { text: b"x", options: String::new() };
+            let done = compiler.compile(&[job], &Session::serial());
+            let said = match done[0].cubin.as_ref().unwrap_err() {
+                CompileError::Refused(reason) => reason.clone().unwrap(),
+                error => error.to_string(),
+            };
+            let ptxas = folder.path().join("ptxas");
+            assert_eq!(said, format!("'{}' {expected}", ptxas.display()), "{script}");
+        }
+    }
+
+    #[test]
+    fn releases_are_read() {
+        let said = "ptxas: NVIDIA (R)\nCuda compilation tools, release 13.0, V13.0.88\nBuild x\n";
+        assert_eq!(release_in(said), Some(Release(13, 0)));
+        for other in
+            ["", "cat (GNU coreutils) 9.1", "ptxas", "nvcc, release 13.0", "ptxas, release x.y"]
+        {
+            assert_eq!(release_in(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn without_a_compiler_the_error_says_where_one_was_looked_for() {
-        let compiler = Compiler { path: None, arguments: Vec::new(), whole_program: false };
+        let compiler =
+            Compiler { path: Err(None), arguments: Vec::new(), output: None, whole_program: false };
         let done =
             compiler.compile(&[Job { text: b"x", options: String::new() }], &Session::serial());
         let error = done[0].cubin.as_ref().unwrap_err().to_string();

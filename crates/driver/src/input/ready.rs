@@ -6,19 +6,21 @@
 use std::borrow::Cow;
 
 use culd_cubin::arch::Arch;
+use culd_cubin::text_of;
 use culd_fatbin::container::{Entry, Unpacker};
 use culd_fatbin::{Format, sniff};
-use culd_link::{Dialect, Input, Session, Severity};
+use culd_link::{Input, Session, Severity};
 
 use super::ptx::{CompileError, Compiled, Compiler, Job};
 use super::{
     Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
 };
 use crate::files::Bytes;
+use crate::hints::{Elsewhere, Unlinked};
 use crate::interfaces;
 use crate::lines::{Cause, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
-use crate::{job, lto};
+use crate::registration::ModuleNumber;
 
 /// A later ptxas may have more of them; which of those name files is not known.
 const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not document up to CUDA 13.5, and only such are passed on; code for the \
@@ -30,6 +32,8 @@ pub(super) struct Piece<'a> {
     pub(super) system: bool,
     /// The code is a file of its own.
     pub(super) whole_file: bool,
+    /// The module that it is in.
+    pub(super) module: ModuleNumber,
     pub(super) code: Code<'a>,
 }
 
@@ -100,11 +104,15 @@ pub(super) fn ready<'a>(
         compiler.compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
-    let mut finish = Finish { options, target, store, found, lines, session };
+    let mut finish = Finish { options, store, found, lines };
     for event in events {
         let piece = match event {
             Event::Line(line) => {
                 finish.lines.push(line);
+                continue;
+            }
+            Event::Lto(_) => {
+                finish.found.lto_place = finish.found.inputs.len();
                 continue;
             }
             Event::Piece(piece) => piece,
@@ -120,7 +128,7 @@ pub(super) fn ready<'a>(
             Some(Made::LeftOut) | None => {}
         }
     }
-    if finish.found.lto.is_empty() { Ok(()) } else { finish.lto() }
+    Ok(())
 }
 
 impl<'a> Code<'a> {
@@ -130,6 +138,18 @@ impl<'a> Code<'a> {
             Code::Packed(entry) | Code::PackedPtx(entry) => Some(entry),
             Code::Cubin(_) | Code::Ptx(_) => None,
         }
+    }
+
+    /// Code of `file` that is not linked.
+    pub(super) fn elsewhere(&self, file: &str, why: Unlinked) -> Elsewhere<'a> {
+        let cubin: Option<Box<dyn Fn() -> Option<Vec<u8>> + 'a>> = match *self {
+            Code::Cubin(bytes) => Some(Box::new(move || Some(bytes.to_vec()))),
+            Code::Packed(entry) => {
+                Some(Box::new(move || Some(entry.data(MAX_UNPACKED).ok()?.into_owned())))
+            }
+            Code::Ptx(_) | Code::PackedPtx(_) => None,
+        };
+        Elsewhere { file: file.to_owned(), why, cubin }
     }
 
     /// The options to compile it with; `None` for a cubin.
@@ -232,16 +252,14 @@ fn unpack<'a>(
 fn job<'a>(text: &'a [u8], options: &[u8]) -> Job<'a> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let options = options.split(|&byte| byte == 0).next().unwrap_or_default();
-    Job { text, options: String::from_utf8_lossy(options).into_owned() }
+    Job { text, options: text_of(options) }
 }
 
 struct Finish<'a, 'f, 'o> {
     options: &'o Options,
-    target: &'static Arch,
     store: &'a Store,
     found: &'f mut Gathered<'a>,
     lines: &'f mut Vec<Line>,
-    session: &'o Session,
 }
 
 impl<'a> Finish<'a, '_, '_> {
@@ -255,17 +273,18 @@ impl<'a> Finish<'a, '_, '_> {
     }
 
     fn cubin(&mut self, piece: Piece<'_>, bytes: &'a [u8]) -> Result<(), Stopped> {
-        let Piece { name, system, .. } = piece;
+        let Piece { name, system, module, .. } = piece;
         match sniff(bytes) {
             Format::ExecutableCubin => {
+                self.found.registration.withdraw(module);
                 if let Some(severity) = ignored_severity(self.options) {
                     self.say(severity, Ignored::Linked(name), Vec::new());
                 }
                 Ok(())
             }
             Format::RelocatableCubin => {
-                // nvlink is silent about libraries it links on its own when there is LTO-IR.
-                if self.options.lto() && (!system || self.found.lto.is_empty()) {
+                // nvlink is silent about libraries it links on its own.
+                if self.options.lto() && !system {
                     self.say(Severity::Info, InputError::PartialLto(name.clone()), Vec::new());
                 }
                 self.found.inputs.push(Ready { name, bytes, system });
@@ -278,17 +297,17 @@ impl<'a> Finish<'a, '_, '_> {
     fn compiled(&mut self, piece: Piece<'_>, compiled: Compiled) -> Result<(), Stopped> {
         let Compiled { cubin, lines, time } = compiled;
         self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
-        let (file, whole_file) = (piece.name.clone(), piece.whole_file);
-        self.found.times.push(Time { whole_file, file, milliseconds: time });
+        self.found.times.push(Time::of_ptx(&piece.name, piece.whole_file, time));
         match cubin {
             Ok(bytes) => {
                 let bytes = &**self.store.alloc(Bytes::Read(bytes));
                 self.cubin(piece, bytes)
             }
-            Err(error @ (CompileError::Refused | CompileError::Unknown)) => {
+            Err(error @ (CompileError::Refused(_) | CompileError::Unknown)) => {
                 let mut notes = vec![format!("in '{}'", piece.name)];
-                if matches!(error, CompileError::Unknown) {
-                    notes.push(UNKNOWN_OPTION.to_owned());
+                match error {
+                    CompileError::Refused(reason) => notes.extend(reason),
+                    _ => notes.push(UNKNOWN_OPTION.to_owned()),
                 }
                 Err(self.fatal(InputError::Fatbinary, notes))
             }
@@ -297,71 +316,6 @@ impl<'a> Finish<'a, '_, '_> {
                 Err(self.fatal(InputError::Compiler { file, error }, Vec::new()))
             }
         }
-    }
-
-    /// Has the LTO-IR compiled. Without other code it becomes the whole program, as in nvlink; else it is the first input.
-    fn lto(&mut self) -> Result<(), Stopped> {
-        let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
-        let ptx = match lto::compile(self.options, self.target.name, &self.found.lto, self.session)
-        {
-            Ok(ptx) => ptx,
-            Err(failure) => {
-                let (error, notes) = (failure.to_string(), failure.notes());
-                return Err(self.fatal(InputError::Lto { file, error }, notes));
-            }
-        };
-        if self.options.flag(Id::EmitPtx) {
-            self.found.finished = Some(ptx);
-            return Ok(());
-        }
-        let others = &self.found.inputs;
-        let (alone, system) = (others.is_empty(), others.iter().all(|input| input.system));
-        let whole = !self.options.flag(Id::Relocatable) && !self.options.flag(Id::PreserveRelocs);
-        if alone && whole {
-            return self.whole_program(&ptx);
-        }
-        // The PTX lacks functions that only other code needs (docs/DIFFERENCES.md, lto); a system library needs none.
-        let object = || lto::object(self.options, self.target.name, &self.found.lto, self.session);
-        let object = if whole && system { None } else { object() };
-        let cubin = object.map_or_else(|| self.compile_lto(&ptx, false), Ok)?;
-        let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
-        self.found.inputs.insert(0, Ready { name: lto::CUBIN.to_owned(), bytes, system: false });
-        // A system library that nothing needs is no other code.
-        if whole && system && self.needs_no_library() {
-            self.found.inputs.clear();
-            return self.whole_program(&ptx);
-        }
-        Ok(())
-    }
-
-    /// Whether all inputs but the first are system libraries that the program links without.
-    fn needs_no_library(&self) -> bool {
-        let link_options =
-            job::link_options(self.options, self.target, Dialect::for_cubins(self.target, []));
-        let inputs = self.found.link_inputs();
-        let outcome = culd_link::prepare(self.session, &inputs, &link_options);
-        outcome.image.is_some() && outcome.unused.len() + 1 == inputs.len()
-    }
-
-    fn whole_program(&mut self, ptx: &[u8]) -> Result<(), Stopped> {
-        self.found.finished = Some(self.compile_lto(ptx, true)?);
-        Ok(())
-    }
-
-    fn compile_lto(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
-        let mut compiler = Compiler::of_lto(self.options, self.target.name);
-        compiler.whole_program = whole;
-        let job = Job { text: ptx, options: String::new() };
-        let compiled = compiler.compile(&[job], self.session).pop();
-        let Some(Compiled { cubin, lines, .. }) = compiled else { return Ok(Vec::new()) };
-        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
-        cubin.map_err(|error| match error {
-            CompileError::Refused => self.fatal(InputError::Fatbinary, Vec::new()),
-            error => {
-                let (file, error) = (lto::CUBIN.to_owned(), error.to_string());
-                self.fatal(InputError::Compiler { file, error }, Vec::new())
-            }
-        })
     }
 
     fn broken(&mut self, piece: &Piece<'_>, error: &culd_fatbin::Error) -> Stopped {

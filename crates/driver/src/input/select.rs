@@ -3,7 +3,7 @@
 //! In: what the images are for. Out: the one that nvlink of the given release would take, or none. Guaranteed: pure.
 //! The rules are those of docs/rules/inputs.md, section 3.
 
-use culd_cubin::arch::Variant;
+use culd_cubin::arch::{Flavour, Variant};
 use culd_link::Dialect;
 
 use crate::options::Target;
@@ -26,19 +26,33 @@ pub(crate) struct Offer {
     /// SM number.
     pub(crate) sm: u32,
     pub(crate) variant: Variant,
+    /// It comes with a copy of its `.nv.compat`.
+    pub(crate) has_compat: bool,
 }
 
 impl Offer {
-    /// True when the image can become code for `target`; a virtual one is content with PTX only.
-    pub(crate) fn suits(&self, target: Target, rules: &Dialect) -> bool {
-        if !matches!(target, Target::Real(_)) && self.form != Form::Ptx {
+    /// True when the image can become code for `target`; a virtual one is content with what is no machine code. `lto`: link-time
+    /// optimization is asked for.
+    pub(crate) fn suits(&self, target: Target, rules: &Dialect, lto: bool) -> bool {
+        let read = self.form == Form::Ptx || lto && self.form == Form::Lto;
+        if !matches!(target, Target::Real(_)) && !read {
             return false;
         }
         let target = target.arch();
         match (self.form, self.variant) {
+            (Form::Elf, variant) if self.is_for_its_number() => {
+                let accelerated = target.variant == Variant::Accelerated;
+                let letter = match variant {
+                    Variant::Plain => true,
+                    Variant::Family => !accelerated,
+                    Variant::Accelerated => accelerated,
+                };
+                self.sm == target.sm && letter
+            }
             (Form::Elf, Variant::Accelerated) => {
-                self.sm == target.sm
-                    && (rules.mixes_accelerated || target.variant == Variant::Accelerated)
+                // An sm_90a image is not taken for sm_90 then, those of later targets are.
+                let mixes = rules.mixes_accelerated && !(lto && target.flavour == Flavour::Classic);
+                self.sm == target.sm && (mixes || target.variant == Variant::Accelerated)
             }
             (Form::Elf, _) => rules.takes(target, self.sm),
             (Form::Lto, Variant::Plain) | (Form::Ptx, Variant::Plain) => self.sm <= target.sm,
@@ -49,19 +63,31 @@ impl Offer {
         }
     }
 
+    /// True for a cubin of which nothing tells which devices of its family it is good for.
+    fn is_for_its_number(&self) -> bool {
+        let mercury = Flavour::of_sm(self.sm) == Flavour::Mercury;
+        self.form == Form::Elf && mercury && !self.has_compat
+    }
+
     /// The better image has the larger rank: a higher number; then a cubin before PTX; then the
-    /// more special variant, even when the target is plain.
-    fn rank(&self) -> (u32, bool, Variant) {
-        (self.sm, self.form == Form::Elf, self.variant)
+    /// more special variant, even when the target is plain; then a plain one that is for its number only.
+    fn rank(&self) -> (u32, bool, Variant, bool) {
+        let exact = self.variant == Variant::Plain && self.is_for_its_number();
+        (self.sm, self.form == Form::Elf, self.variant, exact)
     }
 }
 
 /// The place of the image to link for `target` among `offers`. LTO-IR is never taken.
-pub(crate) fn choose(target: Target, rules: &Dialect, offers: &[Offer]) -> Option<usize> {
+pub(crate) fn choose(
+    target: Target,
+    rules: &Dialect,
+    offers: &[Offer],
+    lto: bool,
+) -> Option<usize> {
     let sm = target.arch().sm;
     let mut best: Option<(usize, &Offer)> = None;
     for (place, offer) in offers.iter().enumerate() {
-        if offer.form == Form::Lto || !offer.suits(target, rules) {
+        if offer.form == Form::Lto || !offer.suits(target, rules, lto) {
             continue;
         }
         let better = best.is_none_or(|(_, best)| {
@@ -82,10 +108,10 @@ mod tests {
     use super::*;
     use culd_cubin::arch::Arch;
 
-    /// `e90a`, `p80`, `l90`: form, number, variant.
+    /// `e90a`, `p80`, `l90`: form, number, variant; `n100`: a cubin without `.nv.compat`.
     fn offer(text: &str) -> Offer {
         let form = match &text[..1] {
-            "e" => Form::Elf,
+            "e" | "n" => Form::Elf,
             "p" => Form::Ptx,
             _ => Form::Lto,
         };
@@ -95,7 +121,7 @@ mod tests {
             "f" => Variant::Family,
             _ => Variant::Plain,
         };
-        Offer { form, sm: number.parse().unwrap(), variant }
+        Offer { form, sm: number.parse().unwrap(), variant, has_compat: !text.starts_with('n') }
     }
 
     #[test]
@@ -122,13 +148,40 @@ mod tests {
             ("compute_90", "e90 p80", Some(1)),
             ("compute_90", "e90 l90 p90a", None),
             ("sm_90", "", None),
+            ("sm_90", "e90 n90", Some(0)),
+            ("sm_100", "e100 n100", Some(1)),
+            ("sm_100", "n100 e100", Some(0)),
+            ("sm_100", "n100 n100", Some(0)),
+            ("sm_100", "n100 e100f", Some(1)),
+            ("sm_100", "e100 n100f", Some(1)),
+            ("sm_100", "e100f n100f", Some(0)),
+            ("sm_100", "n100a e100", Some(1)),
+            ("sm_100a", "n100 n100f", Some(0)),
+            ("sm_100a", "e100 n100a", Some(1)),
+            ("sm_100a", "e100a n100a", Some(0)),
+            ("sm_100f", "n100a", None),
+            ("sm_100f", "n100f", Some(0)),
+            ("sm_103", "n100", None),
+            ("sm_103", "n100f e100", Some(1)),
         ];
         for (target, images, expected) in cases {
             let arch = Arch::by_name(&target.replace("compute", "sm")).unwrap();
             let real = target.starts_with("sm");
             let target = if real { Target::Real(arch) } else { Target::Virtual(arch) };
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
-            let chosen = choose(target, Dialect::oldest(), &offers);
+            let chosen = choose(target, Dialect::oldest(), &offers, false);
+            assert_eq!(chosen, expected, "{}: {images}", target.name());
+        }
+    }
+
+    #[test]
+    fn with_lto_an_accelerated_cubin_is_for_its_own_target_before_sm_100() {
+        let cases =
+            [("sm_90", "e90a", None), ("sm_90a", "e90a", Some(0)), ("sm_100", "e100a", Some(0))];
+        for (target, images, expected) in cases {
+            let target = Target::Real(Arch::by_name(target).unwrap());
+            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            let chosen = choose(target, Dialect::oldest(), &offers, true);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
     }
@@ -150,7 +203,7 @@ mod tests {
             let target = Target::Real(Arch::by_name(target).unwrap());
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
             let chosen = [130, 131, 132]
-                .map(|toolkit| choose(target, Dialect::for_toolkit(toolkit), &offers));
+                .map(|toolkit| choose(target, Dialect::for_toolkit(toolkit), &offers, false));
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
     }

@@ -3,13 +3,18 @@
 //! What a file is taken for depends on the extension of its name first, as in nvlink; where nvlink
 //! would go on to ignore it, its content decides (docs/DIFFERENCES.md, ignored-inputs).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use culd_fatbin::{Format, sniff};
 
 use super::archive::{Archive, is_archive};
 use super::ready::{Code, Piece};
 use super::{Content, Event, Gather, Ignored, InputError, InputKind, Item, Stopped};
-use crate::files::{Identity, Loaded};
+use crate::files::{Identity, Kinds, Loaded};
 use crate::options::base_name;
+use crate::registration::ModuleNumber;
 
 /// What nvlink ignores shorter files for; not even a fat binary fits.
 const SHORTEST: usize = 56;
@@ -19,6 +24,8 @@ const SHORTEST: usize = 56;
 pub(super) struct Source {
     /// Its name in messages.
     pub(super) name: String,
+    /// The same as bytes: a path, with that of its archive in front of a member's.
+    pub(super) path: Vec<u8>,
     /// A member of an archive: nvlink does not tell when it lacks the target.
     pub(super) member: bool,
     /// Part of a library that is linked only if something needs it.
@@ -29,8 +36,8 @@ impl<'a> Gather<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
         let libraries = self.search();
-        let path = |item: &'a Item<'a>| match item.content {
-            Content::File => Some(&*item.name),
+        let path = |item: &'a Item<'a>| match &item.content {
+            Content::File(path) => Some(path.as_path()),
             Content::Bytes(_) => None,
         };
         let paths: Vec<_> = self.items.iter().map(path).collect();
@@ -46,10 +53,10 @@ impl<'a> Gather<'a, '_> {
 
     fn item(&mut self, item: &'a Item<'a>, loaded: Option<Loaded>) -> Result<(), Stopped> {
         match (item.kind, &item.content) {
-            (InputKind::Named, Content::File) => self.file(&item.name, loaded),
-            (_, Content::File) => {
-                let (bytes, identity) = self.read(&item.name, loaded)?;
-                self.item_bytes(item, bytes, Some(identity))
+            (InputKind::Named, Content::File(path)) => self.file(&item.name, path, loaded),
+            (_, Content::File(path)) => {
+                let (bytes, identity) = self.read(&item.name, path, loaded)?;
+                self.item_bytes(item, bytes, Some((path, identity)))
             }
             (_, Content::Bytes(bytes)) => self.item_bytes(item, bytes, None),
         }
@@ -60,70 +67,79 @@ impl<'a> Gather<'a, '_> {
         &mut self,
         item: &Item<'_>,
         bytes: &'a [u8],
-        identity: Option<Identity>,
+        file: Option<(&Path, Identity)>,
     ) -> Result<(), Stopped> {
         let name = item.name.clone();
         if let Some(wrong) = item.kind.mismatch(&name, sniff(bytes)) {
             return Err(self.fatal(wrong, Vec::new()));
         }
-        let system = is_system(&name);
-        match (is_archive(bytes), identity) {
-            (true, Some(identity)) if !self.first_time(identity) => Ok(()),
-            (true, Some(identity)) => self.archive(&Archive::file(&name, bytes, identity, system)),
+        let system = is_system(&item.path());
+        match (is_archive(bytes), file) {
+            (true, Some((_, identity))) if !self.first_time(identity) => Ok(()),
+            (true, Some((path, identity))) => {
+                self.archive(&Archive::file(&name, path, bytes, identity, system))
+            }
             (true, None) => self.archive(&Archive::bytes(&name, bytes, system)),
             (false, _) if bytes.is_empty() => {
                 self.ignored(Ignored::Empty(name));
                 Ok(())
             }
-            (false, _) => self.content(Source { name, member: false, system }, bytes),
+            (false, _) => {
+                let path = item.path().as_bytes().to_vec();
+                self.content(Source { name, path, member: false, system }, bytes)
+            }
         }
     }
 
     /// The file at `path`, which may have been read before.
     fn read(
         &mut self,
-        path: &str,
+        name: &str,
+        path: &Path,
         loaded: Option<Loaded>,
     ) -> Result<(&'a [u8], Identity), Stopped> {
         let known = loaded.map(|loaded| Ok(self.store.keep(loaded)));
-        let read = known.unwrap_or_else(|| self.store.read(path));
+        let read = known.unwrap_or_else(|| self.store.read(path, Kinds::Any));
         let (bytes, identity) = read.map_err(|error| {
-            self.fatal(InputError::Open(path.to_owned()), vec![error.to_string()])
+            self.fatal(InputError::Open(name.to_owned()), vec![error.to_string()])
         })?;
         Ok((&**self.store.alloc(bytes), identity))
     }
 
     /// A file of a command line.
-    fn file(&mut self, path: &str, loaded: Option<Loaded>) -> Result<(), Stopped> {
-        let (bytes, identity) = self.read(path, loaded)?;
+    fn file(&mut self, name: &str, path: &Path, loaded: Option<Loaded>) -> Result<(), Stopped> {
+        let (bytes, identity) = self.read(name, path, loaded)?;
         if bytes.is_empty() {
-            self.ignored(Ignored::Empty(path.to_owned()));
+            self.ignored(Ignored::Empty(name.to_owned()));
             return Ok(());
         }
         let is_archive = is_archive(bytes);
         if bytes.len() < SHORTEST && !is_archive {
             let size = format!("it has {} bytes, too few for any kind of input", bytes.len());
-            return Err(self.fatal(InputError::Open(path.to_owned()), vec![size]));
+            return Err(self.fatal(InputError::Open(name.to_owned()), vec![size]));
         }
-        let source = Source { name: path.to_owned(), member: false, system: is_system(path) };
-        let name = base_name(path);
-        match name.rsplit_once('.').map(|(_, extension)| extension) {
-            Some("cubin") => self.named_cubin(source, bytes),
-            Some("fatbin") => self.named_fatbin(source, bytes),
-            Some("ptx") => self.named_ptx(source, bytes),
-            Some("ltoir" | "nvvm") if self.options.lto() => {
+        let system = is_system(path);
+        let bytes_of_path = path.as_os_str().as_bytes().to_vec();
+        let source = Source { name: name.to_owned(), path: bytes_of_path, member: false, system };
+        let mut parts = base_name(path).rsplitn(2, |&byte| byte == b'.');
+        let extension = parts.next().filter(|_| parts.next().is_some());
+        match extension {
+            Some(b"cubin") => self.named_cubin(source, bytes),
+            Some(b"fatbin") => self.named_fatbin(source, bytes),
+            Some(b"ptx") => self.named_ptx(source, bytes),
+            Some(b"ltoir" | b"nvvm") if self.options.lto() => {
                 self.bare_lto(&source, bytes);
                 Ok(())
             }
-            Some("ltoir" | "nvvm") => {
+            Some(b"ltoir" | b"nvvm") => {
                 Err(self.fatal(InputError::Nvvm, vec![format!("'{}'", source.name)]))
             }
-            Some("bc") => Err(self.fatal(InputError::Bitcode, vec![format!("'{}'", source.name)])),
+            Some(b"bc") => Err(self.fatal(InputError::Bitcode, vec![format!("'{}'", source.name)])),
             // Shared libraries take no part in a device link; the name may be that of a script.
-            Some("so") if !is_archive => Ok(()),
+            Some(b"so") if !is_archive => Ok(()),
             _ if is_archive => {
                 if self.first_time(identity) {
-                    self.archive(&Archive::file(path, bytes, identity, is_system(path)))
+                    self.archive(&Archive::file(name, path, bytes, identity, system))
                 } else {
                     Ok(())
                 }
@@ -179,9 +195,12 @@ impl<'a> Gather<'a, '_> {
             Format::HostElf { relocatable: false } => Ok(()),
             Format::HostElf { relocatable: true } | Format::Coff => self.host(source, bytes),
             Format::RelocatableCubin => {
-                self.no_references();
-                self.module_of_path(&source);
-                self.piece(source, Code::Cubin(bytes), true);
+                // Behind an error nvlink does not look at cubins.
+                if !self.failed {
+                    self.tell_missing_host_code(&source);
+                }
+                let module = self.device_file(&source);
+                self.piece(source, Code::Cubin(bytes), true, module);
                 Ok(())
             }
             Format::ExecutableCubin => {
@@ -189,18 +208,24 @@ impl<'a> Gather<'a, '_> {
                 Ok(())
             }
             Format::Fatbin => {
+                self.tell_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
-                self.no_references();
-                if self.fatbins(&source, bytes, InputError::Fatbinary)? {
-                    self.module_of_path(&source);
+                let module = self.module_of_path(&source);
+                let mut modules = std::iter::repeat(module);
+                let before = self.found.lto.len();
+                if !self.fatbins(&source, bytes, &mut modules, InputError::Fatbinary)? {
+                    self.withdraw_without_code(module);
+                }
+                if self.found.lto.len() == before {
+                    self.device_only(&source, module);
                 }
                 Ok(())
             }
             Format::Ptx => {
+                self.tell_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
-                self.no_references();
-                self.module_of_path(&source);
-                self.piece(source, Code::Ptx(bytes), true);
+                let module = self.device_file(&source);
+                self.piece(source, Code::Ptx(bytes), true, module);
                 Ok(())
             }
             Format::LtoIr if self.options.lto() => {
@@ -215,11 +240,12 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    /// LTO-IR that is in no fat binary.
+    /// LTO-IR that is in no fat binary. It registers nothing, and does not count for what host code
+    /// refers to.
     fn bare_lto(&mut self, source: &Source, bytes: &'a [u8]) {
-        self.no_references();
-        self.module_of_path(source);
-        self.lto(source, bytes, false);
+        let module = self.module_of_path(source);
+        self.found.registration.withdraw(module);
+        self.lto(source, bytes, None, module);
     }
 
     fn content_ignored(&mut self, ignored: Ignored) -> Result<(), Stopped> {
@@ -232,15 +258,21 @@ impl<'a> Gather<'a, '_> {
         if self.failed { Err(self.fatal(stop, Vec::new())) } else { Ok(()) }
     }
 
-    pub(super) fn piece(&mut self, source: Source, code: Code<'a>, whole_file: bool) {
+    pub(super) fn piece(
+        &mut self,
+        source: Source,
+        code: Code<'a>,
+        whole_file: bool,
+        module: ModuleNumber,
+    ) {
         let Source { name, system, .. } = source;
-        self.events.push(Event::Piece(Piece { name, system, whole_file, code }));
+        self.events.push(Event::Piece(Piece { name, system, whole_file, module, code }));
     }
 }
 
 /// The name of NVIDIA's runtime library, of which only what is used is linked. nvlink looks for
 /// `cudadevrt` anywhere in a path (docs/DIFFERENCES.md, system-library).
-pub(super) fn is_system(path: &str) -> bool {
+pub(super) fn is_system(path: &(impl AsRef<OsStr> + ?Sized)) -> bool {
     let name = base_name(path);
-    name.strip_prefix("libcudadevrt").is_some_and(|rest| rest.ends_with(".a"))
+    name.strip_prefix(b"libcudadevrt").is_some_and(|rest| rest.ends_with(b".a"))
 }

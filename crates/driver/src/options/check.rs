@@ -31,7 +31,7 @@ pub(super) fn check(options: &Options, target: Target) -> Result<(), UsageError>
     }
     lto(options)?;
     cuda_version(options)?;
-    let refused = |row: &&Row| row.support == Support::Refused && options.text(row.id).is_some();
+    let refused = |row: &&Row| row.support == Support::Refused && options.values(row.id).is_some();
     if let Some(row) = TABLE.iter().find(refused) {
         return Err(UsageError::NotSupported(row.long));
     }
@@ -78,7 +78,7 @@ fn lto(options: &Options) -> Result<(), UsageError> {
         }
         return Ok(());
     }
-    if options.text(Id::NvvmPath).is_none() {
+    if options.values(Id::NvvmPath).is_none() {
         return Err(UsageError::NoNvvmPath);
     }
     let level = options.text(Id::FastCompile);

@@ -12,6 +12,10 @@ mod parse;
 mod response;
 mod table;
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use culd_cubin::arch::Arch;
 use culd_link::Dialect;
 use thiserror::Error;
@@ -34,12 +38,12 @@ pub enum Target {
 /// What the command line asks for.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Input files in order.
-    pub inputs: Vec<String>,
+    /// Paths of input files in order.
+    pub inputs: Vec<OsString>,
     /// The target; [`parse`] accepts no link without one.
     pub target: Option<Target>,
     /// What was given, by [`Id`]: a flag has one empty value, a list any number.
-    values: Vec<Option<Vec<String>>>,
+    values: Vec<Option<Vec<OsString>>>,
     /// What was given that only some releases know, and what others say of it.
     newer: Vec<(Newer, UsageError)>,
 }
@@ -74,6 +78,8 @@ pub enum UsageError {
     OptionsFile { path: String, reason: String },
     #[error("Too many options file opened '{0}'")]
     TooManyOptionsFiles(String),
+    #[error("Too many words in options files and lists")]
+    TooManyWords,
     #[error("Stray '{0}' character")]
     Stray(&'static str),
     #[error("Unknown arch name '(null)'")]
@@ -82,6 +88,9 @@ pub enum UsageError {
     NoOutput,
     #[error("No input files specified; use option --help for more information")]
     NoInput,
+    /// There is not a single word. nvlink misses the architecture.
+    #[error("No input files specified; use option --help for more information")]
+    Nothing,
     #[error("Input files are not allowed with -ghls option; use --help for more information")]
     InputForScript,
     #[error("Conflicting options '{0}' and '{1}'")]
@@ -156,10 +165,10 @@ impl Options {
     }
 
     /// Sets the values of an option: none for a flag, one, or those of a list.
-    pub fn set(&mut self, id: Id, values: impl IntoIterator<Item = String>) {
-        let mut values: Vec<String> = values.into_iter().collect();
+    pub fn set<T: Into<OsString>>(&mut self, id: Id, values: impl IntoIterator<Item = T>) {
+        let mut values: Vec<OsString> = values.into_iter().map(Into::into).collect();
         if Row::of(id).takes == Takes::Nothing {
-            values = vec![String::new()];
+            values = vec![OsString::new()];
         }
         self.values[id as usize] = Some(values);
     }
@@ -170,7 +179,7 @@ impl Options {
     }
 
     /// All values of an option; `None` when it was not given.
-    pub(crate) fn values(&self, id: Id) -> Option<&[String]> {
+    pub(crate) fn values(&self, id: Id) -> Option<&[OsString]> {
         self.values[id as usize].as_deref()
     }
 
@@ -180,13 +189,20 @@ impl Options {
         self.values(id).is_some()
     }
 
-    /// The value of a single-valued option.
+    /// The value of a single-valued option that is text; [`Options::path`] has paths.
     pub fn text(&self, id: Id) -> Option<&str> {
-        self.values(id)?.last().map(String::as_str)
+        debug_assert!(!matches!(Row::of(id).takes, Takes::Path(_) | Takes::List(_)));
+        self.values(id)?.last()?.to_str()
+    }
+
+    /// The value of an option that is a path.
+    pub fn path(&self, id: Id) -> Option<&Path> {
+        debug_assert!(matches!(Row::of(id).takes, Takes::Path(_)));
+        self.values(id)?.last().map(Path::new)
     }
 
     /// The values of a list.
-    pub fn list(&self, id: Id) -> &[String] {
+    pub fn list(&self, id: Id) -> &[OsString] {
         self.values(id).unwrap_or_default()
     }
 
@@ -200,18 +216,38 @@ impl Options {
         self.flag(Id::Lto) || self.flag(Id::Dlto)
     }
 
+    /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them.
+    pub(crate) fn ptxas_words(&self) -> Vec<OsString> {
+        let values = self.list(Id::Xptxas).iter();
+        let words = values.flat_map(|value| value.as_bytes().split(|byte| b" \t".contains(byte)));
+        let words = words.filter(|word| !word.is_empty());
+        words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
+    }
+
+    /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front.
+    pub(crate) fn nvvm_words(&self) -> Vec<OsString> {
+        self.list(Id::Xnvvm).iter().flat_map(|value| response::split(value)).collect()
+    }
+
+    /// The limit of `-maxrregcount`; none of a number that is no limit.
+    pub(crate) fn max_registers(&self) -> Option<i32> {
+        self.number(Id::MaxRegisters).filter(|&count| count > 0)
+    }
+
     /// The output file.
-    pub fn output(&self) -> Option<&str> {
-        self.text(Id::Output)
+    pub fn output(&self) -> Option<&Path> {
+        self.path(Id::Output)
     }
 
     /// What the tool note calls the output: its name with `-g`, else nothing.
-    pub fn object_name(&self) -> &str {
-        self.output().filter(|_| self.flag(Id::Debug)).map_or("", base_name)
+    pub fn object_name(&self) -> String {
+        let output = self.output().filter(|_| self.flag(Id::Debug));
+        output.map(|path| culd_text::bytes(base_name(path))).unwrap_or_default()
     }
 }
 
-/// The last component of a path.
-pub(crate) fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// What stands behind the last slash of a path.
+pub(crate) fn base_name(path: &(impl AsRef<OsStr> + ?Sized)) -> &[u8] {
+    let path = path.as_ref().as_bytes();
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }

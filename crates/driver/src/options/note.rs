@@ -26,9 +26,13 @@ const ORDER: &[Id] = &[
     Id::ReportArch,
     Id::Time,
     Id::ExtraWarnings,
+    Id::Lto,
+    Id::Dlto,
+    Id::NvvmLatest,
     Id::NvvmPath,
     Id::SplitCompile,
     Id::SplitCompileExtended,
+    Id::FastCompile,
     Id::SuppressDebugInfo,
     Id::Xptxas,
     Id::Xnvvm,
@@ -51,8 +55,8 @@ impl Options {
     pub fn normalised(&self) -> String {
         let mut line = String::new();
         if self.flag(Id::Debug) {
-            let names: Vec<&str> = self.inputs.iter().map(|path| base_name(path)).collect();
-            line.push_str(&format!("{} ", names.join(",")));
+            let names = self.inputs.iter().map(|path| culd_text::bytes(base_name(path)));
+            line.push_str(&format!("{} ", names.collect::<Vec<_>>().join(",")));
         }
         for &id in ORDER {
             let Some(values) = self.values(id) else { continue };
@@ -69,9 +73,13 @@ impl Options {
                 Takes::Nothing => format!("-{short}  "),
                 // Even one without a short name.
                 _ if is_file => {
-                    format!("-{short} {} ", values.first().map_or("", |path| base_name(path)))
+                    let file = values.first().map(|path| culd_text::bytes(base_name(path)));
+                    format!("-{short} {} ", file.unwrap_or_default())
                 }
-                _ => format!("-{short} {} ", values.join(",")),
+                _ => {
+                    let values: Vec<String> = values.iter().map(culd_text::name).collect();
+                    format!("-{short} {} ", values.join(","))
+                }
             });
         }
         line
@@ -113,6 +121,16 @@ mod tests {
         );
         let empty = note("-arch=sm_80 -g -optf /dev/null -device-stack-protector true a.o -o x");
         assert_eq!(empty, "a.o -o x -g  -arch sm_80 -device-stack-protector true -optf  ");
+    }
+
+    #[test]
+    fn options_of_link_time_optimization_stand_before_and_behind_the_folder_of_nvvm() {
+        let line = "-arch=sm_80 -Ofc=min -split-compile=2 -nvvmpath=/n -nvvm-latest -dlto -lto";
+        assert_eq!(
+            note(&format!("{line} -extrawarn -maxrregcount=64 -ignore-host-info a.o -o x")),
+            "-arch sm_80 -extrawarn  -lto  -dlto  -nvvm-latest  -nvvmpath /n -split-compile 2 \
+             -Ofc min -maxrregcount 64 -ignore-host-info  "
+        );
     }
 
     #[test]

@@ -21,6 +21,13 @@ impl UsageError {
             UsageError::NotSupported(_) => {
                 Some("it changes the output in ways that are not known well enough".to_owned())
             }
+            UsageError::Nothing => {
+                return vec![
+                    "usage: culd -arch=sm_90 a.o libb.a -o program.cubin".to_owned(),
+                    "'culd install-shadow FOLDER' makes a toolkit in which nvcc links with culd"
+                        .to_owned(),
+                ];
+            }
             _ => None,
         };
         note.into_iter().collect()

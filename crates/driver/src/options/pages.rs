@@ -303,7 +303,7 @@ mod tests {
             completions(Shell::Fish),
             man_page().replace("\\-", "-"),
         ];
-        for command in ["install-shadow", "abi-check", "man", "completions"] {
+        for command in ["install-shadow", "check-shadow", "abi-check", "man", "completions"] {
             let word = |page: &String| {
                 page.split(|c: char| c.is_whitespace() || "()'\"".contains(c))
                     .any(|word| word.trim_end_matches("\\fR") == command)

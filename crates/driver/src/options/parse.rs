@@ -4,16 +4,27 @@
 //! `-l`, `-L` and `-m` only. A repeated option with another value warns and the last one counts;
 //! lists add up and are split at commas. All this is nvlink's, except `@file`.
 
+use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::check::{check, check_basics, ignores_host_info};
 use super::table::{Id, Origin, RISCV64, Row, Takes};
 use super::{Newer, Options, Target, UsageError, help, response, version};
+use crate::files::Kinds;
 use crate::{dialect, files};
 use culd_link::Dialect;
 
 /// How many options files may be open at once, one naming the next; nvlink's number.
 const MAX_DEPTH: usize = 15;
+
+/// What options files may come to in all, however often each is named: a few bytes can name others
+/// thousands of times. A link of 100,000 objects stays below.
+const MAX_FILES: usize = 1000;
+const MAX_BYTES: u64 = 32 << 20;
+/// Words of options files, and elements of lists.
+const MAX_WORDS: usize = 1 << 18;
 
 /// What to do.
 #[derive(Debug)]
@@ -43,10 +54,19 @@ pub struct Parsed {
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
-pub fn parse(args: &[String]) -> Parsed {
-    let mut parser = Parser { options: Options::new(), redefined: Vec::new() };
-    let read = parser.words(args.iter().cloned().peekable(), 0);
-    let Parser { options, redefined } = parser;
+pub fn parse(args: &[impl AsRef<OsStr>]) -> Parsed {
+    let mut parser = Parser {
+        options: Options::new(),
+        redefined: Vec::new(),
+        files: MAX_FILES,
+        bytes: MAX_BYTES,
+        room: MAX_WORDS,
+    };
+    let read = match args.is_empty() {
+        true => Err(UsageError::Nothing),
+        false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
+    };
+    let Parser { options, redefined, .. } = parser;
     let tells = read.is_ok() && options.flag(Id::ReportArch);
     let told_target = options.target.filter(|_| tells).map(|target| target.name());
     let notes = !options.flag(Id::NoNotes);
@@ -81,77 +101,92 @@ fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
 struct Parser {
     options: Options,
     redefined: Vec<&'static str>,
+    /// How many options files may still be read, how many bytes of them, and how many words they
+    /// and lists may still have.
+    files: usize,
+    bytes: u64,
+    room: usize,
 }
 
 impl Parser {
     /// Takes in `words`, which come from `depth` options files inside each other.
     fn words(
         &mut self,
-        mut words: Peekable<impl Iterator<Item = String>>,
+        mut words: Peekable<impl Iterator<Item = OsString>>,
         depth: usize,
     ) -> Result<(), UsageError> {
         while let Some(word) = words.next() {
-            if let Some(file) = word.strip_prefix('@').filter(|file| !file.is_empty()) {
-                self.options_file(file, depth)?;
-            } else if !word.starts_with('-') || word == "-" {
-                self.options.inputs.push(word);
-            } else {
-                self.option(&word, &mut words, depth)?;
+            match word.as_bytes() {
+                [b'@', file @ ..] if !file.is_empty() => {
+                    self.options_file(OsStr::from_bytes(file), depth)?;
+                }
+                [b'-', _, ..] => self.option(&word, &mut words, depth)?,
+                _ => self.options.inputs.push(word),
             }
         }
         Ok(())
     }
 
-    fn options_file(&mut self, path: &str, depth: usize) -> Result<(), UsageError> {
-        if depth == MAX_DEPTH {
-            return Err(UsageError::TooManyOptionsFiles(path.to_owned()));
+    fn options_file(&mut self, path: &OsStr, depth: usize) -> Result<(), UsageError> {
+        let shown = || culd_text::name(path);
+        if depth == MAX_DEPTH || self.files == 0 {
+            return Err(UsageError::TooManyOptionsFiles(shown()));
         }
-        let refused = |reason: String| UsageError::OptionsFile { path: path.to_owned(), reason };
-        let (bytes, _) = files::read(path).map_err(|error| refused(error.to_string()))?;
-        // A word that is another afterwards could name another file.
-        let text =
-            std::str::from_utf8(&bytes).map_err(|error| refused(format!("no UTF-8: {error}")))?;
-        let words = response::words(text)?;
+        self.files -= 1;
+        // One that another one names is not waited for.
+        let kinds = if depth == 0 { Kinds::FilesAndPipes } else { Kinds::Files };
+        let text = files::read_limited(Path::new(path), kinds, self.bytes);
+        let text = text.map_err(|error| UsageError::OptionsFile {
+            path: shown(),
+            reason: error.to_string(),
+        })?;
+        self.bytes -= text.len() as u64;
+        let words = response::words(&text, self.room)?;
+        self.room -= words.len();
         self.words(words.into_iter().peekable(), depth + 1)
     }
 
     fn option(
         &mut self,
-        word: &str,
-        rest: &mut Peekable<impl Iterator<Item = String>>,
+        word: &OsStr,
+        rest: &mut Peekable<impl Iterator<Item = OsString>>,
         depth: usize,
     ) -> Result<(), UsageError> {
-        let (typed, value) = match word.split_once('=') {
-            Some((typed, value)) => (typed, Some(value.to_owned())),
-            None => (word, None),
-        };
-        let Some(row) = Row::typed(typed) else {
+        let (typed, value) = split_name(word);
+        let Some(row) = typed.to_str().and_then(Row::typed) else {
             let (row, value) = joined(word)?;
             return self.set(row, value, depth);
         };
+        let typed = || culd_text::name(typed);
         if row.origin == Origin::Later {
-            self.options.newer.push((Newer::Word(row.long), unknown(typed)));
+            self.options.newer.push((Newer::Word(row.long), unknown(&typed())));
         }
         if row.takes == Takes::Nothing {
             return match value {
-                Some(_) => Err(UsageError::NoArgumentExpected(typed.to_owned())),
-                None => self.set(row, "", depth),
+                Some(_) => Err(UsageError::NoArgumentExpected(typed())),
+                None => self.set(row, OsStr::new(""), depth),
             };
         }
+        let value = value.map(OsStr::to_owned);
         if let Some(default) = row.default_value() {
-            let value = value.or_else(|| rest.next_if(|word| !word.starts_with('-')));
-            return self.set(row, value.as_deref().unwrap_or(default), depth);
+            let is_value = |word: &OsString| !word.as_bytes().starts_with(b"-");
+            let value = value.or_else(|| rest.next_if(is_value));
+            return self.set(row, value.as_deref().unwrap_or(OsStr::new(default)), depth);
         }
         let value = value.or_else(|| rest.next());
-        let value = value.ok_or_else(|| UsageError::ArgumentExpected(typed.to_owned()))?;
+        let value = value.ok_or_else(|| UsageError::ArgumentExpected(typed()))?;
         self.set(row, &value, depth)
     }
 
-    fn set(&mut self, row: &'static Row, value: &str, depth: usize) -> Result<(), UsageError> {
-        let values: Vec<String> = match row.takes {
-            Takes::List(_) => response::elements(value)?,
-            _ => vec![self.one_value(row, value)?],
+    fn set(&mut self, row: &'static Row, value: &OsStr, depth: usize) -> Result<(), UsageError> {
+        let values: Vec<OsString> = match row.takes {
+            Takes::List(_) => response::elements(value, self.room)?,
+            Takes::Path(_) => vec![value.to_owned()],
+            _ => vec![self.one_value(row, value)?.into()],
         };
+        if matches!(row.takes, Takes::List(_)) {
+            self.room -= values.len();
+        }
         if row.id == Id::OptionsFile {
             // That there was one is told in the tool note; its words stand for themselves.
             self.options.values[row.id as usize] = Some(Vec::new());
@@ -171,8 +206,15 @@ impl Parser {
     }
 
     /// The value in the form in which it is kept and told in the tool note.
-    fn one_value(&mut self, row: &'static Row, value: &str) -> Result<String, UsageError> {
-        let bad = || UsageError::BadValue { value: value.to_owned(), option: row.long };
+    fn one_value(&mut self, row: &'static Row, value: &OsStr) -> Result<String, UsageError> {
+        let bad = || UsageError::BadValue { value: culd_text::name(value), option: row.long };
+        let Some(value) = value.to_str() else {
+            return Err(match row.takes {
+                Takes::Bool => UsageError::BoolExpected(culd_text::name(value)),
+                Takes::Number(_) => UsageError::NumberExpected(culd_text::name(value)),
+                _ => bad(),
+            });
+        };
         match row.takes {
             Takes::Target => {
                 let target = Target::by_name(value).ok_or_else(bad)?;
@@ -201,15 +243,24 @@ impl Parser {
     }
 }
 
+/// What stands in front of a word's `=`, and what behind it.
+fn split_name(word: &OsStr) -> (&OsStr, Option<&OsStr>) {
+    let bytes = word.as_bytes();
+    match bytes.iter().position(|&byte| byte == b'=') {
+        Some(at) => (OsStr::from_bytes(&bytes[..at]), Some(OsStr::from_bytes(&bytes[at + 1..]))),
+        None => (word, None),
+    }
+}
+
 /// An option with its value behind its name: `-lfoo`, `-L/lib`, `-m64`.
-fn joined(word: &str) -> Result<(&'static Row, &str), UsageError> {
-    let refused = || unknown(word.split_once('=').map_or(word, |(typed, _)| typed));
-    let (name, value) = word.split_at_checked(2).ok_or_else(refused)?;
-    let row = Row::typed(name).ok_or_else(refused)?;
+fn joined(word: &OsStr) -> Result<(&'static Row, &OsStr), UsageError> {
+    let refused = || unknown(&culd_text::name(split_name(word).0));
+    let (name, value) = word.as_bytes().split_at_checked(2).ok_or_else(refused)?;
+    let row = std::str::from_utf8(name).ok().and_then(Row::typed).ok_or_else(refused)?;
     if !matches!(row.id, Id::Library | Id::LibraryPath | Id::Machine) {
         return Err(refused());
     }
-    Ok((row, value))
+    Ok((row, OsStr::from_bytes(value)))
 }
 
 /// nvlink names an unknown option by what follows its first dash.
@@ -361,8 +412,75 @@ mod tests {
         assert_eq!(error, UsageError::TooManyOptionsFiles(path("loop")));
         let error = parsed("-optf nowhere").request.unwrap_err();
         assert_eq!(error.to_string(), "Could not open options file 'nowhere'");
-        std::fs::write(path("latin"), b"-o caf\xe9").unwrap();
-        let error = parsed(&format!("-optf {}", path("latin"))).request.unwrap_err();
-        assert!(error.notes()[0].starts_with("no UTF-8: "), "{:?}", error.notes());
+    }
+
+    #[test]
+    fn names_are_any_bytes_and_values_that_are_words_are_text() {
+        let bytes = |words: &[&[u8]]| {
+            let words: Vec<&OsStr> = words.iter().map(|word| OsStr::from_bytes(word)).collect();
+            parse(&words).request.map(|request| match request {
+                Request::Link(options) => *options,
+                other => panic!("{other:?}"),
+            })
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(OsStr::from_bytes(b"\xff"));
+        std::fs::write(&file, b"-L l\xe9 -l=\xe8,x").unwrap();
+        let optf = [b"@", file.as_os_str().as_bytes()].concat();
+        let line: &[&[u8]] = &[b"-arch=sm_90", b"caf\xe9", b"-o", b"d\xe9/o\xea", &optf, b"-g"];
+        let options = bytes(line).unwrap();
+        assert_eq!(options.inputs, [OsStr::from_bytes(b"caf\xe9")]);
+        assert_eq!(options.output(), Some(Path::new(OsStr::from_bytes(b"d\xe9/o\xea"))));
+        assert_eq!(options.list(Id::LibraryPath), [OsStr::from_bytes(b"l\xe9")]);
+        assert_eq!(options.list(Id::Library), [OsStr::from_bytes(b"\xe8"), OsStr::new("x")]);
+        assert_eq!(options.object_name(), "o\\xea");
+        for (word, told) in [
+            (&b"-arch=\xff"[..], "Value '\\xff' is not defined for option 'arch'"),
+            (b"-m=\xff", "'\\xff': expected a number"),
+            (b"-device-stack-protector=\xff", "'\\xff': expected true or false"),
+            (b"-Ofc=\xff", "Value '\\xff' is not defined for option 'Ofast-compile'"),
+            (b"-\xff=x", "Unknown option '\\xff'"),
+        ] {
+            assert_eq!(bytes(&[word]).unwrap_err().to_string(), told);
+        }
+    }
+
+    #[test]
+    fn options_files_have_limits_however_often_each_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let write = |name: &str, text: String| std::fs::write(path(name), text).unwrap();
+        let told = |line: &str| parsed(line).request.map(|_| ()).unwrap_err().to_string();
+        for level in 0..12 {
+            let next = path(&format!("f{}", level + 1));
+            write(&format!("f{level}"), format!("@{next} @{next}"));
+        }
+        write("f12", "a".to_owned());
+        assert!(told(&format!("@{}", path("f0"))).starts_with("Too many options file opened '"));
+        let full = "a ".repeat(MAX_WORDS);
+        write("full", full.clone());
+        assert_eq!(linked(&format!("-arch=sm_90 -o x @{}", path("full"))).inputs.len(), MAX_WORDS);
+        write("more", full + "a");
+        for line in [path("more"), format!("{} @{}", path("full"), path("f12"))] {
+            assert_eq!(told(&format!("@{line}")), "Too many words in options files and lists");
+        }
+        write("list", format!("-l {}", "a,".repeat(MAX_WORDS)));
+        assert_eq!(
+            told(&format!("@{}", path("list"))),
+            "Too many words in options files and lists"
+        );
+        write("long", " ".repeat(MAX_BYTES as usize + 1));
+        assert!(told(&format!("@{}", path("long"))).starts_with("Could not open options file '"));
+        let half = " ".repeat(MAX_BYTES as usize / 2 + 1);
+        write("half", half);
+        let line = format!("@{0} @{0}", path("half"));
+        assert!(told(&line).starts_with("Could not open options file '"));
+    }
+
+    #[test]
+    fn nothing_at_all_is_told_what_to_do() {
+        let error = parsed("").request.unwrap_err();
+        assert!(error.to_string().starts_with("No input files specified; "));
+        assert!(error.notes()[0].starts_with("usage: culd -arch="), "{:?}", error.notes());
     }
 }

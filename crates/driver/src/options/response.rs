@@ -1,83 +1,141 @@
 //! Quoting: words in options files (`-optf`, `@file`), elements of lists.
 //!
-//! Neither knows single quotes, comments or variables (docs/rules/command-line.md).
+//! Neither knows single quotes, comments or variables (docs/rules/command-line.md). Both look at
+//! bytes, as paths are any, and stop at the number of words that a command line may still have.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::UsageError;
 
 /// The words of the text of an options file. White space separates; `\c` is `c`, also inside
 /// `"..."`; every other `"` is dropped. A NUL ends the file.
-pub(super) fn words(text: &str) -> Result<Vec<String>, UsageError> {
+pub(super) fn words(text: &[u8], most: usize) -> Result<Vec<OsString>, UsageError> {
+    let mut bytes = text.iter().copied().take_while(|&byte| byte != 0).fuse();
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    while let Some(word) = word(&mut bytes)? {
+        if words.len() == most {
+            return Err(UsageError::TooManyWords);
+        }
+        words.push(word);
+    }
+    Ok(words)
+}
+
+fn word(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<OsString>, UsageError> {
+    let mut word: Option<Vec<u8>> = None;
     let mut quoted = false;
-    let mut chars = text.chars().take_while(|&char| char != '\0');
-    while let Some(char) = chars.next() {
-        match char {
-            '"' => {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
                 quoted = !quoted;
                 word.get_or_insert_default();
             }
-            '\\' => {
-                let next = chars.next().ok_or(UsageError::Stray(""))?;
+            b'\\' => {
+                let next = bytes.next().ok_or(UsageError::Stray(""))?;
                 let word = word.get_or_insert_default();
                 // nvlink drops a quote even here.
-                word.extend(Some(next).filter(|&next| next != '"'));
+                word.extend(Some(next).filter(|&next| next != b'"'));
             }
-            ' ' | '\t' | '\r' | '\n' if !quoted => words.extend(word.take()),
+            b' ' | b'\t' | b'\r' | b'\n' if !quoted => {
+                if word.is_some() {
+                    break;
+                }
+            }
             other => word.get_or_insert_default().push(other),
         }
     }
-    words.extend(word);
-    if quoted { Err(UsageError::Stray("\"")) } else { Ok(words) }
+    if quoted { Err(UsageError::Stray("\"")) } else { Ok(word.map(OsString::from_vec)) }
+}
+
+/// The words in an element of a list that is for a compiler: blanks separate, `\c` is `c`.
+pub(super) fn split(element: &OsStr) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word = Vec::new();
+    let mut bytes = element.as_bytes().iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => word.extend(bytes.next()),
+            b' ' => words.push(std::mem::take(&mut word)),
+            other => word.push(other),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+/// `element` without the blanks around it.
+fn trimmed(element: &[u8]) -> &[u8] {
+    let element = element.trim_ascii_start();
+    let last = element.iter().rposition(|byte| !matches!(byte, b' ' | b'\t'));
+    &element[..last.map_or(0, |last| last + 1)]
 }
 
 /// The elements of a list. Commas separate except inside `"..."`; empty elements and the blanks
-/// in front of one do not count.
-pub(super) fn elements(list: &str) -> Result<Vec<String>, UsageError> {
-    let mut elements = vec![String::new()];
+/// around one do not count.
+pub(super) fn elements(list: &OsStr, most: usize) -> Result<Vec<OsString>, UsageError> {
+    let mut elements = Vec::new();
+    let mut element = Vec::new();
     let mut quoted = false;
-    let mut chars = list.chars().peekable();
-    while let Some(char) = chars.next() {
-        let element = elements.last_mut().expect("never empty");
-        match char {
-            '\\' if quoted && chars.peek() == Some(&'"') => {
-                element.push_str("\\\"");
-                chars.next();
+    let mut bytes = list.as_bytes().iter().copied().peekable();
+    loop {
+        match bytes.next() {
+            Some(b'\\') if quoted && bytes.peek() == Some(&b'"') => {
+                element.extend_from_slice(b"\\\"");
+                bytes.next();
             }
-            '"' => quoted = !quoted,
-            ',' if !quoted => elements.push(String::new()),
-            other => element.push(other),
+            Some(b'"') => quoted = !quoted,
+            None | Some(b',') if !quoted => {
+                if elements.len() == most {
+                    return Err(UsageError::TooManyWords);
+                }
+                let full = OsStr::from_bytes(trimmed(&element));
+                elements.extend((!full.is_empty()).then(|| full.to_owned()));
+                element.clear();
+                if bytes.peek().is_none() {
+                    return Ok(elements);
+                }
+            }
+            None => return Err(UsageError::Stray("\"")),
+            Some(other) => element.push(other),
         }
     }
-    if quoted {
-        return Err(UsageError::Stray("\""));
-    }
-    let elements = elements.into_iter().map(|element| element.trim_start().to_owned());
-    Ok(elements.filter(|element| !element.is_empty()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn all(text: impl AsRef<[u8]>) -> Result<Vec<OsString>, UsageError> {
+        words(text.as_ref(), 3)
+    }
+
     #[test]
     fn blanks_separate_and_double_quotes_and_backslashes_join() {
-        assert_eq!(words("a  b\n\tc\r\n").unwrap(), ["a", "b", "c"]);
-        assert_eq!(words(r#""a b" c\ d e"f g"h"#).unwrap(), ["a b", "c d", "ef gh"]);
-        assert_eq!(words("'a b' #c").unwrap(), ["'a", "b'", "#c"]);
-        assert_eq!(words(r#""" x\"y"#).unwrap(), ["", "xy"]);
-        assert_eq!(words(" \n").unwrap(), [""; 0]);
-        assert_eq!(words("a\0b c").unwrap(), ["a"]);
-        assert_eq!(words("\"a b"), Err(UsageError::Stray("\"")));
-        assert_eq!(words("a\\"), Err(UsageError::Stray("")));
+        assert_eq!(all("a  b\n\tc\r\n").unwrap(), ["a", "b", "c"]);
+        assert_eq!(all(r#""a b" c\ d e"f g"h"#).unwrap(), ["a b", "c d", "ef gh"]);
+        assert_eq!(all("'a b' #c").unwrap(), ["'a", "b'", "#c"]);
+        assert_eq!(all(r#""" x\"y"#).unwrap(), ["", "xy"]);
+        assert_eq!(all(" \n").unwrap(), [""; 0]);
+        assert_eq!(all("a\0b c").unwrap(), ["a"]);
+        assert_eq!(all("\"a b"), Err(UsageError::Stray("\"")));
+        assert_eq!(all("a\\"), Err(UsageError::Stray("")));
+        assert_eq!(all("a b c d"), Err(UsageError::TooManyWords));
+        assert_eq!(
+            all(b"caf\xe9 \xff").unwrap(),
+            [&b"caf\xe9"[..], b"\xff"].map(OsStr::from_bytes)
+        );
     }
 
     #[test]
     fn commas_separate_elements_except_in_quotes() {
+        let elements = |list: &str| elements(list.as_ref(), 3);
         assert_eq!(elements("a,,b, c").unwrap(), ["a", "b", "c"]);
         assert_eq!(elements(r#"x"y,z"w"#).unwrap(), ["xy,zw"]);
         assert_eq!(elements(r#"a\,b"#).unwrap(), ["a\\", "b"]);
         assert_eq!(elements("").unwrap(), [""; 0]);
         assert_eq!(elements("a\"b"), Err(UsageError::Stray("\"")));
+        assert_eq!(elements("a,b,c,d"), Err(UsageError::TooManyWords));
     }
 }

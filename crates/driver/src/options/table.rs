@@ -1,7 +1,7 @@
 //! One row for each option.
 
 use Origin::{Culd, Hidden, Later, Nvlink};
-use Takes::{Bool, Choice, List, Nothing, Number, Target, Text};
+use Takes::{Bool, Choice, List, Nothing, Number, Path, Target, Text};
 
 /// The options by what they are about.
 #[allow(missing_docs, reason = "TABLE says what each option does")]
@@ -27,7 +27,9 @@ pub enum Takes {
     Nothing,
     /// One value of any form; its name in the help.
     Text(&'static str),
-    /// Values separated by commas; repeated options add up.
+    /// The path of a file or folder: any bytes; its name in the help.
+    Path(&'static str),
+    /// Values of any bytes, separated by commas; repeated options add up.
     List(&'static str),
     /// One of these.
     Choice(&'static [&'static str]),
@@ -108,7 +110,7 @@ pub const TABLE: &[Row] = &[
     row(Id::Arch, "arch", "arch", Target, Nvlink, "Link for this architecture. 'compute_*' checks the inputs and links nothing"),
     row(Id::CpuArch, "cpu-arch", "cpu-arch", Choice(CPU_ARCHS), Nvlink, "The host's architecture; recorded and of no other effect"),
     row(Id::Debug, "debug", "g", Nothing, Nvlink, "Keep dead functions and the symbols of shared variables; compile with -g"),
-    row(Id::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of code made of LTO-IR; only with LTO"),
+    row(Id::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of what the link compiles: PTX inputs and LTO-IR"),
     row(Id::DisableInfos, "disable-infos", "disable-infos", Nothing, Nvlink, "Print no infos, and no warnings about stack sizes, architectures and compatibility"),
     row(Id::DisableWarnings, "disable-warnings", "w", Nothing, Nvlink, "Print no warnings about ignored inputs; those of the link itself stay, as in nvlink"),
     row(Id::Dlto, "dlto", "dlto", Nothing, Nvlink, "Do link-time optimization; another name of --link-time-opt"),
@@ -126,20 +128,20 @@ pub const TABLE: &[Row] = &[
     row(Id::Lto, "link-time-opt", "lto", Nothing, Nvlink, "Do link-time optimization; without LTO objects it changes nothing"),
     row(Id::Machine, "machine", "m", Number("64"), Nvlink, "Address size in bits; only 64 exists"),
     row(Id::MaxRegisters, "maxrregcount", "maxrregcount", Number("amount"), Nvlink, "Register limit of what the link compiles: PTX inputs and LTO-IR"),
-    row(Id::NvvmPath, "nvvmpath", "nvvmpath", Text("folder"), Nvlink, "Where libnvvm is; only with LTO"),
+    row(Id::NvvmPath, "nvvmpath", "nvvmpath", Path("folder"), Nvlink, "Where libnvvm is; only with LTO"),
     row(Id::OptionsFile, "options-file", "optf", List("file"), Nvlink, "Take further words of the command line from this file"),
-    row(Id::Output, "output-file", "o", Text("file"), Nvlink, "Write the linked cubin to this file"),
+    row(Id::Output, "output-file", "o", Path("file"), Nvlink, "Write the linked cubin to this file"),
     row(Id::PreserveRelocs, "preserve-relocs", "preserve-relocs", Nothing, Nvlink, "Keep a record of every relocation that is applied"),
-    row(Id::RegisterFile, "register-link-binaries", "", Text("file"), Nvlink, "Write the registration macros of the linked objects to this file"),
+    row(Id::RegisterFile, "register-link-binaries", "", Path("file"), Nvlink, "Write the registration macros of the linked objects to this file"),
     row(Id::Relocatable, "relocatable-link", "r", Nothing, Nvlink, "Make one relocatable cubin of several"),
     row(Id::ReportArch, "report-arch", "report-arch", Nothing, Nvlink, "Append the target to every message"),
-    row(Id::SplitCompile, "split-compile", "split-compile", Number("amount"), Nvlink, "Threads of nvvm; only with LTO"),
+    row(Id::SplitCompile, "split-compile", "split-compile", Number("amount"), Nvlink, "Threads of each compilation: PTX inputs and LTO-IR"),
     row(Id::SplitCompileExtended, "split-compile-extended", "split-compile-extended", Number("amount"), Nvlink, "Threads of the compiler; only with LTO"),
     row(Id::SuppressArchWarning, "suppress-arch-warning", "suppress-arch-warning", Nothing, Nvlink, "Do not warn about inputs without code for the target"),
     row(Id::SuppressDebugInfo, "suppress-debug-info", "suppress-debug-info", Nothing, Nvlink, "Recorded; only with -g"),
     row(Id::SuppressStackSizeWarning, "suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, Nvlink, "Do not warn about entries of unknown stack size"),
-    row(Id::Time, "time", "time", Text("file"), Nvlink, "Append the times of compilations and phases to this CSV file; '-' is standard output"),
-    row(Id::Uidx, "uidx-file", "uidx", Text("file"), Nvlink, "A uidx file"),
+    row(Id::Time, "time", "time", Path("file"), Nvlink, "Append the times of compilations and phases to this CSV file; '-' is standard output"),
+    row(Id::Uidx, "uidx-file", "uidx", Path("file"), Nvlink, "A uidx file"),
     row(Id::UseHostInfo, "use-host-info", "use-host-info", Nothing, Nvlink, "Remove kernels that no host code refers to; the default"),
     row(Id::VariablesUsed, "variables-used", "variables-used", List("variable"), Nvlink, "Names of used variables; without -kernels-used no kernel is used"),
     row(Id::Verbose, "verbose", "v", Nothing, Nvlink, "Print sizes, registers and stack of every entry"),
@@ -153,21 +155,21 @@ pub const TABLE: &[Row] = &[
     row(Id::NoSharedReservation, "disable-smem-reservation", "disable-smem-reservation", Bool, Hidden, "Keep no shared memory for the system").refused(),
     row(Id::ExtendedShared, "enable-extended-smem", "enable-extended-smem", Bool, Hidden, "Allow more static shared memory").refused(),
     row(Id::ForceRela, "force-rela", "force-rela", Nothing, Hidden, "Use relocations with addends").refused(),
-    row(Id::HostCompiler, "host-ccbin", "host-ccbin", Text("file"), Hidden, "The host compiler; asked for its linker script by -ghls=lcs-abs"),
-    row(Id::NvHost, "nv-host", "nv-host", Text("file"), Hidden, "A host file").refused(),
+    row(Id::HostCompiler, "host-ccbin", "host-ccbin", Path("file"), Hidden, "The host compiler; asked for its linker script by -ghls=lcs-abs"),
+    row(Id::NvHost, "nv-host", "nv-host", Path("file"), Hidden, "A host file").refused(),
     row(Id::ReserveNull, "reserve-null-pointer", "reserve-null-pointer", Nothing, Hidden, "Keep address 0 unused").refused(),
     row(Id::Shared, "shared", "shared", Nothing, Hidden, "Passed by nvcc -shared; changes nothing"),
     row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants").refused(),
     row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note, where culd names itself").ignored(),
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
     row(Id::Dialect, "dialect", "dialect", Choice(RELEASES), Culd, "Follow the rules of nvlink of this release; auto: of the toolkit that culd is installed in (install-shadow), else of the newest object"),
-    row(Id::NoFork, "no-fork", "no-fork", Nothing, Culd, "Link in the process that was started; else a large link is made by a second one, so that nobody waits until its memory is given back"),
+    row(Id::NoFork, "no-fork", "no-fork", Nothing, Culd, "Changes nothing: every link is made by the process that was started"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
-    row(Id::PtxasPath, "ptxas-path", "ptxas-path", Text("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
+    row(Id::PtxasPath, "ptxas-path", "ptxas-path", Path("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
     row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),
     row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
-    row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads; 0 takes one per core"),
-    row(Id::Trace, "trace", "trace", Text("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
+    row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads, at most four per core; 0 takes one per core"),
+    row(Id::Trace, "trace", "trace", Path("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
     row(Id::Verify, "verify", "verify", Nothing, Culd, "Read the output again with another reader and prove that it is sound before it takes its place"),
 ];
 
@@ -207,7 +209,7 @@ impl Row {
     pub fn value_name(&self) -> String {
         match self.takes {
             Nothing => String::new(),
-            Text(name) | Number(name) => format!("<{name}>"),
+            Text(name) | Path(name) | Number(name) => format!("<{name}>"),
             List(name) => format!("<{name}>,..."),
             Choice(names) => format!("<{}>", names.join("|")),
             Target => "<name>".to_owned(),

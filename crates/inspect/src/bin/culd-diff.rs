@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 nothing differs, 1 something does, 2 trouble.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use culd_inspect::diff::{self, Difference, Options};
@@ -12,24 +13,27 @@ usage: culd-diff [OPTION]... A B
 Compare two cubins by the names of what is in them. A is the left side; \"missing\" is in A only.
   --limit N   at most N lines of each group (default 20)
   --tool      compare the first record of .note.nv.tkinfo too: the one of the linker itself
-exit status: 0 nothing differs, 1 something does, 2 trouble";
+exit status: 0 nothing differs, 1 something does, 2 trouble
+";
 
 struct Arguments {
     limit: usize,
     tool: bool,
-    files: [String; 2],
+    files: [OsString; 2],
 }
 
 fn arguments() -> Result<Option<Arguments>, String> {
     let (mut limit, mut tool, mut files) = (20, false, Vec::new());
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
-        match argument.as_str() {
+        let shown = culd_text::name(&argument);
+        match shown.as_str() {
             "-h" | "--help" => return Ok(None),
             "--tool" => tool = true,
             "--ignore-tool" => tool = false,
             "--limit" => {
-                let number = arguments.next().and_then(|number| number.parse().ok());
+                let number = arguments.next();
+                let number = number.and_then(|number| number.to_str()?.parse().ok());
                 limit = number.ok_or("--limit needs a number")?;
             }
             option if option.starts_with('-') => return Err(format!("unknown option '{option}'")),
@@ -43,24 +47,27 @@ fn arguments() -> Result<Option<Arguments>, String> {
 
 fn difference(arguments: &Arguments) -> Result<Difference, String> {
     let [a_name, b_name] = &arguments.files;
-    let read = |name: &String| std::fs::read(name).map_err(|error| format!("{name}: {error}"));
-    let (a, b) = (read(a_name)?, read(b_name)?);
-    let a = View::parse(&a).map_err(|error| format!("{a_name}: {error}"))?;
-    let b = View::parse(&b).map_err(|error| format!("{b_name}: {error}"))?;
+    let (a, b) = (culd_inspect::read(a_name)?, culd_inspect::read(b_name)?);
+    let a = View::parse(&a).map_err(|error| culd_inspect::about(a_name, error))?;
+    let b = View::parse(&b).map_err(|error| culd_inspect::about(b_name, error))?;
     let difference = diff::compare(&a, &b, Options { tool: arguments.tool });
     if difference.is_empty() && a.data != b.data {
-        eprintln!("culd-diff: only the linkers' own tool records differ (--tool shows them)");
+        let told = "only the linkers' own tool records differ (--tool shows them)";
+        culd_inspect::complain("culd-diff", told, "");
     }
     Ok(difference)
 }
 
-fn run() -> Result<ExitCode, String> {
-    let usage = |error: String| format!("{error}\n{USAGE}");
-    let Some(arguments) = arguments().map_err(usage)? else {
-        culd_inspect::print(&format!("{USAGE}\n"))?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let difference = difference(&arguments)?;
+fn run() -> Result<ExitCode, (String, &'static str)> {
+    match arguments().map_err(|error| (error, USAGE))? {
+        None => culd_inspect::print(USAGE).map(|()| ExitCode::SUCCESS),
+        Some(arguments) => show(&arguments),
+    }
+    .map_err(|error| (error, ""))
+}
+
+fn show(arguments: &Arguments) -> Result<ExitCode, String> {
+    let difference = difference(arguments)?;
     let mut text = String::new();
     difference.write(&mut text, arguments.limit).map_err(|error| error.to_string())?;
     culd_inspect::print(&text)?;
@@ -68,8 +75,8 @@ fn run() -> Result<ExitCode, String> {
 }
 
 fn main() -> ExitCode {
-    run().unwrap_or_else(|error| {
-        eprintln!("culd-diff: {error}");
+    run().unwrap_or_else(|(error, usage)| {
+        culd_inspect::complain("culd-diff", &error, usage);
         ExitCode::from(2)
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 2 trouble.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use culd_inspect::text::{self, Options};
@@ -13,11 +14,12 @@ Print a cubin as text: names instead of indices, one line per record (docs/TEXT-
   --only NAME   print this section only
   --summary     sizes instead of the contents of string tables, code and data
   --abi         where kernels have their parameters, prototypes, system calls and address classes
-exit status: 0 done, 2 trouble";
+exit status: 0 done, 2 trouble
+";
 
 /// What to print.
 struct Wish {
-    file: String,
+    file: OsString,
     options: Options,
     /// Interfaces instead of the text form.
     abi: bool,
@@ -25,13 +27,17 @@ struct Wish {
 
 fn arguments() -> Result<Option<Wish>, String> {
     let (mut options, mut files, mut abi) = (Options::default(), Vec::new(), false);
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
-        match argument.as_str() {
+        let shown = culd_text::name(&argument);
+        match shown.as_str() {
             "-h" | "--help" => return Ok(None),
             "--abi" => abi = true,
             "--summary" => options.summary = true,
-            "--only" => options.only = Some(arguments.next().ok_or("--only needs a name")?),
+            "--only" => {
+                let name = arguments.next().ok_or("--only needs a name")?;
+                options.only = Some(culd_text::name(name));
+            }
             option if option.starts_with('-') => return Err(format!("unknown option '{option}'")),
             _ => files.push(argument),
         }
@@ -41,18 +47,21 @@ fn arguments() -> Result<Option<Wish>, String> {
     Ok(Some(Wish { file, options, abi }))
 }
 
-fn run() -> Result<(), String> {
-    let usage = |error: String| format!("{error}\n{USAGE}");
-    let Some(Wish { file, options, abi }) = arguments().map_err(usage)? else {
-        return culd_inspect::print(&format!("{USAGE}\n"));
+fn run() -> Result<(), (String, &'static str)> {
+    let Some(wish) = arguments().map_err(|error| (error, USAGE))? else {
+        return culd_inspect::print(USAGE).map_err(|error| (error, ""));
     };
-    let data = std::fs::read(&file).map_err(|error| format!("{file}: {error}"))?;
-    let view = View::parse(&data).map_err(|error| format!("{file}: {error}"))?;
+    show(wish).map_err(|error| (error, ""))
+}
+
+fn show(Wish { file, options, abi }: Wish) -> Result<(), String> {
+    let data = culd_inspect::read(&file)?;
+    let view = View::parse(&data).map_err(|error| culd_inspect::about(&file, error))?;
     if abi {
         return culd_inspect::print(&culd_inspect::abi::describe(&view));
     }
     if let Some(only) = options.only.as_ref().filter(|only| !view.sections.contains(only)) {
-        return Err(format!("{file}: no section '{only}'"));
+        return Err(culd_inspect::about(&file, format!("no section '{only}'")));
     }
     culd_inspect::print(&text::dump(&view, &options))
 }
@@ -60,8 +69,8 @@ fn run() -> Result<(), String> {
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("culd-dump: {error}");
+        Err((error, usage)) => {
+            culd_inspect::complain("culd-dump", &error, usage);
             ExitCode::from(2)
         }
     }

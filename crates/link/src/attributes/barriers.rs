@@ -1,32 +1,35 @@
-//! Barriers of functions of CUDA 12, whose objects, and objects made of them with -r, tell them in the flags of their code.
+//! Barrier counts of functions from CUDA 12. Its objects have them in the flags of the code, and so
+//! do objects made of these with `-r`.
 //!
-//! In: every function's attributes, after entries took over those of others. Out: NUM_BARRIERS for these functions, and
-//! for the entries that reach them, and the functions whose flags are told by that. The flags of others stay: in objects (case
-//! dialects/barriers-of-objects), and of entries that have the attribute from functions of CUDA 13 (case
-//! dialects/barriers-in-steps). nvlink forgets the own number of such an entry when it takes over a smaller one (docs/DIFFERENCES.md,
-//! barriers-of-cuda-12); here the largest counts.
+//! In: every function's attributes after inheritance. Out: NUM_BARRIERS for these functions and for
+//! the entries that reach them, and the functions to which it was added, whose flags are then
+//! cleared. The flags of all other code are kept: with `-r` (case dialects/barriers-of-objects),
+//! and for entries that inherit the attribute from functions of CUDA 13 (case
+//! dialects/barriers-in-steps). nvlink forgets the count of such an entry itself when it inherits a
+//! smaller one (docs/DIFFERENCES.md, barriers-of-cuda-12); here the largest counts.
 
 use culd_cubin::attr::{code, format};
 
-use super::Attribute;
-use super::lists::Lists;
+use super::attribute::OutAttribute;
+use super::lists::AttributeLists;
+use crate::base::id::{IdVec, NodeId};
 use crate::callgraph::CallGraph;
-use crate::id::{IdVec, NodeId};
-use crate::merge::Merged;
-use crate::objects::Objects;
+use crate::draft::merged::Merged;
+use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
-/// Adds the attribute where it is missing, at the end, and raises it where it is too small; the functions to which it was added.
+/// Appends the attribute where it is missing and raises it where it is too small. Returns the
+/// functions to which it was appended.
 pub(super) fn add(
-    objects: &Objects<'_>,
+    objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &Merged<'_>,
-    lists: &mut Lists<'_>,
+    lists: &mut AttributeLists<'_>,
 ) -> Vec<NodeId> {
-    let mut told = Vec::new();
+    let mut added = Vec::new();
     if merged.draft.relocatable {
-        return told;
+        return added;
     }
     let own = |node: NodeId| {
         let site = symbols.all[graph.nodes[node]].definition?;
@@ -38,7 +41,7 @@ pub(super) fn add(
         graph.nodes.ids().map(|node| own(node).unwrap_or(0)).collect();
     let all = needed.values().copied().max().unwrap_or(0);
     if all == 0 {
-        return told;
+        return added;
     }
     let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
     for (&entry, reached) in graph.entries().iter().zip(reached) {
@@ -54,10 +57,10 @@ pub(super) fn add(
             Some(own) => *own = own.with_number(own.number().max(value)),
             None => {
                 let code = code::NUM_BARRIERS;
-                lists.push(node, Attribute::Number { format: format::BYTE, code, value });
-                told.push(node);
+                lists.push(node, OutAttribute::Number { format: format::BYTE, code, value });
+                added.push(node);
             }
         }
     }
-    told
+    added
 }

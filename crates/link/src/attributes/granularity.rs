@@ -1,32 +1,38 @@
-//! Entries that use tensor memory both for one block and for a pair of blocks, which the hardware cannot do.
+//! Entries that use tensor memory both for one block and for a pair of blocks, which the hardware
+//! cannot do.
 //!
-//! In: every function's attributes as the files have them. Out: the entries that nvlink refuses, in its order. It
-//! finds them where entries take over attributes (docs/rules/diagnostics.md, section 5; cases errors-finish/tensor-memory*).
+//! In: every function's attributes as the files have them. Out: the entries that nvlink refuses, in
+//! its order. nvlink finds them while entries inherit attributes (docs/rules/diagnostics.md,
+//! section 5; cases errors-finish/tensor-memory*).
 
-use super::lists::{Has, Lists};
-use crate::Dialect;
+use super::lists::{AttributeLists, ListTraits};
+use crate::base::id::{IdVec, NodeId};
 use crate::callgraph::CallGraph;
-use crate::id::{IdVec, NodeId};
+use crate::options::dialect::Dialect;
 
-/// A bit for each size of the groups of blocks that a function's tensor memory is for.
-fn groups(lists: &Lists<'_>, node: NodeId) -> u8 {
+/// The block group sizes for which a function uses tensor memory: bit 0 for one block, bit 1 for a
+/// pair.
+fn groups(lists: &AttributeLists<'_>, node: NodeId) -> u8 {
     let has = lists.has(node);
-    u8::from(has.any(Has::ONE_BLOCK)) | u8::from(has.any(Has::TWO_BLOCKS)) << 1
+    u8::from(has.any(ListTraits::ONE_BLOCK)) | u8::from(has.any(ListTraits::TWO_BLOCKS)) << 1
 }
 
-/// The entries among `kernels` that use both; `functions` are no entries and in the order of reading.
+/// The entries among `kernels` that use both. `functions` are the functions that are not entries,
+/// in reading order.
 pub(super) fn mixed(
     graph: &CallGraph,
-    (kernels, functions): (&[NodeId], &[NodeId]),
-    lists: &Lists<'_>,
-    (single, dialect): (Option<NodeId>, &Dialect),
+    kernels: &[NodeId],
+    functions: &[NodeId],
+    lists: &AttributeLists<'_>,
+    single: Option<NodeId>,
+    dialect: &Dialect,
 ) -> Vec<NodeId> {
     let used = |nodes: &[NodeId]| nodes.iter().fold(0, |used, &node| used | groups(lists, node));
     if used(kernels) | used(functions) != 3 {
         return Vec::new();
     }
-    // A single entry that uses none itself is not asked before CUDA 13.2, and told twice since (case
-    // attributes/tensor-memory-single).
+    // Before CUDA 13.2 a single entry that uses none itself is not checked; since then it is
+    // reported twice (case attributes/tensor-memory-single).
     if let Some(entry) = single {
         return match groups(lists, entry) {
             0 if !dialect.asks_single_entry => Vec::new(),

@@ -1,27 +1,25 @@
-//! Attribute 0x64, a number of functions and files of which the program has the largest.
+//! Attribute 0x64, a number of functions and files; the program has the largest.
 //!
-//! In: the objects' lists, those of dead functions too. Out: one record of the file. Since 13.3, machine code alone: on sm_100
-//! and later the finalizer has a part in it, and no compiler is known that writes it (case dialects/attribute-64).
+//! In: the objects' lists, those of dead functions included. Out: one record of the file. Only
+//! nvlink 13.3 and later do this, and here only up to sm_90: on sm_100 and later the finalizer
+//! takes part, and no known compiler writes the attribute (case dialects/attribute-64).
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::attr::{Record, code, format};
+use culd_cubin::attr::{Record, code};
 
-use super::lists::Lists;
-use super::{Attribute, FileList};
-use crate::merge::Merged;
-use crate::objects::Objects;
+use super::attribute::OutAttribute;
+use super::file::{FileAttributes, is_gathered};
+use super::lists::AttributeLists;
+use crate::draft::merged::Merged;
+use crate::objects::InputObjects;
 
-/// True for a record that is gathered; nvlink crashes on other formats.
-pub(super) fn is_gathered(record: &Record<'_>) -> bool {
-    record.code == code::ATTRIBUTE_64 && record.format == format::SIZED
-}
-
-/// Takes the records out of all lists and appends the largest number to those of the file, unless it is 0.
+/// Removes the records from all lists and appends the largest number to the file's records, unless
+/// it is 0.
 pub(super) fn gather<'d>(
-    objects: &Objects<'d>,
+    objects: &InputObjects<'d>,
     merged: &Merged<'d>,
-    file: &mut FileList<'d>,
-    lists: &mut Lists<'d>,
+    file: &mut FileAttributes<'d>,
+    lists: &mut AttributeLists<'d>,
 ) {
     let draft = &merged.draft;
     if draft.relocatable || draft.flavour != Flavour::Classic || !draft.dialect.gathers_64 {
@@ -39,7 +37,7 @@ pub(super) fn gather<'d>(
     for node in lists.nodes() {
         lists.retain(
             node,
-            |attribute| !matches!(attribute, Attribute::Record(record) if is_gathered(record)),
+            |attribute| !matches!(attribute, OutAttribute::Record(record) if is_gathered(record)),
         );
     }
     if number(&largest) != 0 {

@@ -1,99 +1,32 @@
-//! What entries take over from the functions they reach.
+//! Inheritance: what entries take from the functions that they reach.
 //!
-//! In: every function's attributes. Out: entries' lists changed. nvlink has two ways, and they
-//! give different orders: one for programs with a single entry, which collects from all live
-//! functions in a fixed order of attributes, and one for several, which walks the functions in
-//! the order of their attribute sections (docs/LINKING.md, attributes).
+//! In: every function's attributes. Out: the lists of entries, changed. nvlink has two algorithms
+//! with different orders. For a program with a single entry it collects from all live functions in
+//! a fixed order of attributes. For several entries it walks the functions in the order of their
+//! attribute sections (docs/LINKING.md, attributes).
 
 use culd_cubin::attr::{code, format};
+use hashbrown::HashSet;
 
-use super::lists::{Has, Lists};
-use super::several::{Entry, several};
-use super::{Attribute, granularity, slots};
-use hashbrown::{HashMap, HashSet};
-
-use crate::Dialect;
+use super::attribute::OutAttribute;
+use super::by_rank::{EntryKind, propagate_by_rank};
+use super::inherit::{add_words, has_word};
+use super::lists::{AttributeLists, ListTraits};
+use super::rules::{InheritMode, InheritRule, LAST_RULE, RULES, add, position};
+use super::slots::{self, InheritanceOrder};
+use super::{granularity, unbounded};
+use crate::base::id::{IdVec, NodeId, OutSymbolId};
 use crate::callgraph::CallGraph;
-use crate::draft::Kind;
-use crate::id::{IdVec, NodeId, OutSymbolId};
-use crate::merge::Merged;
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::Merged;
 
-/// When each of the attributes at the end of a jump slot's list was taken over: number of the callee
-/// and of its record.
-pub(super) type Taken = HashMap<NodeId, Vec<(usize, usize)>>;
-
-/// How an attribute of a callee changes that of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Merge {
-    /// It is there or not.
-    Flag,
-    Max,
-    /// Up to 0xffff, which stands for a number that is not known.
-    Sum,
-    /// The last one counts.
-    Last,
-    /// A set of bits.
-    Union,
-}
-
-/// One propagated number: code, how, the format of a new one, and the first release that propagates it.
-struct Rule {
-    code: u8,
-    merge: Merge,
-    format: u8,
-    since: u16,
-}
-
-const fn rule(code: u8, merge: Merge, format: u8) -> Rule {
-    Rule { code, merge, format, since: 130 }
-}
-
-/// The numbers that propagate, in the order of the single-entry way.
-const RULES: [Rule; 9] = [
-    rule(code::CTAIDZ_USED, Merge::Flag, format::NONE),
-    rule(code::RESERVED_SMEM_USED, Merge::Flag, format::NONE),
-    Rule { since: 132, ..rule(code::ATTRIBUTE_62, Merge::Flag, format::NONE) },
-    rule(code::VRC_CTA_INIT_COUNT, Merge::Max, format::BYTE),
-    rule(code::TCGEN05_1CTA_USED, Merge::Flag, format::NONE),
-    rule(code::TCGEN05_2CTA_USED, Merge::Flag, format::NONE),
-    rule(code::NUM_BARRIERS, Merge::Max, format::BYTE),
-    rule(code::REG_RECONFIG, Merge::Last, format::NONE),
-    rule(code::NUM_MBARRIERS, Merge::Sum, format::HALF),
-];
-
-/// The number that a single entry takes over behind everything else. NCCL's functions for sm_90 have it.
-const LAST_RULE: Rule = Rule { since: 133, ..rule(code::ATTRIBUTE_68, Merge::Union, format::HALF) };
-
-/// A sum that stays at 0xffff (case attributes/many-mbarriers).
-fn add(a: u32, b: u32) -> u32 {
-    a.saturating_add(b).min(0xffff)
-}
-
-fn rule_of(code: u8) -> Option<&'static Rule> {
-    RULES.iter().chain([&LAST_RULE]).find(|rule| rule.code == code)
-}
-
-/// True for an attribute that entries take over. Besides these they take over functions of EXTERNS.
-pub(super) fn travels(code: u8, dialect: &Dialect) -> bool {
-    rule_of(code).is_some_and(|rule| rule.since <= dialect.toolkit)
-        || matches!(code, code::AT_ENTRY_FRAGMENTS | code::ATTRIBUTE_66)
-}
-
-/// True for an attribute of which the same once more changes nothing.
-pub(super) fn is_taken_once(code: u8) -> bool {
-    rule_of(code).is_some_and(|rule| matches!(rule.merge, Merge::Flag | Merge::Max | Merge::Union))
-}
-
-pub(super) fn position(list: &[Attribute<'_>], code: u8) -> Option<usize> {
-    list.iter().position(|attribute| attribute.code() == code)
-}
-
-/// Runs all propagation; returns the one list of all jump slots, and the entries that [`granularity`] is about.
+/// Runs all propagation. Returns the common list of all jump slots, and the entries that
+/// [`crate::attributes::granularity`] finds.
 pub(super) fn propagate<'d>(
     graph: &CallGraph,
     merged: &Merged<'d>,
-    lists: &mut Lists<'d>,
-) -> (Vec<Attribute<'d>>, Vec<NodeId>) {
+    lists: &mut AttributeLists<'d>,
+) -> (Vec<OutAttribute<'d>>, Vec<NodeId>) {
     let has_info = |node: NodeId| merged.function_infos[node].is_some();
     let entries: Vec<NodeId> =
         graph.entries().iter().copied().filter(|&entry| has_info(entry)).collect();
@@ -103,31 +36,32 @@ pub(super) fn propagate<'d>(
         merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
-    call_return_stack(graph, &kernels, lists);
+    call_return_stack(graph, merged, &kernels, lists);
     sparse_mask(graph, merged, &entries, lists);
     let single_entry = graph.single_entry().filter(|_| entries.len() == 1);
-    let known = (single_entry, merged.draft.dialect);
-    let mixed = granularity::mixed(graph, (&kernels, &functions), lists, known);
-    let taken = if let Some(entry) = single_entry {
-        single(merged, entry, &functions, lists);
-        Taken::default()
+    let dialect = merged.draft.dialect;
+    let mixed = granularity::mixed(graph, &kernels, &functions, lists, single_entry, dialect);
+    let inherited = if let Some(entry) = single_entry {
+        propagate_to_single(merged, entry, &functions, lists);
+        InheritanceOrder::default()
     } else {
-        several(graph, &functions, lists, |node| match is_slot(node) {
-            true if merged.is_first_slot(merged.function(graph, node)) => Entry::FirstSlot,
-            true => Entry::LaterSlot,
-            false => Entry::Kernel,
+        propagate_by_rank(graph, &functions, lists, |node| match is_slot(node) {
+            true if merged.is_first_slot(merged.function(graph, node)) => EntryKind::FirstSlot,
+            true => EntryKind::LaterSlot,
+            false => EntryKind::Kernel,
         })
     };
-    let slots = slots::join(graph, merged, lists, &taken);
+    let slots = slots::joined_list(graph, merged, lists, &inherited);
     for &node in &functions {
-        if lists.has(node).any(Has::FRAGMENTS) {
+        if lists.has(node).any(ListTraits::FRAGMENTS) {
             lists.retain(node, |attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
         }
     }
     (slots, mixed)
 }
 
-/// What there is for `entries` of `values`, one for each entry; they are among all entries, in the same order.
+/// Pairs `entries`, an ordered part of all entries, with their values; `values` has one for every
+/// entry.
 fn of_those<T>(
     graph: &CallGraph,
     entries: &[NodeId],
@@ -138,41 +72,53 @@ fn of_those<T>(
     all.filter(move |(entry, _)| wanted.next_if_eq(entry).is_some())
 }
 
-/// CRS_STACK_SIZE: own plus the most of any call path, -1 when recursion can be reached.
-fn call_return_stack(graph: &CallGraph, entries: &[NodeId], lists: &mut Lists<'_>) {
+/// CRS_STACK_SIZE of an entry: the largest sum on any call path; -1 if the entry can reach
+/// recursion.
+fn call_return_stack(
+    graph: &CallGraph,
+    merged: &Merged<'_>,
+    entries: &[NodeId],
+    lists: &mut AttributeLists<'_>,
+) {
+    let unbounded = unbounded(graph, merged);
     let own = |node: NodeId| {
-        let has = lists.has(node).any(Has::STACK);
+        let has = lists.has(node).any(ListTraits::STACK);
         let at = has.then(|| position(&lists[node], code::CRS_STACK_SIZE)).flatten();
         at.map_or(0, |at| lists[node][at].number())
     };
     let sizes = graph.longest(own);
     for (entry, size) in of_those(graph, entries, sizes) {
-        let value = size.unwrap_or(u32::MAX);
+        let value = size.filter(|_| !unbounded.contains(&entry)).unwrap_or(u32::MAX);
         let list = lists.get_mut(entry);
         match position(list, code::CRS_STACK_SIZE) {
             Some(at) => list[at] = list[at].with_number(value),
             None if value != 0 => {
                 let code = code::CRS_STACK_SIZE;
-                lists.push(entry, Attribute::Number { format: format::SIZED, code, value });
+                lists.push(entry, OutAttribute::Number { format: format::SIZED, code, value });
             }
             None => {}
         }
     }
 }
 
-/// SPARSE_MMA_MASK: once one function has it all have it, and entries take the union. An alias
-/// counts as a function without.
-fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists: &mut Lists<'_>) {
+/// SPARSE_MMA_MASK: if one function has it, all get it, and entries inherit the union. An alias
+/// counts as a function without it.
+fn sparse_mask(
+    graph: &CallGraph,
+    merged: &Merged<'_>,
+    entries: &[NodeId],
+    lists: &mut AttributeLists<'_>,
+) {
     const WITHOUT: u32 = 0x8000;
     let code = code::SPARSE_MMA_MASK;
-    if !lists.any(Has::SPARSE_MASK) {
+    if !lists.any(ListTraits::SPARSE_MASK) {
         return;
     }
     let has_own = |node: NodeId| {
-        merged.function_infos[node].is_some() && lists.has(node).any(Has::SPARSE_MASK)
+        merged.function_infos[node].is_some() && lists.has(node).any(ListTraits::SPARSE_MASK)
     };
     let single = graph.single_entry().is_some() && entries.len() == 1;
-    // Of a program with one entry nvlink collects nothing while nothing is missing.
+    // In a program with one entry, nvlink collects nothing if every function has the attribute.
     let defined =
         |node: &NodeId| merged.draft.symbols[merged.function(graph, *node)].section.is_some();
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
@@ -180,11 +126,11 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     if single && !graph.any_dead() && complete() {
         return;
     }
-    let mask = || Attribute::Number { format: format::HALF, code, value: WITHOUT };
+    let mask = || OutAttribute::Number { format: format::HALF, code, value: WITHOUT };
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
     for node in graph.nodes.ids().filter(|&node| !is_slot(node)) {
         if merged.function_infos[node].is_some() {
-            if !lists.has(node).any(Has::SPARSE_MASK) {
+            if !lists.has(node).any(ListTraits::SPARSE_MASK) {
                 lists.push(node, mask());
             }
         } else if let Some(main) = aliased(graph, merged, node) {
@@ -199,7 +145,7 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     };
     let mut masks = graph.fold_entries(0, own, |a, b| a | b);
     if single {
-        // All live functions count, reachable or not.
+        // All live functions count, whether the entry reaches them or not.
         let all = graph.nodes.ids().map(own).fold(0, |a, b| a | b);
         masks.fill(all);
     }
@@ -211,11 +157,15 @@ fn sparse_mask(graph: &CallGraph, merged: &Merged<'_>, entries: &[NodeId], lists
     }
 }
 
-/// The function whose code an alias names.
+/// The function whose code an alias names. A function that is a part of another one's code is no
+/// alias.
 fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeId> {
     let out = merged.function(graph, node);
+    if merged.draft.symbols[out].value > 0 {
+        return None;
+    }
     let section = &merged.draft.sections[merged.draft.symbols[out].section?];
-    let main = section.function.filter(|_| section.kind == Kind::Text)?;
+    let main = section.function.filter(|_| section.kind == SectionKind::Text)?;
     if main == out {
         return None;
     }
@@ -225,9 +175,14 @@ fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeI
         .filter(|&node| merged.function_infos[node].is_some())
 }
 
-/// One entry: everything alive counts, reachable or not.
-fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut Lists<'_>) {
-    let known = |rule: &&Rule| rule.since <= merged.draft.dialect.toolkit;
+/// Inheritance of a single entry: from every live function, whether it reaches them or not.
+fn propagate_to_single(
+    merged: &Merged<'_>,
+    entry: NodeId,
+    functions: &[NodeId],
+    lists: &mut AttributeLists<'_>,
+) {
+    let known = |rule: &&InheritRule| rule.since <= merged.draft.dialect.toolkit;
     for rule in RULES.iter().filter(known) {
         single_number(rule, entry, functions, lists);
     }
@@ -239,47 +194,52 @@ fn single(merged: &Merged<'_>, entry: NodeId, functions: &[NodeId], lists: &mut 
     }
 }
 
-/// One number of a single entry: that of all functions together.
-fn single_number(rule: &Rule, entry: NodeId, functions: &[NodeId], lists: &mut Lists<'_>) {
+/// Merges one number of all functions into a single entry.
+fn single_number(
+    rule: &InheritRule,
+    entry: NodeId,
+    functions: &[NodeId],
+    lists: &mut AttributeLists<'_>,
+) {
     let attributes = functions.iter().flat_map(|&node| lists[node].iter());
     let values: Vec<u32> = attributes
         .filter(|attribute| attribute.code() == rule.code)
-        .map(Attribute::number)
+        .map(OutAttribute::number)
         .collect();
     let Some(max) = values.iter().max().copied() else { return };
     let sum = || values.iter().fold(0, |sum, &value| add(sum, value));
     let union = || values.iter().fold(0, |union, &value| union | value);
     let list = lists.change(entry);
     let Some(at) = position(list, rule.code) else {
-        let value = match rule.merge {
-            Merge::Max | Merge::Sum if max == 0 => return,
-            Merge::Max => max,
-            Merge::Sum => sum(),
-            Merge::Union => union(),
-            Merge::Flag | Merge::Last => 0,
+        let value = match rule.mode {
+            InheritMode::Max | InheritMode::Sum if max == 0 => return,
+            InheritMode::Max => max,
+            InheritMode::Sum => sum(),
+            InheritMode::Union => union(),
+            InheritMode::Flag | InheritMode::Last => 0,
         };
-        list.push(Attribute::Number { format: rule.format, code: rule.code, value });
+        list.push(OutAttribute::Number { format: rule.format, code: rule.code, value });
         return;
     };
     let own = list[at].number();
-    match rule.merge {
-        // nvlink leaves this one alone.
-        Merge::Max if rule.code == code::VRC_CTA_INIT_COUNT => {}
-        Merge::Max => list[at] = list[at].with_number(own.max(max)),
-        Merge::Sum => list[at] = list[at].with_number(add(own, sum())),
-        Merge::Union => list[at] = list[at].with_number(own | union()),
-        Merge::Flag | Merge::Last => {}
+    match rule.mode {
+        // nvlink does not raise this one.
+        InheritMode::Max if rule.code == code::VRC_CTA_INIT_COUNT => {}
+        InheritMode::Max => list[at] = list[at].with_number(own.max(max)),
+        InheritMode::Sum => list[at] = list[at].with_number(add(own, sum())),
+        InheritMode::Union => list[at] = list[at].with_number(own | union()),
+        InheritMode::Flag | InheritMode::Last => {}
     }
 }
 
-/// EXTERNS of a single entry: those of all live functions, its own included, the last met first
-/// (since CUDA 13.2 the first), unless its own list has them all.
-fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
+/// EXTERNS of a single entry: those of all live functions, its own included, last seen first (since
+/// CUDA 13.2: first seen first). Unchanged if its own list has them all.
+fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut AttributeLists<'_>) {
     let mut all: Vec<OutSymbolId> = Vec::new();
     let mut seen: HashSet<OutSymbolId> = HashSet::new();
     for &node in &merged.info_order {
         for attribute in lists[node].iter().rev() {
-            if let Attribute::Externs(functions) = attribute {
+            if let OutAttribute::Externs(functions) = attribute {
                 all.extend(functions.iter().filter(|&&function| seen.insert(function)));
             }
         }
@@ -290,21 +250,21 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut Lists<'_>) {
     let list = lists.change(entry);
     let at = position(list, code::EXTERNS);
     let missing = match at.map(|at| &list[at]) {
-        Some(Attribute::Externs(own)) => all.iter().any(|function| !own.contains(function)),
+        Some(OutAttribute::Externs(own)) => all.iter().any(|function| !own.contains(function)),
         _ => !all.is_empty(),
     };
     if missing {
         if let Some(at) = at {
             list.remove(at);
         }
-        list.push(Attribute::Externs(all));
+        list.push(OutAttribute::Externs(all));
     }
 }
 
-/// AT_ENTRY_FRAGMENTS and attribute 0x66 of a single entry: the words of all live functions, its own included, in the order of
-/// reading and each once, unless its own list has them all (case attributes/tensor-memory; docs/DIALECTS.md, attributes of
-/// later objects).
-fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut Lists<'_>) {
+/// AT_ENTRY_FRAGMENTS and attribute 0x66 of a single entry: the distinct words of all live
+/// functions, its own included, in reading order. Unchanged if its own list has them all (case
+/// attributes/tensor-memory; docs/DIALECTS.md, attributes of later objects).
+fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut AttributeLists<'_>) {
     let mut all: Vec<u8> = Vec::new();
     for &node in &merged.info_order {
         for attribute in lists[node].iter().filter(|attribute| attribute.code() == code) {
@@ -320,64 +280,5 @@ fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut Lists<
     if let Some(at) = at {
         list.remove(at);
     }
-    list.push(Attribute::Bytes { code, bytes: all });
-}
-
-/// Merges one attribute of a callee into an entry's list.
-pub(super) fn take_over<'d>(list: &mut Vec<Attribute<'d>>, incoming: &Attribute<'d>) {
-    let code = incoming.code();
-    let at = position(list, code);
-    if let Attribute::Externs(functions) = incoming {
-        match at.map(|at| &mut list[at]) {
-            Some(Attribute::Externs(own)) => {
-                for &function in functions {
-                    if !own.contains(&function) {
-                        own.push(function);
-                    }
-                }
-            }
-            // An empty list keeps the place for later ones.
-            _ => list.push(incoming.clone()),
-        }
-        return;
-    }
-    let Some(rule) = rule_of(code) else {
-        match at {
-            None => list.push(incoming.clone()),
-            Some(at) => {
-                let mut bytes = list[at].bytes().to_vec();
-                add_words(&mut bytes, incoming.bytes());
-                list[at] = Attribute::Bytes { code, bytes };
-            }
-        }
-        return;
-    };
-    let value = incoming.number();
-    let Some(at) = at else {
-        let value = if rule.merge == Merge::Flag { 0 } else { value };
-        list.push(Attribute::Number { format: rule.format, code, value });
-        return;
-    };
-    let own = list[at].number();
-    match rule.merge {
-        Merge::Flag => {}
-        Merge::Max => list[at] = list[at].with_number(own.max(value)),
-        Merge::Sum => list[at] = list[at].with_number(add(own, value)),
-        Merge::Union => list[at] = list[at].with_number(own | value),
-        Merge::Last if value == 0 => {}
-        Merge::Last => list[at] = list[at].with_number(value),
-    }
-}
-
-/// Adds those words that are not there.
-fn add_words(bytes: &mut Vec<u8>, incoming: &[u8]) {
-    for word in incoming.chunks_exact(4) {
-        if !has_word(bytes, word) {
-            bytes.extend_from_slice(word);
-        }
-    }
-}
-
-fn has_word(bytes: &[u8], word: &[u8]) -> bool {
-    bytes.chunks_exact(4).any(|own| own == word)
+    list.push(OutAttribute::Bytes { code, bytes: all });
 }

@@ -1,22 +1,22 @@
-//! Names as they are in the source.
+//! Mangled names, as they are in the source.
 //!
-//! In: a symbol's name. Out: the C++ declaration it stands for, if it is a mangled one.
-//! Guaranteed: bounded work and text, whatever the name.
+//! In: a symbol's name. Out: the C++ declaration that it stands for, if it is mangled. Guaranteed:
+//! bounded work and text for any name.
 
 use std::fmt;
 
 use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 
-/// Names above this many bytes are shown as they are.
+/// Bytes of the longest name that is demangled.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// A few bytes of name can stand for any amount of text.
+/// Bytes of the longest text: a few bytes of name can stand for any amount of text.
 const LONGEST_TEXT: usize = 16 << 10;
 
 /// Text of bounded length.
-struct Bounded(String);
+struct BoundedText(String);
 
-impl DemangleWrite for Bounded {
+impl DemangleWrite for BoundedText {
     fn write_string(&mut self, text: &str) -> fmt::Result {
         if self.0.len() + text.len() > LONGEST_TEXT {
             return Err(fmt::Error);
@@ -26,15 +26,14 @@ impl DemangleWrite for Bounded {
     }
 }
 
-/// The C++ declaration that `name` stands for; `None` when it is not mangled or too long to be
-/// told.
+/// The C++ declaration that `name` stands for; `None` if it is not mangled, or too long.
 pub fn demangle(name: &str) -> Option<String> {
-    told(name, DemangleOptions::new())
+    demangled(name, DemangleOptions::new())
 }
 
 /// What `name` declares, without parameters and template arguments: `ns::f`.
 pub(crate) fn declared_name(name: &str) -> Option<String> {
-    let text = told(name, DemangleOptions::new().no_params().no_return_type())?;
+    let text = demangled(name, DemangleOptions::new().no_params().no_return_type())?;
     let mut depth = 0usize;
     let outside = text.chars().filter(|&letter| {
         depth += usize::from(letter == '<');
@@ -42,13 +41,12 @@ pub(crate) fn declared_name(name: &str) -> Option<String> {
         depth -= usize::from(letter == '>' && depth > 0);
         keep
     });
-    // The angle brackets of operators are no arguments.
+    // In names of operators, angle brackets may not be those of template arguments.
     Some(if text.contains("operator") { text } else { outside.collect() })
 }
 
-/// What nvcc puts in front of the name of a `static` function of one file: the file's id, with
-/// its length.
-fn without_file_id(name: &str) -> &str {
+/// `name` without nvcc's prefix for `static` functions: the id of the file, with its length.
+pub(crate) fn without_file_id(name: &str) -> &str {
     let rest = || {
         let (length, rest) = name.strip_prefix("__nv_static_")?.split_once('_')?;
         rest.get(length.parse().ok()?..)?.strip_prefix('_')
@@ -56,7 +54,8 @@ fn without_file_id(name: &str) -> &str {
     rest().unwrap_or(name)
 }
 
-/// Without the namespace, called after the file, into which nvcc puts what is in an unnamed one.
+/// `name` without the namespace, named after the file, into which nvcc puts members of unnamed
+/// namespaces.
 fn without_file_namespace(name: String) -> String {
     let Some((head, rest)) = name.split_once("_INTERNAL_") else { return name };
     match rest.split_once("::") {
@@ -65,13 +64,13 @@ fn without_file_namespace(name: String) -> String {
     }
 }
 
-fn told(name: &str, options: DemangleOptions) -> Option<String> {
+fn demangled(name: &str, options: DemangleOptions) -> Option<String> {
     let name = without_file_id(name);
     if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
         return None;
     }
     let symbol = Symbol::new(name).ok()?;
-    let mut text = Bounded(String::new());
+    let mut text = BoundedText(String::new());
     symbol.structured_demangle(&mut text, &options).ok()?;
     Some(without_file_namespace(text.0))
 }
@@ -103,8 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_grows_without_end_is_not_told() {
-        // Every argument holds the one before it twice.
+    fn a_name_that_grows_without_end_is_not_demangled() {
+        // Every argument contains the one before it twice.
         let mut bomb = String::from("_Z1f1aIiiE");
         let digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
         for digit in digits.chars() {

@@ -1,16 +1,16 @@
-//! What culd adds below a line, as values, and how it is worded.
+//! Explanations that culd adds below a line, as values, with their texts.
 //!
-//! nvlink's lines say what is wrong; these say where and why. A note is one line of text without
-//! prefix; whoever prints it sets it apart from lines that tools search for. Names are as they
-//! were given, or as they are in the source where they are mangled (`name`, `place`).
+//! nvlink's lines say what is wrong; notes say where and why. A note is one line of text without a
+//! prefix, and the printer sets it apart from lines that tools search for. A name is given as in
+//! the input, or as in the source if it is mangled (`name`, `place`).
 
 use std::fmt;
 
 use culd_abi::prototype::Prototype;
 use thiserror::Error;
 
-use super::demangle;
-use crate::Dialect;
+use super::demangle::demangle;
+use crate::options::dialect::Dialect;
 
 /// One line of explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -21,6 +21,10 @@ pub enum Note {
     SourceName { symbol: String, name: String },
     #[error("--dialect={release} follows the rules of a release that takes it")]
     TryDialect { release: &'static Dialect },
+    #[error("'{file}' was made by CUDA {}.{}", made_by / 10, made_by % 10)]
+    MadeBy { file: String, made_by: u16 },
+    #[error("link the files that it was made of, or make it with culd -r")]
+    MakeObjectAnew,
     #[error("'{file}' was made for sm_{sm}")]
     MadeFor { file: String, sm: u32 },
 
@@ -36,7 +40,7 @@ pub enum Note {
     #[error("'{file}' says '{prototype}'{}", decoded(prototype))]
     Prototype { file: String, prototype: String },
 
-    // Who needs a name, and who has one like it.
+    // References to a name, and similar names.
     #[error("referenced by {file}:({place}+{offset:#x}){}", if *dead { ", which no kernel reaches" } else { "" })]
     ReferencedBy { file: String, place: String, offset: u64, dead: bool },
     #[error("and by {count} more places")]
@@ -65,14 +69,14 @@ pub enum Note {
     Smaller { count: usize, size: u64 },
 }
 
-/// A prototype in the words of PTX.
+/// The prototype in the syntax of PTX, if it can be parsed.
 fn decoded(prototype: &str) -> String {
     Prototype::parse(prototype)
         .map(|prototype| format!(", which is {prototype}"))
         .unwrap_or_default()
 }
 
-/// In what way a defined name is like an undefined one.
+/// How a defined name resembles an undefined one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[allow(missing_docs, reason = "the texts say what the variants are")]
 pub enum Likeness {
@@ -91,7 +95,7 @@ pub enum Likeness {
 pub struct Step {
     /// Its name.
     pub name: String,
-    /// It may be called there through a pointer.
+    /// The call may go through a pointer.
     pub indirect: bool,
 }
 
@@ -102,13 +106,13 @@ impl fmt::Display for Step {
 }
 
 impl Note {
-    /// What a mangled name of the message stands for.
+    /// A note that gives a mangled name as it is in the source.
     pub(super) fn source_name(mangled: &str) -> Option<Note> {
         demangle(mangled).map(|name| Note::SourceName { symbol: mangled.to_owned(), name })
     }
 }
 
-/// Longer paths are shown by their ends.
+/// Functions of the longest path that is shown whole; of a longer one both ends are shown.
 const LONGEST_PATH: usize = 12;
 
 fn chain(path: &[Step]) -> String {

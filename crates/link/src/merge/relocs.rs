@@ -1,61 +1,73 @@
 //! Merging, last step of a file: its relocation sections, in section order.
 //!
-//! Only the names that they bring and the records about dead functions are dealt with here;
-//! the records themselves are resolved when all places are known ([`crate::relocs`]).
+//! This step only creates the names that they bring, and notes records about dead functions. The
+//! records themselves are resolved when all places are known ([`crate::relocs`]).
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section, SectionIndex};
 
-use super::{Merge, Placed};
-use crate::capsule::Half;
-use crate::draft::{ALL, Clear, Kind, RelocSection, RelocSource, ResolvedSection};
-use crate::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
-use crate::names::Front;
-use crate::objects::{Object, Open, Patch};
+use super::Merger;
+use crate::base::derived_names::Prefix;
+use crate::base::half::Half;
+use crate::base::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::SectionPlacement;
+use crate::draft::relocs::{
+    DeadReference, RelocSection, RelocSource, ResolvedRelaSection, WHOLE_SECTION,
+};
+use crate::objects::object::InputObject;
+use crate::objects::outline::{MissingAddend, RelocSectionRef};
+use crate::symbols::discarded::PatchedSection;
 
-/// What is put in front of a section's name to name that which tells what was applied to it.
+/// First part of the name of a section of applied relocations; the name of the patched section
+/// follows.
 pub(crate) const RESOLVED: &[u8] = b".nv.resolvedrela";
 
-/// How relocation sections are called.
+/// Names of the output relocation sections for one input relocation section.
 #[derive(Clone, Copy)]
 struct RelocNames<'d> {
-    /// What they patch.
+    /// The name of the patched section.
     patched: NameId,
-    /// What the input's name begins with, which ends with that, and its bytes.
-    own: Option<(Front, &'d [u8])>,
+    /// Prefix and bytes of the input section's name, if it ends with the name of the patched
+    /// section.
+    own: Option<(Prefix, &'d [u8])>,
 }
 
-impl<'d> Merge<'_, 'd> {
-    pub(super) fn relocations(&mut self, id: ObjectId, object: &Object<'d>) {
-        for &Patch { section, target, open } in &object.outline.patches {
+impl<'d> Merger<'_, 'd> {
+    pub(super) fn relocations(&mut self, id: ObjectId, object: &InputObject<'d>) {
+        for &RelocSectionRef { section, target, missing_addend: missing } in
+            &object.outline.reloc_sections
+        {
             let input = object.section(section);
-            let source = |base, twin_base| RelocSource {
+            let source = |base, mercury_base| RelocSource {
                 object: id,
                 section,
                 target,
                 base,
-                twin_base,
-                within: ALL,
+                mercury_base,
+                within: WHOLE_SECTION,
                 moved: false,
             };
-            if let Placed::At { section, base } = self.placed(id, target) {
-                let twin_base = self.merged.twin_base(id, target, base);
-                self.read(object, (input, open), source(base, twin_base), section);
-            } else if let Some(&(bank, base)) = self.bank_parts.get(&(id, target)) {
-                // Literals of machine code have none, and nvlink looks for none (case literals/of-losers-86).
+            if let SectionPlacement::At { section, base } = self.placement(id, target) {
+                let mercury_base = self.merged.mercury_base(id, target, base);
+                self.read(object, (input, missing), source(base, mercury_base), section);
+            } else if let Some(&(bank, base)) = self.banks.offsets.get(&(id, target)) {
+                // Literals of machine code have no relocations, and nvlink looks for none
+                // (case literals/of-losers-86).
                 if self.merged.draft.flavour == Flavour::Classic {
                     continue;
                 }
                 if !input.relocations().is_empty() {
                     if self.preserve {
-                        // Only the name is left of what tells about a function's literals (case preserve/literals).
+                        // Of the section of applied relocations of a function's literals, only the
+                        // name remains (case preserve/literals).
                         let name = object.section(target).name;
                         let name = self.merged.draft.names.join(&[RESOLVED, name]);
                         self.merged.draft.intern_section_name(name);
                     }
                     // Literals of copies that lost are copied in one piece.
-                    let lost = self.placed(id, target) == Placed::Waiting;
+                    let lost = self.placement(id, target) == SectionPlacement::LosersLiterals;
                     let bank = &mut self.merged.banks[bank];
                     bank.sources.push(source(base, base));
                     let starts = object.literal_starts(target).filter(|_| !lost);
@@ -67,8 +79,7 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// The relocation section called `name` for `target`.
-    /// Forgets the records that patch section `target`; true when there were any.
+    /// Discards the records that patch section `target`; returns true if there were any.
     pub(super) fn clear_relocs(&mut self, target: SectionId) -> bool {
         let draft = &mut self.merged.draft;
         let mut any = false;
@@ -81,6 +92,7 @@ impl<'d> Merge<'_, 'd> {
         any
     }
 
+    /// The relocation section called `name` for `target`.
     pub(super) fn find_relocs(&self, name: NameId, target: SectionId) -> Option<RelocId> {
         let draft = &self.merged.draft;
         let of = |id: &RelocId| draft.relocs[*id].previous;
@@ -95,10 +107,11 @@ impl<'d> Merge<'_, 'd> {
         let is_second = self.is_second_bank(target);
         let draft = &mut self.merged.draft;
         if is_second {
-            // The first bank of that name may lose the name of its relocations (case literals/replaced-tables).
+            // The first bank of that name may lose the name of its relocations
+            // (case literals/replaced-tables).
             draft.intern_section_name_again(name);
         }
-        let section = draft.add_section(name, Kind::Reloc, shf::INFO_LINK, 8);
+        let section = draft.add_section(name, SectionKind::Reloc, shf::INFO_LINK, 8);
         let output = &mut draft.sections[section];
         output.sh_type = sh_type;
         output.owner = Some(target);
@@ -112,57 +125,61 @@ impl<'d> Merge<'_, 'd> {
         reloc
     }
 
-    /// The section for what is applied to `target` comes with its first relocation section.
+    /// Creates the section of relocations applied to `target`, which comes with the first
+    /// relocation section of `target`.
     fn resolved_section(&mut self, target: SectionId) {
         let draft = &mut self.merged.draft;
         let name = draft.names.prefixed(RESOLVED, draft.sections[target].name);
         // Local functions of one name share it (case local/kernels).
         if let Some(&at) = self.resolved_ids.get(&name) {
-            let targets = &mut draft.resolved[at].targets;
+            let targets = &mut draft.resolved_relas[at].targets;
             if !targets.contains(&target) {
                 targets.push(target);
             }
-            // nvlink makes another one, which only counts (case preserve/local-kernels-75 behind many sections).
+            // nvlink creates another one, which only takes an index (case preserve/local-kernels-75
+            // behind many sections).
             draft.add_unlisted();
             return;
         }
-        let section = draft.add_section(name, Kind::Resolved, shf::INFO_LINK, 8);
+        let section = draft.add_section(name, SectionKind::Resolved, shf::INFO_LINK, 8);
         draft.sections[section].owner = Some(target);
-        self.resolved_ids.insert(name, draft.resolved.len());
-        draft.resolved.push(ResolvedSection { section, targets: vec![target] });
+        self.resolved_ids.insert(name, draft.resolved_relas.len());
+        draft.resolved_relas.push(ResolvedRelaSection { section, targets: vec![target] });
     }
 
-    /// How relocation sections for `section` are called, where `input` of `object` patches `patched`. Jump slots are one
-    /// section of another name.
+    /// The names of relocation sections for output section `section`, where `input` of `object`
+    /// patches `patched`. Jump slots go into one section with another name.
     fn reloc_names(
         &mut self,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         (input, patched): (&Section<'d>, SectionIndex),
         section: SectionId,
     ) -> RelocNames<'d> {
         let draft = &mut self.merged.draft;
         let output = &draft.sections[section];
         let (front, bytes): (_, &[u8]) = match input.sh_type {
-            sht::RELA => (Front::Rela, b".rela"),
-            _ => (Front::Rel, b".rel"),
+            sht::RELA => (Prefix::Rela, b".rela"),
+            _ => (Prefix::Rel, b".rel"),
         };
-        if output.kind == Kind::JumpSlots {
+        if output.kind == SectionKind::JumpSlots {
             return RelocNames { patched: output.name, own: None };
         }
         let own = Some((front, input.name));
         let name = draft.names.get(output.name);
-        // Mostly this file's section gave its name to that of the output: then the bytes need not be read.
+        // Fast path: mostly the output section has its name from this file's section, so the bytes
+        // need not be read.
         if std::ptr::eq(name, object.section(patched).name) {
             return RelocNames { patched: output.name, own };
         }
-        // Phase `objects` has checked that it begins so, and ends with the name of what it patches.
+        // Phase `objects` has checked that this is the prefix, followed by the name of the patched
+        // section.
         let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
         let patched = if name == tail { output.name } else { draft.names.intern(tail) };
         RelocNames { patched, own }
     }
 
-    /// The name of the relocation section that begins with `front`.
-    fn reloc_name(&mut self, front: Front, of: RelocNames<'d>) -> NameId {
+    /// The name of the relocation section with prefix `front`.
+    fn reloc_name(&mut self, front: Prefix, of: RelocNames<'d>) -> NameId {
         let names = &mut self.merged.draft.names;
         match of.own {
             Some((own, name)) if own == front => names.derived_input(name, front, of.patched),
@@ -170,28 +187,29 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Creates the relocation sections that `input` brings, notes it as their source, and what its records clear.
+    /// Creates the relocation sections that `input` brings, adds it to their sources, and notes the
+    /// fields that its records clear.
     fn read(
         &mut self,
-        object: &Object<'d>,
-        (input, open): (&Section<'d>, Open),
+        object: &InputObject<'d>,
+        (input, missing): (&Section<'d>, MissingAddend),
         source: RelocSource,
         section: SectionId,
     ) {
         let rela = input.sh_type == sht::RELA;
-        if rela && self.graph.all_alive() && !self.void.any_in(source.object) {
-            self.read_whole(object, (input, open), source, section);
+        if rela && self.graph.all_alive() && !self.discarded.any_in_object(source.object) {
+            self.read_all_counting(object, (input, missing), source, section);
         } else {
             self.read_records(object, input, source, section);
         }
     }
 
-    /// Creates the sections for RELA records that are neither void nor about something dead: what brings a section is
-    /// then told by few of them.
-    fn read_whole(
+    /// Fast path for a RELA section without discarded records and without records about dead
+    /// functions: a few facts decide which sections it brings.
+    fn read_all_counting(
         &mut self,
-        object: &Object<'d>,
-        (input, open): (&Section<'d>, Open),
+        object: &InputObject<'d>,
+        (input, missing): (&Section<'d>, MissingAddend),
         source: RelocSource,
         section: SectionId,
     ) {
@@ -200,14 +218,16 @@ impl<'d> Merge<'_, 'd> {
             return;
         }
         let called = self.reloc_names(object, (input, source.target), section);
-        let name = self.reloc_name(Front::Rela, called);
+        let name = self.reloc_name(Prefix::Rela, called);
         let reloc = self.reloc_section(name, sht::RELA, section);
-        if self.merged.draft.dialect.rel_twin_names {
+        if self.merged.draft.dialect.leaves_rel_names {
             let id = source.object;
             let mut rest = records.iter().skip(1).filter(|record| record.addend == 0);
             let stays = |record| !self.merged.gets_addend(id, object, record);
-            if open == Open::Yes || open == Open::MayBe && rest.any(stays) {
-                self.rel_twin(called, section);
+            if missing == MissingAddend::Some
+                || missing == MissingAddend::SectionSymbolsOnly && rest.any(stays)
+            {
+                self.empty_rel_section(called, section);
             }
         }
         self.had_relocs.insert(section, ());
@@ -219,18 +239,20 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// Creates the REL section that nvlink creates, and leaves empty, for a RELA record that has no
-    /// addend in the output either and is not the section's first (cases headers-and-order/*, deadcode/functions).
-    fn rel_twin(&mut self, called: RelocNames<'d>, section: SectionId) {
-        let name = self.reloc_name(Front::Rel, called);
+    /// Creates the empty REL section that nvlink creates for a RELA record without addend, in the
+    /// output too, that is not the first of its section (cases headers-and-order/*,
+    /// deadcode/functions).
+    fn empty_rel_section(&mut self, called: RelocNames<'d>, section: SectionId) {
+        let name = self.reloc_name(Prefix::Rel, called);
         self.reloc_section(name, sht::REL, section);
     }
 
-    /// Walks the records: what speaks of an accepted copy of a dead function is cleared later. A REL record that gets
-    /// an addend goes into the RELA section (case relocations/rel-sections-90). Void records do not count.
+    /// Walks the records. Fields of records about an accepted copy of a dead function are cleared
+    /// later. A REL record that gets an addend goes into the RELA section
+    /// (case relocations/rel-sections-90). Discarded records do not count.
     fn read_records(
         &mut self,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         input: &Section<'d>,
         source: RelocSource,
         section: SectionId,
@@ -240,8 +262,9 @@ impl<'d> Merge<'_, 'd> {
         let called = self.reloc_names(object, (input, source.target), section);
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         let mut alive = false;
+        let patched = PatchedSection { id, object, target: source.target };
         for record in input.relocations().iter() {
-            if self.void.contains(self.symbols, id, object, source.target, record) {
+            if self.discarded.contains(self.symbols, patched, record) {
                 continue;
             }
             let moved = !rela && self.merged.gets_addend(id, object, record);
@@ -249,28 +272,29 @@ impl<'d> Merge<'_, 'd> {
             let first = reloc.is_none();
             if first {
                 let (front, sh_type) = match rela || moved {
-                    true => (Front::Rela, sht::RELA),
-                    false => (Front::Rel, sht::REL),
+                    true => (Prefix::Rela, sht::RELA),
+                    false => (Prefix::Rel, sht::REL),
                 };
                 let name = self.reloc_name(front, called);
                 *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
                 Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
-                    let shown = Half::shown(self.merged.draft.flavour);
-                    let (offset, kind) = (source.base(shown) + record.offset, record.kind);
-                    let twin_offset = source.base(Half::Sass) + record.offset;
-                    let clear = Clear { section, offset, twin_offset, kind, object: id, function };
-                    self.merged.draft.clears.push(clear);
+                    let leading = Half::leading(self.merged.draft.flavour);
+                    let (offset, kind) = (source.base(leading) + record.offset, record.kind);
+                    let sass_offset = source.base(Half::Sass) + record.offset;
+                    let clear =
+                        DeadReference { section, offset, sass_offset, kind, object: id, function };
+                    self.merged.draft.dead_references.push(clear);
                 }
                 Some(_) => {}
                 None => alive = true,
             }
-            let twin_names = self.merged.draft.dialect.rel_twin_names;
-            let open = twin_names && rela && !first && record.addend == 0 && !interned;
-            if open && !self.merged.gets_addend(id, object, record) {
+            let leaves_names = self.merged.draft.dialect.leaves_rel_names;
+            let missing = leaves_names && rela && !first && record.addend == 0 && !interned;
+            if missing && !self.merged.gets_addend(id, object, record) {
                 interned = true;
-                self.rel_twin(called, section);
+                self.empty_rel_section(called, section);
             }
         }
         if alive {
@@ -283,10 +307,10 @@ impl<'d> Merge<'_, 'd> {
         }
     }
 
-    /// The function that `record` speaks of, if that is dead.
+    /// The function that `record` names, if it is dead.
     fn dead_function(
         &self,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         id: ObjectId,
         record: RelocEntry,
     ) -> Option<SymbolId> {

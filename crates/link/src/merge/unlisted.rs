@@ -1,19 +1,20 @@
 //! Merging: sections that are in no file but take an index.
 //!
-//! nvlink creates the sections of dead functions, and banks of functions that are no entries, like
-//! all others and removes them later. What shows of them is the index at creation of all that come
-//! after (docs/LINKING.md, large programs).
+//! nvlink creates the sections of dead functions, and the banks of functions that are no entries,
+//! like all others and removes them later. They only show in the creation indices of all later
+//! sections (docs/LINKING.md, large programs).
 
 use culd_cubin::elf::sht;
 use culd_cubin::{Section, SectionIndex};
 
-use super::Merge;
-use crate::id::{ObjectId, SymbolId};
-use crate::objects::{Object, Role};
+use super::Merger;
+use crate::base::id::{ObjectId, SymbolId};
+use crate::objects::object::InputObject;
+use crate::objects::roles::SectionRole;
 
 /// A section of a dead function. Copies in several files share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Unlisted {
+pub(super) enum UnlistedSection {
     Code,
     Attributes,
     Shared,
@@ -25,56 +26,58 @@ pub(super) enum Unlisted {
     },
 }
 
-impl<'d> Merge<'_, 'd> {
-    /// Counts the sections of a dead function that come in the functions step.
+impl<'d> Merger<'_, 'd> {
+    /// Counts the sections that a dead function brings in the functions step.
     pub(super) fn count_dead(&mut self, function: SymbolId, entry: bool) {
-        self.count(function, Unlisted::Code);
+        self.count(function, UnlistedSection::Code);
         if entry {
-            self.count(function, Unlisted::Attributes);
-            self.count(function, Unlisted::Shared);
+            self.count(function, UnlistedSection::Attributes);
+            self.count(function, UnlistedSection::Shared);
         }
     }
 
-    /// Counts the section `kind` of the code `text` if that is dead: attributes, or the shared memory of a kernel that is
-    /// left out.
+    /// Counts the section `kind` of code `text` if that code is dead: its attributes, or the shared
+    /// memory of a kernel that is left out.
     pub(super) fn count_of_dead(
         &mut self,
         id: ObjectId,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         text: SectionIndex,
-        kind: Unlisted,
+        kind: UnlistedSection,
     ) {
         if let Some(function) = self.dead_function_of(id, object, text) {
             self.count(function, kind);
         }
     }
 
-    /// Counts a bank of the code `text` if that is dead; parameters bring relocations of slots.
+    /// Counts a bank of code `text` if that code is dead. A parameter bank brings a section for
+    /// relocations of texture slots.
     pub(super) fn count_dead_bank(
         &mut self,
         id: ObjectId,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         text: SectionIndex,
         bank: u8,
     ) {
         let Some(function) = self.dead_function_of(id, object, text) else { return };
-        self.count(function, Unlisted::Bank(bank));
+        self.count(function, UnlistedSection::Bank(bank));
         if bank == 0 {
-            self.count(function, Unlisted::Relocations { bank: Some(0), rela: false });
+            self.count(function, UnlistedSection::Relocations { bank: Some(0), rela: false });
         }
     }
 
-    /// Counts the relocations `input` of `target` if that is code or a bank of a dead function.
+    /// Counts relocation section `input`, which patches `target`, if `target` is code or a bank of
+    /// a dead function.
     pub(super) fn count_dead_relocations(
         &mut self,
         id: ObjectId,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         input: &Section<'d>,
         target: SectionIndex,
     ) {
         let (text, bank) = match object.role(target) {
-            Role::Text => (Some(target), None),
-            Role::Constant(bank) => (object.section(target).info_section(), Some(bank)),
+            SectionRole::Text => (Some(target), None),
+            SectionRole::Constant(bank) => (object.section(target).info_section(), Some(bank)),
             _ => return,
         };
         let dead = text.and_then(|text| self.dead_function_of(id, object, text));
@@ -84,10 +87,10 @@ impl<'d> Merge<'_, 'd> {
             return;
         }
         let rela = input.sh_type == sht::RELA;
-        self.count(function, Unlisted::Relocations { bank, rela });
-        // The same REL section as for live functions.
+        self.count(function, UnlistedSection::Relocations { bank, rela });
+        // The same REL section as for a live function.
         if rela && records.iter().skip(1).any(|record| record.addend == 0) {
-            self.count(function, Unlisted::Relocations { bank, rela: false });
+            self.count(function, UnlistedSection::Relocations { bank, rela: false });
         }
     }
 
@@ -95,7 +98,7 @@ impl<'d> Merge<'_, 'd> {
     fn dead_function_of(
         &self,
         id: ObjectId,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         text: SectionIndex,
     ) -> Option<SymbolId> {
         let index = object.code_function(text)?;
@@ -104,7 +107,7 @@ impl<'d> Merge<'_, 'd> {
         (dead && self.symbols.fate(id, index).accepted()).then_some(function)
     }
 
-    fn count(&mut self, function: SymbolId, section: Unlisted) {
+    fn count(&mut self, function: SymbolId, section: UnlistedSection) {
         if self.counted.insert((function, section)) {
             self.merged.draft.add_unlisted();
         }

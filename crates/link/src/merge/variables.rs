@@ -1,38 +1,50 @@
-//! Merging, second step of a file: every symbol that is no function, in symbol order.
+//! Merging, second step of a file: all symbols that are no functions, in symbol order.
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 
-use super::{CommonVariable, Merge, Placed, SharedGroup, SharedNode, Target};
-use crate::draft::{Kind, OutSymbol};
-use crate::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::objects::{Object, Role, is_internal};
+use super::Merger;
+use crate::base::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::{
+    CommonVariable, SectionPlacement, SharedGroup, SharedNode, SymbolTarget,
+};
+use crate::draft::section::OutSymbol;
+use crate::objects::linkers::Linker;
+use crate::objects::object::InputObject;
+use crate::objects::roles::{SectionRole, is_internal};
 use crate::symbols::{Fate, defined_role};
-use crate::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 
-impl<'d> Merge<'_, 'd> {
-    pub(super) fn variables(&mut self, id: ObjectId, object: &Object<'d>) {
+impl<'d> Merger<'_, 'd> {
+    pub(super) fn variables(&mut self, id: ObjectId, object: &InputObject<'d>) {
         for &index in &object.outline.variables {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             if is_internal(symbol) && !self.merged.draft.relocatable {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
-                    self.merged.targets[program] = self.internal(program, symbol, placed);
+                    self.merged.targets[program] = self.internal_target(program, symbol, placed);
                 }
                 continue;
             }
             let fate = self.symbols.fate(id, index);
             let placed = match symbol.section {
-                // A section is copied for the first definition in it that counts.
+                // The first definition in a section that counts brings the section.
                 SymbolSection::In(section) if fate.brings_section() => {
                     match self.place(id, object, section) {
-                        Placed::No | Placed::Waiting => continue,
+                        SectionPlacement::Dropped | SectionPlacement::LosersLiterals => continue,
                         placed => placed,
                     }
                 }
-                _ => Placed::No,
+                _ => SectionPlacement::Dropped,
             };
+            let array = symbol.is_shared() && symbol.size == 0 && symbol.defined_in().is_none();
+            if array && !matches!(self.merged.targets[program], SymbolTarget::Symbol(_)) {
+                // As if it were defined there: before the name (case shared/dynamic-in-steps with
+                // -r).
+                self.shared_pool();
+            }
             let out = self.variable_symbol(object, program, symbol);
             let info = self.merged.draft.variable_info(symbol);
             if let Some(code) = symbol.defined_in()
@@ -44,44 +56,93 @@ impl<'d> Merge<'_, 'd> {
             } else if symbol.section == SymbolSection::Common {
                 self.common(program, out, symbol);
             }
-            if fate.brings_section() && placed != Placed::No {
-                // The binding is that of the last definition that was accepted.
+            if fate.brings_section() && placed != SectionPlacement::Dropped {
+                // The binding is that of the last accepted definition.
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.info = info;
             }
-            if let Placed::At { section, base } = placed
+            if let SectionPlacement::At { section, base } = placed
                 && fate == Fate::Chosen
             {
                 let entry = &mut self.merged.draft.symbols[out];
                 entry.section = Some(section);
-                // The value of a variable of the system's shared memory is its alignment until all are known.
-                let reserved = defined_role(object, symbol) == Some(Role::ReservedShared);
+                // A variable in the system's part of shared memory has its alignment as value until
+                // all are known.
+                let reserved = defined_role(object, symbol) == Some(SectionRole::ReservedShared);
                 entry.value = if reserved { symbol.value } else { base + symbol.value };
                 entry.size = symbol.size;
                 if is_internal(symbol) {
-                    self.literal_symbols.entry(section).or_default().push(out);
+                    self.banks.literal_symbols.entry(section).or_default().push(out);
                 }
             }
         }
+        if self.counts_bare(object) {
+            self.bare_shared(id, object);
+        }
     }
 
-    /// A parameter that is a texture, sampler or surface reference belongs to the first kernel of that
-    /// name's code (case textures/parameters-of-one-name).
+    /// True for an object whose shared sections without a variable count like variables.
+    pub(super) fn counts_bare(&self, object: &InputObject<'d>) -> bool {
+        self.counts_bare_shared && object.linker == Some(Linker::Nvlink)
+    }
+
+    /// Adds kernels' shared memory without a variable to the layout, like a variable, also that of
+    /// copies that lost. nvlink leaves such memory for a kernel that uses `extern` arrays (case
+    /// shared/dynamic-in-steps by 13.5). When nvlink links an object of LTO-IR that it makes, no
+    /// such step came before.
+    fn bare_shared(&mut self, id: ObjectId, object: &InputObject<'d>) {
+        let has_variable = |section| {
+            let mut variables = object.outline.variables.iter();
+            variables.any(|&index| object.symbol(index).defined_in() == Some(section))
+        };
+        for (index, section) in object.cubin.section_indices() {
+            let shared = object.role(index) == SectionRole::OwnShared && section.size != 0;
+            let Some(code) = section.info_section().filter(|_| shared) else { continue };
+            let own = match self.placement(id, code) {
+                SectionPlacement::At { section, .. } => Some(section),
+                SectionPlacement::Lost(kernel) => self.merged.draft.symbols[kernel].section,
+                _ => None,
+            };
+            if own.is_none() || has_variable(index) {
+                continue;
+            }
+            let shared = &mut self.merged.shared;
+            let group = shared.groups.len() as u32;
+            let (size, align) = (section.size, section.align());
+            shared.groups.push(SharedGroup { defined: true, size, unsized_node: None, bare: true });
+            shared.nodes.push(SharedNode {
+                group,
+                size,
+                align,
+                defined: true,
+                own,
+                laid_out: false,
+            });
+        }
+    }
+
+    /// Puts a parameter that is a texture, sampler or surface reference into the code of the first
+    /// kernel with a parameter of this name (case textures/parameters-of-one-name).
     fn parameter(&mut self, id: ObjectId, out: OutSymbolId, code: SectionIndex) {
-        if let Placed::At { section, .. } = self.placed(id, code) {
+        if let SectionPlacement::At { section, .. } = self.placement(id, code) {
             self.merged.draft.symbols[out].section.get_or_insert(section);
         }
     }
 
-    /// What relocations against a symbol of ptxas mean. Those in banks of entries stay visible when
-    /// relocations are recorded.
-    fn internal(&mut self, program: SymbolId, symbol: &Symbol<'d>, placed: Placed) -> Target {
+    /// What relocations against an internal symbol of ptxas mean. One in a bank of an entry gets an
+    /// output symbol if applied relocations are recorded.
+    fn internal_target(
+        &mut self,
+        program: SymbolId,
+        symbol: &Symbol<'d>,
+        placed: SectionPlacement,
+    ) -> SymbolTarget {
         let value = symbol.value;
-        let Placed::At { section, base } = placed else {
-            return Target::Internal { placed, value };
+        let SectionPlacement::At { section, base } = placed else {
+            return SymbolTarget::Internal { placement: placed, value };
         };
         if !self.preserve {
-            return Target::Internal { placed, value };
+            return SymbolTarget::Internal { placement: placed, value };
         }
         let draft = &mut self.merged.draft;
         let name = self.symbols.all[program].name;
@@ -98,34 +159,34 @@ impl<'d> Merge<'_, 'd> {
         });
         draft.locals.push(out);
         draft.local_strings.add(name);
-        Target::Symbol(out)
+        SymbolTarget::Symbol(out)
     }
 
-    /// The pool of shared variables exists as soon as a file names one.
+    /// The pool of shared variables, created when a file first names one.
     pub(super) fn shared_pool(&mut self) -> SectionId {
         let name = self.merged.draft.names.intern(b".nv_debug.shared");
         let flags = culd_cubin::elf::shf::WRITE | culd_cubin::elf::shf::ALLOC;
-        self.find(name).unwrap_or_else(|| self.create(name, Kind::PoolShared, flags, 1))
+        self.find(name).unwrap_or_else(|| self.create(name, SectionKind::PoolShared, flags, 1))
     }
 
     /// The output symbol of a variable, created on first sight.
     fn variable_symbol(
         &mut self,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         program: SymbolId,
         symbol: &Symbol<'d>,
     ) -> OutSymbolId {
-        if let Target::Symbol(out) = self.merged.targets[program] {
+        if let SymbolTarget::Symbol(out) = self.merged.targets[program] {
             return out;
         }
         let undefined = symbol.section == SymbolSection::Undefined;
         let unified = undefined && is_unified_table(symbol.name);
-        // The system's own names become global whatever their binding was.
+        // Symbols of the system become global, whatever their binding was.
         let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;
-        // Places of addresses in position-independent code are chosen by name, like variables, and forgotten
-        // (case constant/addresses).
+        // Slots of addresses in position-independent code are resolved by name, like variables, and
+        // then dropped (case constant/addresses).
         let place = symbol.other & sto::INTERNAL != 0 && !relocatable && !self.preserve;
         let hidden = place
             || symbol.is_shared()
@@ -154,40 +215,47 @@ impl<'d> Merge<'_, 'd> {
         } else {
             draft.locals.push(out);
         }
-        // What is laid out and forgotten leaves not even its name.
+        // A symbol that is only laid out does not even leave its name.
         if !hidden && global {
             draft.global_strings.add(name);
         } else if !hidden {
             draft.local_strings.add(name);
         }
-        self.merged.targets[program] = Target::Symbol(out);
+        self.merged.targets[program] = SymbolTarget::Symbol(out);
         out
     }
 
-    /// A weak variable with a size that no file defines is not laid out, and stays (case shared/weak-undefined-80).
+    /// True for a weak variable with a size that no file defines: it is not laid out, and its
+    /// symbol is kept (case shared/weak-undefined-80).
     fn is_never_defined(&self, program: SymbolId, symbol: &Symbol<'d>) -> bool {
         let weak = symbol.binding() == stb::WEAK && symbol.size != 0;
         weak && self.symbols.all[program].definition.is_none()
     }
 
-    /// Where shared variables keep their symbols: kernels' own ones, arrays without size, and all
-    /// others that code names (cases debug/*, syscalls/reserved-shared).
-    fn keeps_shared(&self, object: &Object<'d>, program: SymbolId, symbol: &Symbol<'d>) -> bool {
+    /// True for a shared variable whose symbol is kept, in a link that keeps such symbols: a
+    /// kernel's own variable, an array without size, or any other that code names (cases debug/*,
+    /// syscalls/reserved-shared).
+    fn keeps_shared(
+        &self,
+        object: &InputObject<'d>,
+        program: SymbolId,
+        symbol: &Symbol<'d>,
+    ) -> bool {
         let Some(named) = &self.named_shared else { return false };
         match symbol.defined_in() {
-            Some(section) if object.role(section) == Role::OwnShared => true,
+            Some(section) if object.role(section) == SectionRole::OwnShared => true,
             None if symbol.binding() != stb::LOCAL && symbol.size == 0 => true,
             _ => named.contains(&program),
         }
     }
 
-    /// A shared variable takes part in the layout once for every definition that was accepted
-    /// (a strong one after a weak one is laid out besides it: case shared/weak), and
-    /// once for an array without size.
+    /// Adds a shared variable to the layout, once for every accepted definition, and once for an
+    /// array without size. A strong definition after a weak one is laid out in addition to it
+    /// (case shared/weak).
     fn shared_variable(
         &mut self,
         id: ObjectId,
-        object: &Object<'d>,
+        object: &InputObject<'d>,
         symbol: &Symbol<'d>,
         out: OutSymbolId,
         fate: Fate,
@@ -195,7 +263,8 @@ impl<'d> Merge<'_, 'd> {
         let known = self.merged.draft.symbols[out].shared;
         let group = known.unwrap_or(self.merged.shared.groups.len() as u32);
         if known.is_none() {
-            let new = SharedGroup { defined: false, size: symbol.size, unsized_node: None };
+            let new =
+                SharedGroup { defined: false, size: symbol.size, unsized_node: None, bare: false };
             self.merged.shared.groups.push(new);
             self.merged.draft.symbols[out].shared = Some(group);
         }
@@ -203,8 +272,8 @@ impl<'d> Merge<'_, 'd> {
         let Some(section) = symbol.defined_in() else {
             // A name that had a size before is no array without size.
             if size == 0 && known.is_none() {
-                self.shared_pool();
-                let node = SharedNode { group, size, align, defined: false, own: None };
+                let node =
+                    SharedNode { group, size, align, defined: false, own: None, laid_out: false };
                 let at = self.merged.shared.nodes.len();
                 self.merged.shared.groups[group as usize].unsized_node = Some(at);
                 self.merged.shared.nodes.push(node);
@@ -215,25 +284,59 @@ impl<'d> Merge<'_, 'd> {
         if !fate.accepted() {
             return;
         }
-        // The entry whose shared memory it is; one of two local entries of a name has it all.
-        let own = match (object.role(section), self.placed(id, section)) {
-            (Role::OwnShared, Placed::At { section, .. }) => {
+        // The entry that owns the shared memory; one of several local entries of a name owns it
+        // all.
+        let own = match (object.role(section), self.placement(id, section)) {
+            (SectionRole::OwnShared, SectionPlacement::At { section, .. }) => {
                 self.merged.draft.sections[section].owner
             }
             _ => None,
         };
         let known = &mut self.merged.shared.groups[group as usize];
         (known.defined, known.size) = (true, size);
-        let node = SharedNode { group, size, align, defined: true, own };
-        // nvlink never lays out an array that a file before declared without size; here it takes
-        // that place (docs/DIFFERENCES.md, shared-unsized-first).
+        let node = SharedNode { group, size, align, defined: true, own, laid_out: false };
+        // nvlink never lays out an array that an earlier file declared without size. culd lays it
+        // out in that place (docs/DIFFERENCES.md, shared-unsized-first).
         match known.unsized_node.take() {
             Some(at) => self.merged.shared.nodes[at] = node,
             None => self.merged.shared.nodes.push(node),
         }
     }
 
-    /// A tentative definition: the largest size, the alignment of the first.
+    /// Bytes of what has symbols in the shared memory of the kernel with that code. With `-g` only
+    /// these count for nvlink, so kernels without symbols lack the room that they need
+    /// (docs/DIFFERENCES.md, whole-program-debug).
+    fn named_size(&self, code: Option<SectionId>) -> u64 {
+        let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
+        own.map(|node| node.size).sum()
+    }
+
+    /// Adds the shared memory of a kernel as ptxas laid it out: one variable without name. nvlink
+    /// treats it as symbol 0.
+    pub(super) fn laid_out_shared(
+        &mut self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        index: SectionIndex,
+    ) {
+        let SectionPlacement::At { section, .. } = self.place(id, object, index) else { return };
+        let input = object.section(index);
+        let (size, align) = (input.size, input.align().max(1));
+        let own = self.merged.draft.sections[section].owner;
+        if self.for_debugger && size <= self.named_size(own) {
+            return;
+        }
+        let group = self.merged.shared.groups.len() as u32;
+        let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
+        self.merged.shared.groups.push(new);
+        let node = SharedNode { group, size, align, defined: true, own, laid_out: true };
+        self.merged.shared.nodes.push(node);
+        if self.merged.draft.relocatable {
+            self.merged.draft.null_value.get_or_insert(align);
+        }
+    }
+
+    /// Notes a tentative definition. The largest size counts, and the alignment of the first.
     fn common(&mut self, program: SymbolId, out: OutSymbolId, symbol: &Symbol<'d>) {
         if self.common_seen.insert(program) {
             let align = symbol.value.max(1);

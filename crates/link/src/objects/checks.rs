@@ -1,42 +1,57 @@
-//! Phase `objects`, last checks of an object: symbols and relocations fit what they name.
+//! Phase `objects`, last checks of an object: symbols and relocations fit the sections they name.
 //!
-//! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed: afterwards functions
-//! and variables are inside their sections, and everything that is patched is inside the patched section.
+//! In: an object with its roles and lookups. Out: nothing, or the first defect. Guaranteed:
+//! afterwards functions and variables lie inside their sections, and every patched field lies
+//! inside the patched section.
 
 use culd_cubin::elf::{is_nobits, shf, sht, sto, stt};
 use culd_cubin::{
     MAX_ALIGN, MAX_SIZE, Malformed, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex,
-    SymbolSection,
+    SymbolSection, text_of,
 };
-
 use culd_reloc::RelocDesc;
 
-use super::{Object, Role, is_internal, takes_part};
-use crate::system_names::is_unified_table;
+use super::linkers::EXTERN_INSTANCE;
+use super::object::InputObject;
+use super::roles::{SectionRole, is_internal, takes_part};
+use crate::base::system_names::is_unified_table;
+use crate::diag::Message;
 
-/// The bits of a code section's `sh_info` that say whose code it is.
+/// The bits of a code section's `sh_info` that name its function.
 const INFO_SYMBOL: u32 = 0xff_ffff;
 /// Bytes of a symbol.
 const SYMBOL_SIZE: u64 = 24;
 
-/// True for sections whose contents are records that the linker reads: nvlink ends with `unexpected reloc section`, as for
-/// those without contents.
-fn is_rewritten(role: Role) -> bool {
-    use Role::{CallGraph, FileInfo, FunctionInfo, Prototype, Reloc, Table};
+/// True for sections of records that the linker writes anew. If relocations patch one, or a section
+/// without contents, nvlink ends with `unexpected reloc section`.
+fn is_rewritten(role: SectionRole) -> bool {
+    use SectionRole::{CallGraph, FileInfo, FunctionInfo, Prototype, Reloc, Table};
     matches!(role, Table | Reloc | FileInfo | FunctionInfo | CallGraph | Prototype)
 }
 
-/// What only the driver applies may stick out of a section of `size` bytes, as an address in a 32-bit element of
-/// an array does: nvlink keeps such records.
-#[inline]
-fn fits(row: &RelocDesc, reloc: &RelocEntry, size: u64) -> bool {
-    let rest = size.checked_sub(reloc.offset);
-    rest.is_some_and(|rest| row.span_bytes() as u64 <= rest) || !row.is_applicable()
+/// A relocation section of one half, to be checked.
+struct CheckedRecords<'o, 'd> {
+    /// Prefix of the name of `section` in the file.
+    prefix: &'static [u8],
+    section: &'o Section<'d>,
+    /// The name of the patched section, and its size in bytes.
+    target: &'d [u8],
+    size: u64,
 }
 
-impl<'d> Object<'d> {
-    /// Relocation types are known, and what they patch is inside the patched section. Also notes which functions have
-    /// descriptors, and which functions' code names shared variables.
+/// True if the patched field lies inside a section of `size` bytes. A record that only the driver
+/// applies may exceed it, as an address in a 32-bit element of an array does: nvlink keeps such
+/// records.
+#[inline]
+fn fits(desc: &RelocDesc, reloc: &RelocEntry, size: u64) -> bool {
+    let rest = size.checked_sub(reloc.offset);
+    rest.is_some_and(|rest| desc.span_bytes() as u64 <= rest) || !desc.is_applicable()
+}
+
+impl<'d> InputObject<'d> {
+    /// Checks that relocation types are known and that patched fields lie inside the patched
+    /// section. Also collects the functions with descriptors, and the functions whose code names
+    /// shared variables.
     pub(super) fn check_relocations(&mut self) -> Result<(), Malformed> {
         let mut described = Vec::new();
         let mut shared_uses = Vec::new();
@@ -44,27 +59,28 @@ impl<'d> Object<'d> {
         for (index, section, target) in self.reloc_sections() {
             let patched = self.section(target);
             if is_rewritten(self.role(target)) {
-                let name = String::from_utf8_lossy(patched.name);
+                let name = text_of(patched.name);
                 let what = format!("relocations for '{name}', which the linker writes anew");
                 return Err(Malformed::section(section.name, 0, what));
             }
             if is_nobits(patched.sh_type) && !section.relocations().is_empty() {
-                let name = String::from_utf8_lossy(patched.name);
+                let name = text_of(patched.name);
                 let what = format!("relocations for '{name}', which has no bytes");
                 return Err(Malformed::section(section.name, 0, what));
             }
             let function = self.code_function(target);
             let size = patched.data.len() as u64;
-            let records = match self.twins.of(index) {
-                None => {
-                    (self.check_places((b"", section), (patched.name, size), culd_reloc::cuda))?
-                }
-                Some(twin) => {
-                    let own = (patched.name, self.mercury_size(target, function));
-                    let found =
-                        self.check_places((b".nv.merc", section), own, culd_reloc::mercury)?;
-                    let twin = self.section(twin);
-                    self.check_places((b"", twin), (patched.name, size), culd_reloc::cuda)?;
+            let checked =
+                |section, size| CheckedRecords { prefix: b"", section, target: patched.name, size };
+            let records = match self.counterparts.of(index) {
+                None => self.check_places(checked(section, size), culd_reloc::cuda)?,
+                Some(counterpart) => {
+                    let mercury_size = self.mercury_size(target, function);
+                    let records =
+                        CheckedRecords { prefix: b".nv.merc", ..checked(section, mercury_size) };
+                    let found = self.check_places(records, culd_reloc::mercury)?;
+                    let counterpart = self.section(counterpart);
+                    self.check_places(checked(counterpart, size), culd_reloc::cuda)?;
                     found
                 }
             };
@@ -83,28 +99,26 @@ impl<'d> Object<'d> {
         Ok(())
     }
 
-    /// Bytes of a section in Mercury, where the code of `function` counts before compression.
+    /// Bytes of a section in the Mercury half. Code of `function` is counted before compression.
     fn mercury_size(&self, section: SectionIndex, function: Option<SymbolIndex>) -> u64 {
         match function {
             Some(function) => self.mercury_symbol(function).map_or(0, |symbol| symbol.size),
-            None => self.twin_data(section).len() as u64,
+            None => self.counterpart_data(section).len() as u64,
         }
     }
 
-    /// The same for the records of `section`, which patch `size` bytes of the section called `target`; returns the functions with
-    /// descriptors; `front` is what the name of `section` begins with in
-    /// the file.
+    /// Checks types and offsets of records; returns the functions with descriptors.
     fn check_places(
         &self,
-        (front, section): (&[u8], &Section<'d>),
-        (target, size): (&[u8], u64),
+        records: CheckedRecords<'_, 'd>,
         known: impl Fn(u32) -> Option<&'static RelocDesc>,
     ) -> Result<Vec<SymbolIndex>, Malformed> {
+        let CheckedRecords { prefix, section, target, size } = records;
         let mut described = Vec::new();
         let relocations = section.relocations();
         let wrong = relocations.position(|reloc| match known(reloc.kind) {
-            Some(row) if fits(row, &reloc, size) => {
-                if row.needs_function() {
+            Some(desc) if fits(desc, &reloc, size) => {
+                if desc.needs_function() {
                     described.push(reloc.symbol);
                 }
                 false
@@ -117,18 +131,21 @@ impl<'d> Object<'d> {
         };
         let what = match known(reloc.kind) {
             None => format!("relocation type {:#x} is unknown", reloc.kind),
-            Some(row) => {
-                let (name, offset) = (String::from_utf8_lossy(target), reloc.offset);
-                let row = row.name;
-                format!("{row} at {offset:#x} runs past the end of section '{name}' ({size:#x})")
+            Some(desc) => {
+                let (name, offset) = (text_of(target), reloc.offset);
+                let desc = desc.name;
+                format!("{desc} at {offset:#x} runs past the end of section '{name}' ({size:#x})")
             }
         };
         let record = if section.sh_type == sht::RELA { 24 } else { 16 };
-        Err(Malformed::section(&[front, section.name].concat(), record * place as u64, what))
+        Err(Malformed::section(&[prefix, section.name].concat(), record * place as u64, what))
     }
 
-    /// Shared variables, `extern` arrays too, and tentative definitions keep their alignment in the value. What is declared
-    /// with a size has no address yet: -1 in an object of a linker's.
+    /// Checks the alignment that some symbols have as value: shared variables, `extern` arrays
+    /// included, and tentative definitions. A shared variable that is declared with a size has no
+    /// address yet; in an object made by a linker its value is -1. As alignment of the `extern`
+    /// arrays of a kernel nvlink gives the size of its other variables (case
+    /// shared/dynamic-in-steps).
     fn check_alignment(
         index: SymbolIndex,
         symbol: &Symbol<'_>,
@@ -141,7 +158,8 @@ impl<'d> Object<'d> {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        if align.is_power_of_two() && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
+        let any = shared && symbol.size == 0 && symbol.name == EXTERN_INSTANCE;
+        if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
         let size = symbol.size;
@@ -149,8 +167,8 @@ impl<'d> Object<'d> {
         Err(symbol_defect(index, symbol, &what))
     }
 
-    /// Only variables are tentative, and not in shared memory. nvlink crashes on other symbols that take part (DIFFERENCES.md,
-    /// common-symbols).
+    /// Checks that a tentative symbol is a variable, and not in shared memory. nvlink crashes on
+    /// other symbols that take part (DIFFERENCES.md, common-symbols).
     fn check_common(
         index: SymbolIndex,
         symbol: &Symbol<'_>,
@@ -165,8 +183,9 @@ impl<'d> Object<'d> {
         Err(symbol_defect(index, symbol, "is common, which only variables in global memory can be"))
     }
 
-    /// What takes part in a link has a name, and the system's tables have the form that compilers give them: nvlink finds them
-    /// by name here and by type there.
+    /// Checks that a symbol that takes part has a name, and that the unified tables have the form
+    /// that compilers give them. nvlink finds the tables by name in one place and by type in
+    /// another.
     fn check_form(
         index: SymbolIndex,
         symbol: &Symbol<'_>,
@@ -184,12 +203,19 @@ impl<'d> Object<'d> {
         Ok(())
     }
 
-    /// Sections are what their names and types say: memory is allocated, code has its function, and banks of parameters
-    /// belong to the kernel that they are named after. nvlink goes by one of these here and by another there.
+    /// Checks that sections are what their names and types say: memory is allocated, code has its
+    /// function, and parameter banks belong to the kernel that they are named after. nvlink trusts
+    /// one of these in one place and another in the next.
     pub(super) fn check_sections(&self) -> Result<(), Malformed> {
         for (index, section) in self.cubin.section_indices() {
             let role = self.role(index);
             let defect = |what: &str| Err(Malformed::section(section.name, 0, what.to_owned()));
+            let align = section.align();
+            let shared = matches!(role, SectionRole::OwnShared | SectionRole::PoolShared);
+            let any = shared && self.linker.is_some();
+            if !any && !align.is_power_of_two() {
+                return defect(&format!("alignment {align:#x} is not usable"));
+            }
             if is_memory(role) && section.flags & shf::ALLOC == 0 {
                 return defect("flags: it is in memory, but not allocated");
             }
@@ -197,7 +223,7 @@ impl<'d> Object<'d> {
                 return defect("sh_info names something else than the code of its function");
             }
             match role {
-                Role::Text => {
+                SectionRole::Text => {
                     let function = self.cubin.symbol(SymbolIndex(section.info & INFO_SYMBOL));
                     let own = |symbol: &Symbol<'_>| symbol.defined_in() == Some(index);
                     if section.flags & shf::INFO_LINK != 0 || !function.is_some_and(own) {
@@ -208,7 +234,7 @@ impl<'d> Object<'d> {
                         return defect("no attribute tells how many registers its function needs");
                     }
                 }
-                Role::Constant(0) | Role::Parameters => {
+                SectionRole::Constant(0) | SectionRole::Parameters => {
                     let function = section.info_section().and_then(|text| self.code_function(text));
                     if function.is_some_and(|function| !self.symbol(function).is_entry()) {
                         return defect("it has the parameters of a function that is no kernel");
@@ -220,17 +246,18 @@ impl<'d> Object<'d> {
         Ok(())
     }
 
-    /// True for what belongs to no section, and for what has the name of the function whose code `sh_info` names.
+    /// True for a section without owner, and for one named after the function whose code `sh_info`
+    /// names.
     fn is_named_after_owner(&self, index: SectionIndex, section: &Section<'_>) -> bool {
         let prefix: &[u8] = match self.role(index) {
-            Role::Constant(0) | Role::Parameters => b".nv.constant0.",
-            Role::FunctionInfo | Role::TwinInfo => b".nv.info.",
-            Role::OwnShared => b".nv.shared.",
+            SectionRole::Constant(0) | SectionRole::Parameters => b".nv.constant0.",
+            SectionRole::FunctionInfo | SectionRole::CounterpartInfo => b".nv.info.",
+            SectionRole::OwnShared => b".nv.shared.",
             _ => return true,
         };
         let Some(owner) = section.info_section() else { return true };
         match self.role(owner) {
-            Role::Text => {
+            SectionRole::Text => {
                 let code = self.section(owner).name.strip_prefix(b".text.");
                 code == section.name.strip_prefix(prefix)
             }
@@ -239,8 +266,29 @@ impl<'d> Object<'d> {
         }
     }
 
-    /// Functions are in code, variables in data, both inside their section. nvlink crashes on absolute ones
-    /// (docs/DIFFERENCES.md, bad-relocation).
+    /// Checks that a whole program has no symbols of shared variables outside of kernels, as it has
+    /// if it was compiled with `-g`. Nothing says which kernels have which of those, and nvlink
+    /// gives none of them room (docs/DIFFERENCES.md, whole-program-debug).
+    pub(super) fn check_whole_program(&self) -> Result<(), Message> {
+        let outside = |symbol: &Symbol<'_>| {
+            let section = symbol.defined_in();
+            symbol.size > 0 && section.is_some_and(|at| self.role(at) == SectionRole::PoolShared)
+        };
+        let found = self.is_extensible().then(|| self.cubin.symbols.iter().find(|s| outside(s)));
+        match found.flatten() {
+            Some(symbol) => {
+                let name = text_of(symbol.name);
+                let reason = format!(
+                    "it is a whole program (-ewp) compiled with -g, with shared variables outside of kernels ('{name}')"
+                );
+                Err(Message::unsupported(self.name, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that functions are in code and variables in data, both inside their section. nvlink
+    /// crashes on absolute symbols (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             let takes_part = takes_part(symbol);
@@ -255,47 +303,49 @@ impl<'d> Object<'d> {
             let section = self.section(at);
             let fits = match symbol.kind() {
                 _ if !takes_part => continue,
-                stt::FUNC => matches!(role, Role::Text | Role::JumpSlot),
+                stt::FUNC => matches!(role, SectionRole::Text | SectionRole::JumpSlot),
                 // A parameter of a kernel.
-                _ if symbol.is_reference() => role == Role::Text,
+                _ if symbol.is_reference() => role == SectionRole::Text,
                 _ => matches!(
                     role,
-                    Role::Constant(_)
-                        | Role::Global
-                        | Role::GlobalInit
-                        | Role::UnifiedData
-                        | Role::OwnShared
-                        | Role::PoolShared
-                        | Role::ReservedShared
+                    SectionRole::Constant(_)
+                        | SectionRole::Global
+                        | SectionRole::GlobalInit
+                        | SectionRole::UnifiedData
+                        | SectionRole::OwnShared
+                        | SectionRole::PoolShared
+                        | SectionRole::ReservedShared
                 ),
             };
             let of_role = match role {
-                Role::Constant(_) => sto::SPACE_CONSTANT,
-                Role::Global | Role::GlobalInit => sto::SPACE_GLOBAL,
-                Role::OwnShared | Role::PoolShared => sto::SPACE_SHARED,
+                SectionRole::Constant(_) => sto::SPACE_CONSTANT,
+                SectionRole::Global | SectionRole::GlobalInit => sto::SPACE_GLOBAL,
+                SectionRole::OwnShared | SectionRole::PoolShared => sto::SPACE_SHARED,
                 _ => 0,
             };
             let space = symbol.other & sto::SPACE;
             let fits = fits && (space == 0 || of_role == 0 || space == of_role);
             // The value of a shared variable is its alignment.
-            let shared = symbol.is_shared() || role == Role::ReservedShared;
+            let shared = symbol.is_shared() || role == SectionRole::ReservedShared;
             let start = if shared { 0 } else { symbol.value };
             let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
             if !fits || !inside {
-                let name = String::from_utf8_lossy(symbol.name);
+                let name = text_of(symbol.name);
                 let what = format!("symbol {} ('{name}') does not fit its section", index.0);
                 return Err(Malformed::section(section.name, start, what));
             }
-            // Banks without an owner are copied whole: constant variables, and addresses of position-independent code.
+            // Banks without an owner are copied whole: constant variables, and addresses of
+            // position-independent code.
             let owned = section.info_section().is_some();
-            if owned && matches!(role, Role::Constant(1..)) && !is_internal(symbol) {
+            if owned && matches!(role, SectionRole::Constant(1..)) && !is_internal(symbol) {
                 self.check_among_literals(at, index, symbol)?;
             }
         }
         Ok(())
     }
 
-    /// What is behind the last literal of a bank of literals is not copied: nobody may name it.
+    /// Checks that a symbol of a literal bank does not exceed the last literal: the bytes behind it
+    /// are not copied.
     fn check_among_literals(
         &self,
         bank: SectionIndex,
@@ -313,9 +363,9 @@ impl<'d> Object<'d> {
     }
 }
 
-/// True for sections that a running program has in some memory.
-fn is_memory(role: Role) -> bool {
-    use Role::{
+/// True for sections that a running program has in memory.
+fn is_memory(role: SectionRole) -> bool {
+    use SectionRole::{
         Constant, Global, GlobalInit, JumpSlot, OwnShared, Parameters, PoolShared, ReservedShared,
         Text, UnifiedData,
     };
@@ -336,7 +386,7 @@ fn is_memory(role: Role) -> bool {
 
 /// What is wrong with a symbol, at its place in the table.
 fn symbol_defect(index: SymbolIndex, symbol: &Symbol<'_>, what: &str) -> Malformed {
-    let name = String::from_utf8_lossy(symbol.name);
+    let name = text_of(symbol.name);
     let what = format!("symbol {} ('{name}') {what}", index.0);
     Malformed::section(b".symtab", SYMBOL_SIZE * u64::from(index.0), what)
 }

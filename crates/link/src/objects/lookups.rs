@@ -1,13 +1,13 @@
-//! Phase `objects`: sorted lookups for what later phases ask of an object by function or by section.
+//! Phase `objects`: sorted tables in which later phases look up functions or sections of an object.
 //!
-//! In: a cubin and its roles. Out: [`Lookups`], and the questions as methods of [`Object`].
+//! In: a cubin and its roles. Out: [`Lookups`], and the methods of [`InputObject`] that search it.
 
 use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 
-use super::roles::names_code;
-use super::{Object, Role, is_internal};
+use super::object::InputObject;
+use super::roles::{SectionRole, is_internal, names_code};
 
-/// What is found by searching.
+/// Sorted tables about one object.
 pub(crate) struct Lookups {
     /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
     parameter_banks: Vec<(SectionIndex, SectionIndex)>,
@@ -17,28 +17,30 @@ pub(crate) struct Lookups {
     code_functions: Vec<(SectionIndex, SymbolIndex)>,
     /// Sections of unified functions and variables, in section order: ids and jump slots.
     pub(super) unified: Vec<SectionIndex>,
-    /// (bank, start, end) of what internal symbols name, sorted: literals.
+    /// (bank, start, end) of the bytes that internal symbols name, sorted: literals.
     literals: Vec<(SectionIndex, u64, u64)>,
 }
 
 impl Lookups {
-    pub(super) fn build(cubin: &Cubin<'_>, roles: &[Role]) -> Self {
+    pub(super) fn build(cubin: &Cubin<'_>, roles: &[SectionRole]) -> Self {
         let mut patched = vec![false; cubin.sections.len()];
         let mut parameter_banks = Vec::new();
         let mut unified = Vec::new();
         let mut codes = 0;
         for ((index, section), role) in cubin.section_indices().zip(roles) {
             match role {
-                Role::Reloc => {
+                SectionRole::Reloc => {
                     if let Some(target) = section.info_section() {
                         patched[target.0 as usize] |= !section.data.is_empty();
                     }
                 }
-                Role::Constant(0) | Role::Parameters => {
+                SectionRole::Constant(0) | SectionRole::Parameters => {
                     parameter_banks.extend(section.info_section().map(|code| (code, index)));
                 }
-                Role::Text => codes += 1,
-                Role::JumpSlot | Role::FunctionIds | Role::VariableIds => unified.push(index),
+                SectionRole::Text => codes += 1,
+                SectionRole::JumpSlot | SectionRole::FunctionIds | SectionRole::VariableIds => {
+                    unified.push(index)
+                }
                 _ => {}
             }
         }
@@ -69,7 +71,7 @@ fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     items
 }
 
-impl<'d> Object<'d> {
+impl<'d> InputObject<'d> {
     /// The function that code section `text` is named after.
     pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
         let at = self.lookups.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
@@ -81,12 +83,13 @@ impl<'d> Object<'d> {
         self.lookups.code_functions.len()
     }
 
-    /// True when code section `text` is named after `function`, which then is no alias.
+    /// True if code section `text` is named after `function`, which then is no alias.
     pub(super) fn is_code_of(&self, text: SectionIndex, function: SymbolIndex) -> bool {
         self.lookups.code_functions.binary_search(&(text, function)).is_ok()
     }
 
-    /// What symbols name of bank `index`, as (start, end) in bytes; overlapping ones are one.
+    /// The bytes of bank `index` that symbols name, as ranges (start, end); overlapping ranges are
+    /// joined.
     pub(crate) fn literals(&self, index: SectionIndex) -> Vec<(u64, u64)> {
         let first = self.lookups.literals.partition_point(|literal| literal.0 < index);
         let own = self.lookups.literals[first..].iter().take_while(|literal| literal.0 == index);
@@ -100,7 +103,7 @@ impl<'d> Object<'d> {
         ranges
     }
 
-    /// Where the literals of bank `index` start, ascending, bytes.
+    /// Offsets of the literals of bank `index`, ascending, bytes.
     pub(crate) fn literal_starts(&self, index: SectionIndex) -> impl Iterator<Item = u64> + '_ {
         let first = self.lookups.literals.partition_point(|literal| literal.0 < index);
         self.lookups.literals[first..]
@@ -109,7 +112,7 @@ impl<'d> Object<'d> {
             .map(|l| l.1)
     }
 
-    /// True when some relocation patches section `index`.
+    /// True if some relocation patches section `index`.
     pub(crate) fn is_patched(&self, index: SectionIndex) -> bool {
         self.lookups.patched[index.0 as usize]
     }
@@ -120,7 +123,8 @@ impl<'d> Object<'d> {
         Some(self.lookups.parameter_banks[at].1)
     }
 
-    /// The first and the last symbol of a shared variable: there are a few, and many records.
+    /// The first and the last symbol that is a shared variable. Most records name a symbol outside
+    /// of this range.
     pub(super) fn shared_symbols(&self) -> Option<(SymbolIndex, SymbolIndex)> {
         let symbols = self.cubin.symbol_indices();
         let mut shared = symbols.filter(|(_, symbol)| symbol.is_shared()).map(|(index, _)| index);

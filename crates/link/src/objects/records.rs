@@ -1,58 +1,60 @@
-//! Phase `objects`: the records of an object, those of attributes, of the call graph and of `.nv.compat`.
+//! Phase `objects`: the records of an object: attributes, the call graph and `.nv.compat`.
 //!
-//! In: a cubin with the roles of its sections. Out: [`RecordTables`], and the records as methods of [`Object`], read from
-//! the file each time: a copy of them would take more room than everything else that is known of a file. Guaranteed:
-//! symbols that records name exist, and are functions where only those make sense; payloads are as long as their kind
-//! needs; strings are there.
+//! In: a cubin with the roles of its sections. Out: [`RecordTables`], and methods of
+//! [`InputObject`] that read the records from the file each time. A copy of the records would be
+//! larger than all other tables of a file (docs/PERFORMANCE.md, memory). Guaranteed: symbols that
+//! records name exist, and are functions where only functions make sense; payloads have the length
+//! that their kind needs; strings exist.
 
 use culd_cubin::attr::{self, Record, Records, Shape};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{sht, stt};
-use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex};
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, SymbolIndex, text_of};
 
-use super::{Object, Role};
-use crate::clash::TensorMemory;
+use super::object::InputObject;
+use super::roles::SectionRole;
+use super::tensor_memory::TensorMemory;
 
-/// What is remembered of the records of one object.
+/// Tables about the records of one object.
 #[derive(Default)]
 pub(crate) struct RecordTables<'d> {
     /// (function, registers) of all REGCOUNT records, sorted by function.
     register_counts: Vec<(SymbolIndex, u32)>,
     /// Attributes of `.nv.compat`, if the file has one.
     pub(crate) compat: Option<Vec<Record<'d>>>,
-    /// Lists of attributes of functions that tell how tensor memory is given out, once for each record that does.
+    /// Attribute lists of functions that show how tensor memory is allocated, one item per record.
     pub(crate) tensor_memory: Vec<(SectionIndex, TensorMemory)>,
-    /// Which attributes there are, those of the file and both halves.
-    pub(crate) codes: Codes,
+    /// The codes of all attributes: of the file, and of functions in both halves.
+    pub(crate) codes: AttributeCodes,
 }
 
-/// Codes of attributes. Most that one looks for are in no file.
+/// A set of attribute codes. Most codes that a phase looks for are in no file.
 #[derive(Default)]
-pub(crate) struct Codes([u64; 4]);
+pub(crate) struct AttributeCodes([u64; 4]);
 
-impl Codes {
+impl AttributeCodes {
     fn place(code: u8) -> (usize, u64) {
         (usize::from(code / 64), 1 << (code % 64))
     }
 
     fn add(&mut self, code: u8) {
-        let (word, bit) = Codes::place(code);
+        let (word, bit) = AttributeCodes::place(code);
         self.0[word] |= bit;
     }
 
-    /// Whether there is one of this code.
+    /// True if the set has `code`.
     pub(crate) fn has(&self, code: u8) -> bool {
-        let (word, bit) = Codes::place(code);
+        let (word, bit) = AttributeCodes::place(code);
         self.0[word] & bit != 0
     }
 }
 
 impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
-    pub(super) fn read(cubin: &Cubin<'d>, roles: &[Role]) -> Result<Self, Malformed> {
-        // Each function with code has a record in either half.
-        let functions = roles.iter().filter(|role| matches!(role, Role::Text)).count();
-        let mut reader = Reader {
+    pub(super) fn read(cubin: &Cubin<'d>, roles: &[SectionRole]) -> Result<Self, Malformed> {
+        // Each function with code has a record in each half.
+        let functions = roles.iter().filter(|role| matches!(role, SectionRole::Text)).count();
+        let mut reader = RecordReader {
             cubin,
             tables: RecordTables {
                 register_counts: Vec::with_capacity(2 * functions),
@@ -70,21 +72,21 @@ impl<'d> RecordTables<'d> {
     }
 }
 
-impl<'d> Object<'d> {
-    /// The sections of a role, in section order.
-    fn sections_of(&self, role: Role) -> impl Iterator<Item = (SectionIndex, &Section<'d>)> {
+impl<'d> InputObject<'d> {
+    /// The sections of role `role`, in section order.
+    fn sections_of(&self, role: SectionRole) -> impl Iterator<Item = (SectionIndex, &Section<'d>)> {
         let sections = self.cubin.section_indices().zip(&self.roles);
         sections.filter(move |(_, own)| **own == role).map(|(section, _)| section)
     }
 
     /// The records of all attributes of the file, in file order.
     pub(crate) fn file_records(&self) -> impl Iterator<Item = Record<'d>> {
-        self.sections_of(Role::FileInfo).flat_map(|(_, section)| checked(section))
+        self.sections_of(SectionRole::FileInfo).flat_map(|(_, section)| checked(section))
     }
 
     /// Sections of attributes of functions, in section order.
     pub(crate) fn function_infos(&self) -> impl Iterator<Item = SectionIndex> {
-        self.sections_of(Role::FunctionInfo).map(|(index, _)| index)
+        self.sections_of(SectionRole::FunctionInfo).map(|(index, _)| index)
     }
 
     /// The records of attribute section `index` of a function, in file order.
@@ -97,14 +99,15 @@ impl<'d> Object<'d> {
 
     /// Call-graph records in file order.
     pub(crate) fn edges(&self) -> impl Iterator<Item = Edge> {
-        let records = self.sections_of(Role::CallGraph);
+        let records = self.sections_of(SectionRole::CallGraph);
         let edges = records.flat_map(|(_, section)| callgraph::edges(section));
         edges.filter_map(|edge| Some(edge.ok()?.1))
     }
 
     /// Prototype records in file order.
     pub(crate) fn prototypes(&self) -> impl Iterator<Item = (SymbolIndex, u32)> {
-        self.sections_of(Role::Prototype).flat_map(|(_, section)| callgraph::prototypes(section))
+        self.sections_of(SectionRole::Prototype)
+            .flat_map(|(_, section)| callgraph::prototypes(section))
     }
 
     /// The REGCOUNT of a function of this file.
@@ -115,13 +118,14 @@ impl<'d> Object<'d> {
     }
 }
 
-/// The records of a section in which phase `objects` has found no defect.
+/// The records of a section that phase `objects` has checked.
 fn checked<'d>(section: &Section<'d>) -> impl Iterator<Item = Record<'d>> + Clone + use<'d> {
     let mut records = Records::new(section.name, section.data);
     std::iter::from_fn(move || records.next_whole())
 }
 
-/// How many bytes the payload of attribute `code` has at least and at most, where the linker reads it: all, or one of its words.
+/// The least and the most bytes of the payload of attribute `code`, if the linker reads it or one
+/// of its words.
 const fn expected(code: u8) -> (u16, u16) {
     match code {
         attr::code::FRAME_SIZE
@@ -137,31 +141,31 @@ const fn expected(code: u8) -> (u16, u16) {
     }
 }
 
-/// The tables on their way.
-struct Reader<'a, 'd> {
+/// Reads the records of one object into its tables.
+struct RecordReader<'a, 'd> {
     cubin: &'a Cubin<'d>,
     tables: RecordTables<'d>,
     /// Bytes of all strings that call-graph and prototype records name.
     prototype_bytes: usize,
-    /// As many as the records of no sound file name.
+    /// Limit of `prototype_bytes`, which no sound file exceeds.
     most_prototype_bytes: usize,
-    /// The string that was named last, and its length: many records in a row name the same.
+    /// Offset and length of the last string: many consecutive records name the same one.
     last_string: Option<(u32, usize)>,
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> RecordReader<'_, 'd> {
     fn section(
         &mut self,
         index: SectionIndex,
         section: &Section<'d>,
-        role: Role,
+        role: SectionRole,
     ) -> Result<(), Malformed> {
         match role {
-            Role::FunctionInfo => self.read_info(Some(index), section),
-            Role::FileInfo | Role::TwinInfo => self.read_info(None, section),
-            Role::CallGraph => self.read_call_graph(section),
-            Role::Prototype => self.read_prototypes(section),
-            Role::Table if section.sh_type == sht::CUDA_COMPAT => {
+            SectionRole::FunctionInfo => self.read_info(Some(index), section),
+            SectionRole::FileInfo | SectionRole::CounterpartInfo => self.read_info(None, section),
+            SectionRole::CallGraph => self.read_call_graph(section),
+            SectionRole::Prototype => self.read_prototypes(section),
+            SectionRole::Table if section.sh_type == sht::CUDA_COMPAT => {
                 let records = Records::new(section.name, section.data);
                 self.tables.compat = Some(records.collect::<Result<_, _>>()?);
                 Ok(())
@@ -170,7 +174,8 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    /// Attributes, those of a function that are linked if the section's `index` is given.
+    /// Reads the attributes of a section. `index` is given if they are those of a function that are
+    /// linked.
     fn read_info(
         &mut self,
         index: Option<SectionIndex>,
@@ -199,7 +204,7 @@ impl<'d> Reader<'_, 'd> {
         records.next().map_or(Ok(()), |defect| defect.map(|_| ()))
     }
 
-    /// The symbols that a record names exist, and it is as long as its kind needs.
+    /// Checks that the symbols of a record exist, and that it has the length that its kind needs.
     #[inline]
     fn check_info_record(
         &self,
@@ -227,7 +232,7 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    /// A record about the parameters of a kernel names their bank.
+    /// Checks that a record about the parameters of a kernel names their bank.
     fn check_parameter_bank(
         &self,
         section: &Section<'_>,
@@ -238,14 +243,14 @@ impl<'d> Reader<'_, 'd> {
         match symbol.filter(|symbol| !self.is_parameter_bank(symbol)) {
             None => Ok(()),
             Some(symbol) => {
-                let symbol = String::from_utf8_lossy(symbol.name);
+                let symbol = text_of(symbol.name);
                 let what = format!("'{symbol}' is no bank of parameters");
                 Err(Malformed::section(section.name, at, what))
             }
         }
     }
 
-    /// True for the symbol of a bank of parameters, which has the name of the section.
+    /// True for the symbol of a parameter bank, which has the name of its section.
     fn is_parameter_bank(&self, symbol: &Symbol<'_>) -> bool {
         let section = symbol.defined_in().and_then(|index| self.cubin.section(index));
         let same = section.is_some_and(|section| {
@@ -295,8 +300,8 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    /// The string of a record at `at` is there, and the file's records do not read the same bytes
-    /// over and over.
+    /// Checks that the string of a record at `at` exists, and that the file's records do not read
+    /// the same bytes over and over.
     #[inline]
     fn check_string(
         &mut self,
@@ -351,4 +356,35 @@ fn no_string(section: &Section<'_>, at: u64, offset: u32, exists: bool) -> Malfo
         false => format!("string at {offset:#x} is not in the string table or not terminated"),
     };
     Malformed::section(section.name, at, what)
+}
+
+/// True for a record that begins with a texture, sampler or surface reference. A record about a
+/// parameter of another kind has 0 there.
+pub(crate) fn names_reference(record: &Record<'_>) -> bool {
+    use culd_cubin::attr::{code, format};
+    if record.format != format::SIZED {
+        return false;
+    }
+    let parameter = matches!(record.code, code::KPARAM_INFO | code::KPARAM_INFO_V2);
+    if parameter {
+        return record.word(0).is_some_and(|index| index != 0);
+    }
+    may_name_reference(record.code)
+}
+
+/// True if a record with this code may begin with such a reference.
+pub(crate) fn may_name_reference(code: u8) -> bool {
+    use culd_cubin::attr::code;
+    matches!(
+        code,
+        code::KPARAM_INFO
+            | code::KPARAM_INFO_V2
+            | code::IMAGE_SLOT
+            | code::IMAGE_OFFSET
+            | code::IMAGE_SIZE
+            | code::TEXTURE_NORMALIZED
+            | code::SAMPLER_INIT
+            | code::SAMPLER_FORCE_UNNORMALIZED
+            | code::BINDLESS_IMAGE_OFFSETS
+    )
 }

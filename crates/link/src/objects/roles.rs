@@ -1,18 +1,18 @@
-//! Phase `objects`: what every section of an input is.
+//! Phase `objects`: the role of every section of an input.
 //!
-//! In: a parsed cubin. Out: a [`Role`] for each section, by type, name and flags together, because sections are
-//! merged by name. Guaranteed: a section of a kind that nothing here knows how to link ends the link.
+//! In: a parsed cubin. Out: a [`SectionRole`] for each section, from its type, name and flags
+//! together, because sections are merged by name. Guaranteed: a section of an unknown kind ends the
+//! link.
 
 use culd_cubin::arch::Flavour;
-use culd_cubin::elf::{shf, sht};
-use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol};
+use culd_cubin::elf::{self, shf, sht, sto, stt};
+use culd_cubin::{Cubin, Malformed, Section, SectionIndex, Symbol, text_of};
 
-use super::Failure;
-use crate::unified::{SLOT_PREFIX, STUB_PREFIX};
+use crate::diag::Message;
 
-/// What a section of an input is.
+/// The role of an input section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum SectionRole {
     /// Headers, string and symbol tables, notes: made anew or read elsewhere.
     Table,
     Text,
@@ -24,10 +24,10 @@ pub(crate) enum Role {
     OwnShared,
     /// `.nv_debug.shared`.
     PoolShared,
-    /// `.nv.shared.reserved.0`: shared memory that the system has taken (sm_110).
+    /// `.nv.shared.reserved.0`: the system's part of shared memory (sm_110).
     ReservedShared,
     Debug,
-    /// `.nv.constant0.<entry>` of an object with Mercury, where parameters take no part in the link.
+    /// `.nv.constant0.<entry>` of an object with Mercury: such parameters take no part in the link.
     Parameters,
     /// `.nv.info`.
     FileInfo,
@@ -46,37 +46,40 @@ pub(crate) enum Role {
     VariableIds,
     /// `.nv.uidx`, in objects that were linked with an index file.
     Index,
-    /// The half of a pair that is not shown, see [`crate::capsule::twins`].
-    Twin,
-    /// The same of `.nv.info.<function>`.
-    TwinInfo,
+    /// The section of a pair that other phases do not see, see [`crate::objects::counterparts`].
+    Counterpart,
+    /// The same for `.nv.info.<function>`.
+    CounterpartInfo,
 }
 
-/// What tells of the tools that made an object, and what it tells the driver; the last in CUDA 12.9.
+/// Notes about the tools that made an object, and notes for the driver; CUDA 12.9 has the last one.
 const NOTES: [&[u8]; 3] = [b".note.nv.tkinfo", b".note.nv.cuinfo", b".note.nv.cuver"];
 
-/// The roles of all sections, in their order.
-pub(super) fn all(cubin: &Cubin<'_>, flavour: Flavour) -> Result<Vec<Role>, Failure> {
+/// The roles of all sections, in section order.
+pub(super) fn all(
+    file: &str,
+    cubin: &Cubin<'_>,
+    flavour: Flavour,
+) -> Result<Vec<SectionRole>, Message> {
     let mut roles = Vec::with_capacity(cubin.sections.len());
     for section in &cubin.sections {
         let Some(role) = role(section, flavour) else {
-            let name = String::from_utf8_lossy(section.name);
+            let name = text_of(section.name);
             let kind = section.sh_type;
-            return Err(Failure::Unsupported(format!(
-                "section '{name}' of type {kind:#x} is of an unknown kind"
-            )));
+            let reason = format!("section '{name}' of type {kind:#x} is of an unknown kind");
+            return Err(Message::unsupported(file, reason));
         };
         roles.push(role);
     }
     Ok(roles)
 }
 
-/// What `section` is; `None` for kinds that nothing here knows how to link. Sections are merged by
-/// name, so a role belongs to names of one form.
-fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
+/// The role of `section`; `None` for an unknown kind. Sections are merged by name, so a role
+/// belongs to names of one form.
+fn role(section: &Section<'_>, flavour: Flavour) -> Option<SectionRole> {
     let name = section.name;
     if flavour == Flavour::Mercury && section.flags & shf::MERCURY != 0 {
-        return Some(Role::Twin);
+        return Some(SectionRole::Counterpart);
     }
     let owned = section.flags & shf::INFO_LINK != 0;
     Some(match section.sh_type {
@@ -85,49 +88,54 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<Role> {
         | sht::SYMTAB
         | sht::SYMTAB_SHNDX
         | sht::CUDA_COMPAT
-        | sht::CUDA_REL_ACTION => Role::Table,
-        sht::NOTE if NOTES.contains(&name) => Role::Table,
-        // What was applied when an object was made is of no use to the next link, nor does nvlink
-        // read it (docs/LINKING.md, --preserve-relocs).
-        sht::CUDA_RESOLVED_RELA if name.starts_with(b".nv.resolvedrela.") => Role::Table,
-        sht::REL | sht::RELA if name.starts_with(b".rel") => Role::Reloc,
-        sht::CUDA_INFO if name == b".nv.info" => Role::FileInfo,
-        sht::CUDA_INFO if name.starts_with(b".nv.info.") && owned => Role::FunctionInfo,
-        sht::CUDA_CALLGRAPH if name == b".nv.callgraph" => Role::CallGraph,
-        sht::CUDA_PROTOTYPE if name == b".nv.prototype" => Role::Prototype,
-        sht::CUDA_GLOBAL if name == b".nv.global" => Role::Global,
-        sht::CUDA_GLOBAL_INIT if name == b".nv.global.init" => Role::GlobalInit,
-        sht::CUDA_SHARED_RESERVED if name == b".nv.shared.reserved.0" => Role::ReservedShared,
-        sht::CUDA_SHARED if name == b".nv_debug.shared" => Role::PoolShared,
-        sht::CUDA_SHARED if name.starts_with(b".nv.shared.") => Role::OwnShared,
+        | sht::CUDA_REL_ACTION => SectionRole::Table,
+        sht::NOTE if NOTES.contains(&name) => SectionRole::Table,
+        // A record of relocations applied in an earlier link is of no use to this one, and nvlink
+        // does not read it (docs/LINKING.md, --preserve-relocs).
+        sht::CUDA_RESOLVED_RELA if name.starts_with(b".nv.resolvedrela.") => SectionRole::Table,
+        sht::REL | sht::RELA if name.starts_with(b".rel") => SectionRole::Reloc,
+        sht::CUDA_INFO if name == b".nv.info" => SectionRole::FileInfo,
+        sht::CUDA_INFO if name.starts_with(b".nv.info.") && owned => SectionRole::FunctionInfo,
+        sht::CUDA_CALLGRAPH if name == b".nv.callgraph" => SectionRole::CallGraph,
+        sht::CUDA_PROTOTYPE if name == b".nv.prototype" => SectionRole::Prototype,
+        sht::CUDA_GLOBAL if name == b".nv.global" => SectionRole::Global,
+        sht::CUDA_GLOBAL_INIT if name == b".nv.global.init" => SectionRole::GlobalInit,
+        sht::CUDA_SHARED_RESERVED if name == b".nv.shared.reserved.0" => {
+            SectionRole::ReservedShared
+        }
+        sht::CUDA_SHARED if name == b".nv_debug.shared" => SectionRole::PoolShared,
+        sht::CUDA_SHARED if name.starts_with(b".nv.shared.") => SectionRole::OwnShared,
         sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => {
             let bank = section.constant_bank()?;
             let of_type = u32::from(bank) == section.sh_type - sht::CUDA_CONSTANT0;
             let role = match (flavour, bank) {
-                (Flavour::Classic, _) => Role::Constant(bank),
-                (Flavour::Mercury, 0) if owned => Role::Parameters,
-                (Flavour::Mercury, 2..=4) => Role::Constant(bank),
+                (Flavour::Classic, _) => SectionRole::Constant(bank),
+                (Flavour::Mercury, 0) if owned => SectionRole::Parameters,
+                (Flavour::Mercury, 2..=4) => SectionRole::Constant(bank),
                 (Flavour::Mercury, _) => return None,
             };
             return of_type.then_some(role);
         }
-        sht::CUDA_UFT if section.is_code() && name.starts_with(SLOT_PREFIX) => Role::JumpSlot,
-        sht::CUDA_UDT if name == b".nv.udt" => Role::UnifiedData,
-        sht::CUDA_UIDX if name == b".nv.uidx" => Role::Index,
-        sht::CUDA_UFT_ENTRY if name == b".nv.uft.entry" => Role::FunctionIds,
-        sht::CUDA_UDT_ENTRY if name == b".nv.udt.entry" => Role::VariableIds,
-        sht::PROGBITS if section.is_code() && name.starts_with(b".text.") => Role::Text,
-        sht::PROGBITS if is_debug(name) => Role::Debug,
+        sht::CUDA_UFT if section.is_code() && name.starts_with(SLOT_PREFIX) => {
+            SectionRole::JumpSlot
+        }
+        sht::CUDA_UDT if name == b".nv.udt" => SectionRole::UnifiedData,
+        sht::CUDA_UIDX if name == b".nv.uidx" => SectionRole::Index,
+        sht::CUDA_UFT_ENTRY if name == b".nv.uft.entry" => SectionRole::FunctionIds,
+        sht::CUDA_UDT_ENTRY if name == b".nv.udt.entry" => SectionRole::VariableIds,
+        sht::PROGBITS if section.is_code() && name.starts_with(b".text.") => SectionRole::Text,
+        sht::PROGBITS if is_debug(name) => SectionRole::Debug,
         _ => return None,
     })
 }
 
-/// Relocation sections are named after what they patch: they are merged by name. A section has one of each type.
-pub(super) fn check_reloc_names(cubin: &Cubin<'_>, roles: &[Role]) -> Result<(), Malformed> {
-    // Types seen, by what they patch.
+/// Checks that a relocation section is named after the section it patches, because sections are
+/// merged by name. Checks that no section has two of one type.
+pub(super) fn check_reloc_names(cubin: &Cubin<'_>, roles: &[SectionRole]) -> Result<(), Malformed> {
+    // Relocation types seen, by patched section.
     let mut seen = vec![0u8; cubin.sections.len()];
     for (section, _) in
-        cubin.sections.iter().zip(roles).filter(|(_, role)| matches!(role, Role::Reloc))
+        cubin.sections.iter().zip(roles).filter(|(_, role)| matches!(role, SectionRole::Reloc))
     {
         let target = section.info_section().and_then(|index| cubin.section(index));
         let prefix: &[u8] = if section.sh_type == sht::RELA { b".rela" } else { b".rel" };
@@ -150,10 +158,10 @@ fn is_debug(name: &[u8]) -> bool {
     name.starts_with(b".debug_") || name.starts_with(b".nv_debug_")
 }
 
-/// True when code section `section` is named after `function`, which then is no alias.
-pub(super) fn names_code(role: Role, section: &Section<'_>, function: &Symbol<'_>) -> bool {
+/// True if code section `section` is named after `function`, which then is no alias.
+pub(super) fn names_code(role: SectionRole, section: &Section<'_>, function: &Symbol<'_>) -> bool {
     match role {
-        Role::JumpSlot => {
+        SectionRole::JumpSlot => {
             let stub = function.name.strip_prefix(STUB_PREFIX);
             stub.is_some() && stub == section.name.strip_prefix(SLOT_PREFIX)
         }
@@ -161,12 +169,37 @@ pub(super) fn names_code(role: Role, section: &Section<'_>, function: &Symbol<'_
     }
 }
 
-/// Relocation sections in section order, with the section they patch.
+/// Relocation sections in section order, each with the section it patches.
 pub(super) fn reloc_sections<'c, 'd>(
     cubin: &'c Cubin<'d>,
-    roles: &'c [Role],
+    roles: &'c [SectionRole],
 ) -> impl Iterator<Item = (SectionIndex, &'c Section<'d>, SectionIndex)> {
     let sections = cubin.section_indices().zip(roles);
-    let relocs = sections.filter(|(_, role)| matches!(role, Role::Reloc));
+    let relocs = sections.filter(|(_, role)| matches!(role, SectionRole::Reloc));
     relocs.filter_map(|((index, section), _)| Some((index, section, section.info_section()?)))
+}
+
+/// ptxas puts this in front of a unified function's name to name the function's jump slot.
+pub(crate) const STUB_PREFIX: &[u8] = b"__cuda_uf_stub_";
+
+/// ptxas puts this in front of the same name to name the section of the jump slot.
+pub(crate) const SLOT_PREFIX: &[u8] = b".nv.uft.rel.";
+
+/// True for functions, variables and references to textures and the like. nvlink treats symbols of
+/// other types, section symbols aside, like the null symbol.
+pub(crate) fn takes_part(symbol: &Symbol<'_>) -> bool {
+    matches!(
+        symbol.kind(),
+        stt::FUNC
+            | stt::OBJECT
+            | stt::CUDA_OBJECT
+            | stt::CUDA_TEXTURE
+            | stt::CUDA_SAMPLER
+            | stt::CUDA_SURFACE
+    )
+}
+
+/// True for a symbol that ptxas made for its own use: parameters and literals.
+pub(crate) fn is_internal(symbol: &Symbol<'_>) -> bool {
+    symbol.binding() == elf::stb::LOCAL && symbol.other & sto::INTERNAL != 0
 }

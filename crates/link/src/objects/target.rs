@@ -1,16 +1,18 @@
-//! Phase `objects`: may an object go into the target, and is its release known?
+//! Phase `objects`: checks that an object suits the target, and that its release is known.
 //!
 //! In: an object and the options. Out: nothing, or the message that ends the link.
 
 use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::compat;
 
-use super::Object;
-use crate::diag::{Diagnostics, Failed, Message, Note};
-use crate::{Dialect, LinkOptions};
+use super::object::InputObject;
+use crate::diag::note::Note;
+use crate::diag::{Diagnostics, Failed, Message};
+use crate::options::LinkOptions;
+use crate::options::dialect::Dialect;
 
-impl Object<'_> {
-    /// True for an object of an `a` variant, as far as it tells.
+impl InputObject<'_> {
+    /// True for an object of an `a` variant, if it says so.
     fn is_accelerated(&self) -> bool {
         let records = self.records.compat.as_deref().unwrap_or_default();
         let record = records.iter().find(|record| record.code == compat::code::ACCELERATED);
@@ -20,13 +22,13 @@ impl Object<'_> {
         }
     }
 
-    /// False where nvlink would make the code anew for SM number `target`: for another one of the family that it
-    /// does not suit as it is.
+    /// False if the code does not run as it is on SM number `target`, another member of its family.
+    /// nvlink would make it anew.
     fn suits(&self, target: u32) -> bool {
         let needed = match (self.cubin.header.sm(), target) {
             (100, 103) => compat::SUITS_103,
             (120, 121) => compat::SUITS_121,
-            // No bit is known to say so, and instructions differ.
+            // No known bit says that code suits, and instructions differ.
             (100 | 103, 107) => return !self.has_code(),
             _ => return true,
         };
@@ -34,18 +36,20 @@ impl Object<'_> {
     }
 }
 
-/// May this object go into the target, and do we know its dialect?
+/// Checks that an object may go into the target and that its release is known. `place` is its index
+/// among the inputs.
 pub(super) fn check_target(
-    (place, name): (usize, &str),
-    object: &Object<'_>,
+    place: usize,
+    object: &InputObject<'_>,
     options: &LinkOptions,
     diags: &mut Diagnostics,
 ) -> Result<(), Failed> {
+    let name = object.name;
     let own = options.dialect.toolkit;
     let made_by = object.cuinfo.toolkit;
     let sm = object.cubin.header.sm();
     let accelerated = object.is_accelerated();
-    // Nothing can be finalized of what has no Mercury code.
+    // Without Mercury code, nothing can be finalized for another device.
     let limits =
         options.target.flavour != Flavour::of_sm(sm) && options.target.flavour == Flavour::Mercury;
     let limited = |diags: &mut Diagnostics| {
@@ -53,7 +57,7 @@ pub(super) fn check_target(
             diags.warning(Message::ForOneArch { file: name.to_owned(), sm: options.target.sm });
         }
     };
-    // Later releases ask this first (docs/DIALECTS.md, the table).
+    // Later releases check this first (docs/DIALECTS.md, the table).
     if accelerated
         && options.target.variant != Variant::Accelerated
         && !options.dialect.mixes_accelerated
@@ -66,7 +70,8 @@ pub(super) fn check_target(
         let (file, target) = (name.to_owned(), options.target.name.to_owned());
         limited(diags);
         let note = Note::MadeFor { file: file.clone(), sm };
-        // Later releases have looked for it by then, but not in the first file (testdata/cli/dialects.toml).
+        // Later releases have looked for `.nv.compat` by then, but not in the first file
+        // (testdata/cli/dialects.toml).
         let reads =
             options.target.flavour == Flavour::Mercury && !options.dialect.mixes_accelerated;
         let message = match object.records.compat {
@@ -90,6 +95,10 @@ pub(super) fn check_target(
         }
         // nvlink refuses these (docs/DIFFERENCES.md, newer-toolkit).
         diags.warning(Message::UnknownToolkit { file, made_by, own: options.dialect });
+    }
+    if object.is_extensible() && made_by != own {
+        let note = Note::MadeBy { file: name.to_owned(), made_by };
+        return Err(diags.explained_fatal(Message::ExtensibleOfOtherToolkit, vec![note]));
     }
     Ok(())
 }

@@ -1,18 +1,17 @@
-//! The records of a relocation section that stay.
+//! The kept records of a relocation section.
 //!
-//! In: the records of the inputs, one after the other, with what became of each. Out: [`Records`], which are read once
-//! more when they are written. Most sections keep the records of one input section but for the places and symbols, so
-//! these are not copied: only those that do not stay are noted.
+//! In: the records of the inputs in order, with the result for each. Out: [`KeptRelocs`], read once
+//! more when they are written. Most output sections keep all records of one input section, with new
+//! offsets and symbols. These are not copied: only the exceptions are stored.
 
 use culd_cubin::{RelocEntry, SectionIndex};
 
-use super::usual;
-use crate::id::{ObjectId, OutSymbolId};
-use crate::objects::Objects;
+use crate::base::id::{IdVec, ObjectId, OutSymbolId};
+use crate::objects::InputObjects;
 
-/// A record of the output.
+/// A relocation record of the output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct OutRecord {
     pub(crate) offset: u64,
     /// `None` for symbol 0.
     pub(crate) symbol: Option<OutSymbolId>,
@@ -20,86 +19,93 @@ pub(crate) struct Kept {
     pub(crate) addend: i64,
 }
 
-/// The records that stay, last read first.
+/// The kept records, in the reverse of reading order.
 #[derive(Debug)]
-pub(crate) enum Records {
-    Listed(Vec<Kept>),
-    /// Those of one input section.
-    Of(Source),
+pub(crate) enum KeptRelocs {
+    List(Vec<OutRecord>),
+    /// The records of one input section.
+    Section(KeptSectionRecords),
 }
 
-impl Default for Records {
+impl Default for KeptRelocs {
     fn default() -> Self {
-        Records::Listed(Vec::new())
+        KeptRelocs::List(Vec::new())
     }
 }
 
-/// An input section whose records stay as they are, with usual symbols.
+/// An input section of which all records are kept, against fast symbols.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whole {
+pub(crate) struct KeptSection {
     object: ObjectId,
     section: SectionIndex,
-    /// How many there are.
+    /// Number of records.
     total: u32,
 }
 
-impl Whole {
+impl KeptSection {
     pub(super) fn new(object: ObjectId, section: SectionIndex, total: u32) -> Self {
-        Whole { object, section, total }
+        KeptSection { object, section, total }
     }
 
-    /// How many there are.
+    /// Number of records.
     pub(super) fn len(&self) -> usize {
         self.total as usize
     }
 
-    /// Calls `visit` with each of them, the last one first.
-    pub(super) fn each(&self, inputs: Inputs<'_, '_>, visit: impl FnMut(Kept)) {
+    /// Calls `visit` with each record, the last one first.
+    pub(super) fn each(&self, inputs: KeptInputs<'_, '_>, visit: impl FnMut(OutRecord)) {
         self.each_at(inputs, 0, visit);
     }
 
-    /// The same where the section that they patch starts at byte `base` in the output.
-    fn each_at(&self, (objects, usual): Inputs<'_, '_>, base: u64, mut visit: impl FnMut(Kept)) {
-        let symbols = &usual[self.object];
+    /// As [`KeptSection::each`], if the patched section starts at byte `base` of the output
+    /// section.
+    fn each_at(
+        &self,
+        (objects, fast_symbols): KeptInputs<'_, '_>,
+        base: u64,
+        mut visit: impl FnMut(OutRecord),
+    ) {
+        let symbols = &fast_symbols[self.object];
         let records = objects[self.object].section(self.section).relocations();
         records.iter().rev().for_each(|record| {
             let RelocEntry { offset, symbol, kind, addend } = record;
             let symbol = symbols.get(symbol.0 as usize).copied().flatten();
-            visit(Kept { offset: base + offset, symbol, kind, addend });
+            visit(OutRecord { offset: base + offset, symbol, kind, addend });
         });
     }
 }
 
-/// The files, and what their symbols usually are.
-type Inputs<'a, 'd> = (&'a Objects<'d>, &'a usual::Table);
+/// The files, and their fast symbols.
+type KeptInputs<'a, 'd> = (&'a InputObjects<'d>, &'a FastSymbols);
 
-/// The same, where some do not stay, or not as they are.
+/// An input section of which most records are kept.
 #[derive(Debug)]
-pub(crate) struct Source {
-    whole: Whole,
-    /// Where the section that they patch starts in the output, bytes.
+pub(crate) struct KeptSectionRecords {
+    section: KeptSection,
+    /// Where the patched section starts in the output section, bytes.
     base: u64,
-    /// How many stay.
-    stay: u32,
-    /// What became of those that do not stay as they are, by number, last first.
-    others: Vec<(u32, Option<Kept>)>,
+    /// Number of kept records.
+    count: u32,
+    /// The results of all other records by record number, last first; `None` for a record that is
+    /// not kept.
+    exceptions: Vec<(u32, Option<OutRecord>)>,
 }
 
-impl Source {
-    /// All records of a section that starts at byte `base` in the output.
-    pub(super) fn new(whole: Whole, base: u64) -> Self {
-        Source { whole, base, stay: whole.total, others: Vec::new() }
+impl KeptSectionRecords {
+    /// All records of `whole`; the patched section starts at byte `base` of the output section.
+    pub(super) fn new(whole: KeptSection, base: u64) -> Self {
+        KeptSectionRecords { section: whole, base, count: whole.total, exceptions: Vec::new() }
     }
 
-    /// The section, if all records stay at the places that they have there.
-    pub(super) fn unchanged(&self) -> Option<Whole> {
-        (self.base == 0 && self.others.is_empty()).then_some(self.whole)
+    /// The input section, if all records are kept with their offsets.
+    pub(super) fn unchanged(&self) -> Option<KeptSection> {
+        (self.base == 0 && self.exceptions.is_empty()).then_some(self.section)
     }
 
-    /// Calls `visit` with the records that stay.
-    fn each(&self, inputs: Inputs<'_, '_>, mut visit: impl FnMut(Kept)) {
-        let (mut number, mut others) = (self.whole.total, &self.others[..]);
-        self.whole.each_at(inputs, self.base, |record| {
+    /// Calls `visit` with each kept record.
+    fn each(&self, inputs: KeptInputs<'_, '_>, mut visit: impl FnMut(OutRecord)) {
+        let (mut number, mut others) = (self.section.total, &self.exceptions[..]);
+        self.section.each_at(inputs, self.base, |record| {
             number -= 1;
             match others {
                 [(next, kept), rest @ ..] if *next == number => {
@@ -112,46 +118,54 @@ impl Source {
     }
 }
 
-impl Records {
-    /// How many stay.
+impl KeptRelocs {
+    /// Number of kept records.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Records::Listed(records) => records.len(),
-            Records::Of(source) => source.stay as usize,
+            KeptRelocs::List(records) => records.len(),
+            KeptRelocs::Section(source) => source.count as usize,
         }
     }
 
-    /// The input section all of whose records stay at the places that they have there.
-    pub(super) fn unchanged(&self) -> Option<Whole> {
+    /// The input section, if all its records are kept with their offsets.
+    pub(super) fn unchanged(&self) -> Option<KeptSection> {
         match self {
-            Records::Of(source) => source.unchanged(),
-            Records::Listed(_) => None,
+            KeptRelocs::Section(source) => source.unchanged(),
+            KeptRelocs::List(_) => None,
         }
     }
 
-    /// Notes what became of record `number`, the one before the last that was noted: `None` where it does not stay.
-    pub(super) fn note(&mut self, number: usize, record: Option<Kept>) {
+    /// Stores the result for record `number`, which precedes all numbers stored so far; `None` if
+    /// it is not kept.
+    pub(super) fn note(&mut self, number: usize, record: Option<OutRecord>) {
         match self {
-            Records::Listed(list) => list.extend(record),
-            Records::Of(source) => {
-                source.stay -= u32::from(record.is_none());
-                source.others.push((number as u32, record));
+            KeptRelocs::List(list) => list.extend(record),
+            KeptRelocs::Section(source) => {
+                source.count -= u32::from(record.is_none());
+                source.exceptions.push((number as u32, record));
             }
         }
     }
 
-    /// Puts them in the order of their places.
+    /// Sorts the records by offset.
     pub(super) fn sort(&mut self) {
-        if let Records::Listed(records) = self {
+        if let KeptRelocs::List(records) = self {
             records.sort_by_key(|record| record.offset);
         }
     }
 
-    /// Calls `visit` with each of them.
-    pub(super) fn each(&self, inputs: Inputs<'_, '_>, visit: impl FnMut(Kept)) {
+    /// Calls `visit` with each kept record.
+    pub(super) fn each(&self, inputs: KeptInputs<'_, '_>, visit: impl FnMut(OutRecord)) {
         match self {
-            Records::Listed(records) => records.iter().copied().for_each(visit),
-            Records::Of(source) => source.each(inputs, visit),
+            KeptRelocs::List(records) => records.iter().copied().for_each(visit),
+            KeptRelocs::Section(source) => source.each(inputs, visit),
         }
     }
 }
+
+/// The output symbol of an input symbol, if that is a live function or a variable in global memory,
+/// whose addresses only the driver knows.
+pub(super) type FastSymbol = Option<OutSymbolId>;
+
+/// The fast symbols by file, then by symbol index.
+pub(super) type FastSymbols = IdVec<ObjectId, Vec<FastSymbol>>;

@@ -318,11 +318,11 @@ impl<'d, 't> File<'d, 't> {
     fn file_header(&self, shoff: u64, phoff: u64) -> Result<FileHeader, Error> {
         let keys = &self.document.file;
         let count = self.document.sections.len() + 1;
-        let e_type = keys.read("type", "rel, exec or a number", |text| {
+        let e_type = keys.read("type", "rel, exec, ewp or a number", |text| {
             u16::try_from(words::number_of(words::FILE_TYPES, text)?).ok()
         })?;
         let Some(e_type) = e_type else {
-            return error(keys.line, "expected type=rel or type=exec");
+            return error(keys.line, "expected type=rel, type=exec or type=ewp");
         };
         let sm = keys.number::<u16>("sm")?;
         let flags = match (keys.number::<u32>("flags")?, sm.map(u32::from)) {

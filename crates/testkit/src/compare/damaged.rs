@@ -12,6 +12,8 @@ use crate::case::plain_lines;
 use crate::mutate::program::{Mutant, OUTPUT};
 use crate::oracle::process::{self, Run, Status};
 use anyhow::{Context, Result};
+use culd_fatbin::container;
+use culd_fatbin::host::HostObject;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -232,7 +234,7 @@ fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class,
     }
 }
 
-/// The input in whose place culd, given an empty file, does what nvlink did with it: nvlink leaves it out without a word.
+/// The input in whose place culd, given less of it, does what nvlink did with it: nvlink leaves the rest out without a word.
 fn left_out(
     tools: &Tools,
     culd: &dyn Fn() -> Command,
@@ -242,9 +244,12 @@ fn left_out(
     dir: &Path,
 ) -> Result<Option<String>> {
     let folder: PathBuf = dir.join("less");
-    for at in 0..mutant.files.len() {
+    let all = mutant.files.iter().enumerate();
+    let trials =
+        all.flat_map(|(at, (_, bytes))| less(bytes).into_iter().map(move |less| (at, less)));
+    for (at, bytes) in trials {
         let mut less = mutant.clone();
-        less.files[at].1.clear();
+        less.files[at].1 = bytes.to_vec();
         let made = link(tools, culd(), &less, words, &folder)?;
         let equal = match (&theirs.output, &made.output) {
             (Some(expected), Some(actual)) => {
@@ -258,6 +263,17 @@ fn left_out(
         }
     }
     Ok(None)
+}
+
+/// What of a file nvlink may look at: nothing, or the first fat binary of several.
+fn less(bytes: &[u8]) -> Vec<&[u8]> {
+    let fatbins = match HostObject::parse(bytes) {
+        Ok(Some(object)) => object.fatbins.first().map_or(bytes, |section| section.data),
+        _ => bytes,
+    };
+    let mut containers = container::containers(fatbins);
+    let first = containers.next().and_then(Result::ok).map(|first| first.bytes());
+    [&bytes[..0]].into_iter().chain(first.filter(|_| containers.next().is_some())).collect()
 }
 
 /// The lines that are no warnings.

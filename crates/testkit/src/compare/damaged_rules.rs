@@ -37,6 +37,7 @@ const RULES: &[Rule] = &[
     rule("unified-places", Class::CuldRefuses, "", "fatal   : Internal error: uuid not found"),
     rule("ignored-inputs", Class::EqualOutputs, "", " was ignored: "),
     rule("ignored-inputs", Class::EqualOutputs, "", "is empty and was ignored"),
+    rule("ignored-inputs", Class::EqualOutputs, "", "' has no code for '"),
     rule("ignored-inputs", Class::EqualOutputs, "", "Library 'none' was not found"),
     rule("ignored-inputs", Class::EqualOutputs, "", "warning : SM Arch ('"),
     rule("options", Class::CuldAccepts, "fatal   : Unknown option '", ""),

@@ -66,6 +66,11 @@ const RULES: &[Rule] = &[
         ours: "is a jump slot with a frame, which the table of slots has no form for",
     },
     Rule {
+        key: "whole-program-debug",
+        theirs: &[Theirs::Accepts],
+        ours: "compiled with -g, with shared variables outside of kernels",
+    },
+    Rule {
         key: "unified-places",
         // What both refuse, nvlink refuses for an error that it finds later.
         theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
@@ -79,6 +84,23 @@ pub(super) const BARRIERS: &str = "barriers-of-cuda-12";
 /// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they ended.
 pub(super) fn is_unused_alias(how: &str, aliases: impl FnOnce() -> bool) -> bool {
     how == "nvlink fatal   : Internal error: reference to deleted symbol; exit code 0" && aliases()
+}
+
+/// What culd says of objects in which nvlink has resolved too much (docs/DIFFERENCES.md,
+/// early-relocations).
+const RESOLVED_EARLY: &str = "cannot be linked here: nvlink -r resolved references to ";
+
+/// True for a difference that is such a refusal.
+pub(super) fn is_resolved_early(what: &str) -> bool {
+    what.starts_with("exit code ") && what.contains(RESOLVED_EARLY)
+}
+
+/// True for a difference that docs/DIFFERENCES.md lists as parameter-names.
+pub(super) fn is_parameter_name(what: &str) -> bool {
+    let accepted = what.starts_with("exit code 1 instead of exit code 0: ");
+    accepted
+        && what.contains("error   : Multiple definition of ")
+        && what.contains("first defined in '<input>'")
 }
 
 /// True for an object with a function on another one's code.

@@ -7,31 +7,38 @@
 //!
 //! | class | which kernels | what may differ |
 //! |---|---|---|
-//! | control | makes no call, has no frame | bits 105 to 121 of the 16-byte words of its code |
-//! | rewritten | makes no call, and has a word that starts `84 f9 ff ff` or was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with; error barriers at exits: all kernels without a call, and code without such barriers | its code, and what counts it: `counts` lists it |
+//! | control | `finalizer` allocates their barriers again | bits 105 to 121 of the 16-byte words of its code |
+//! | fences | `finalizer` makes their code shorter | the same; code, Mercury code and what counts the code are as it says, but for debug information |
+//! | rewritten | makes no call and was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with; error barriers at exits: all kernels without a call, and code without such barriers | its code, and what counts it: `counts` lists it |
 //! | later | has `ATTRIBUTE_6B`: compiled by a later ptxas | as above, `ANNOTATIONS` too, and the attribute |
 //! | kept | all others, and every function that is no kernel | nothing |
 
 mod classes;
+mod compiled;
 pub(super) mod consistent;
 pub(super) mod copies;
 mod counts;
+mod finalizer;
 mod inputs;
 pub(super) mod listed;
 
-pub use classes::Classes;
+pub use classes::{Classes, Directions};
 pub(super) use classes::{has_barriers, lacks_barrier};
 pub use inputs::Inputs;
 
 use super::deliberate::unified::{list_is_longer, words_of_slots};
 use super::own_note;
 use classes::{Class, Kernel};
+use copies::Others;
 use counts::{Allowed, Anew};
+use culd_cubin::Section;
+use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
 use culd_cubin::raw::SectionHeader;
 use culd_inspect::text::{Options, dump};
 use culd_inspect::view::View;
-use std::collections::{BTreeSet, HashSet};
+use finalizer::Shortened;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The bits of an instruction that tell the hardware when it may start.
@@ -56,46 +63,36 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
     let kernels = classes::kernels(&ours, &theirs, inputs);
-    let control = kernels.iter().filter(|kernel| kernel.class == Class::Control);
-    let control = control.map(|kernel| kernel.section).chain(classes::slots(&ours, inputs));
-    let control: Vec<usize> = control.collect();
-    let mut masked = (masked(&theirs, &control), masked(&ours, &control));
     let mut classes = Classes::count(&kernels, &theirs, &ours);
-    if listed::tables(&theirs, &mut masked.0) != listed::tables(&ours, &mut masked.1) {
-        classes.listed.insert("jump-tables-of-replaced", 1);
-    }
-    if copies::clear_equal_names(&theirs, &mut masked.0)
-        != copies::clear_equal_names(&ours, &mut masked.1)
-    {
-        classes.listed.insert("registers-of-equal-names", 1);
-    }
-    if copies::clear_resolved(&theirs, &mut masked.0)
-        != copies::clear_resolved(&ours, &mut masked.1)
-    {
-        classes.listed.insert("resolved-of-equal-names", 1);
-    }
-    if listed::family((&theirs, &ours), inputs, expected, &mut masked.1) {
-        classes.listed.insert("family-of-dead-code", 1);
-    }
-    let rewritten: Vec<&Kernel> = kernels.iter().filter(|kernel| kernel.class.is_anew()).collect();
+    let mut masked = masked_both((&theirs, &ours), &kernels, inputs);
+    classes.listed = clear_listed((&theirs, &ours), inputs, &mut masked);
+    let rewritten: Vec<&Kernel> =
+        kernels.iter().filter(|kernel| !kernel.class.has_length()).collect();
     let sections: Vec<usize> = rewritten.iter().map(|kernel| kernel.section).collect();
-    listed::labels(&theirs, &sections, &mut masked.0);
-    listed::labels(&ours, &sections, &mut masked.1);
     if let Some(stray) = listed::stray(&ours, &sections) {
         return Err(format!("contradiction: {stray}"));
     }
     if let Some(defect) = consistent::defect(&ours, &sections) {
         return Err(format!("contradiction: {defect}"));
     }
+    let other = |kernel: &Kernel| {
+        other_code(kernel, &theirs, &ours).or_else(|| changed_code(kernel, inputs, &ours))
+    };
+    if let Some((kernel, what)) = kernels.iter().find_map(|kernel| Some((kernel, other(kernel)?))) {
+        return Err(format!(".text.{}{what}", kernel.name));
+    }
+    let code = |kernel: &&Kernel| ours.cubin.sections.get(kernel.section);
+    let name = |code: &Section<'_>| code.name.strip_prefix(b".text.").map(<[u8]>::to_vec);
+    let anew = rewritten.iter().filter_map(code).filter_map(name).collect();
+    let others = Others { copies: copies::all(&ours, inputs), anew };
     let rewritten: Vec<Anew<'_>> = rewritten.into_iter().map(Anew::of).collect();
-    let copies = copies::all(&ours, inputs);
     let words = has_slots(&theirs).then(|| words_of_slots(expected)).flatten();
     if let Some(what) = super::cubins(&masked.0, &masked.1) {
-        let moved = !(rewritten.is_empty() && copies.is_empty());
+        let moved = !others.is_empty();
         if !moved && words.is_none() {
             return Err(what);
         }
-        if elsewhere(&masked.0, &masked.1, (&rewritten, &copies), words)? {
+        if elsewhere(&masked.0, &masked.1, (&rewritten, &others), words)? {
             classes.listed.insert("externs-of-slots", 1);
         } else if !moved {
             return Err(what);
@@ -105,6 +102,99 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
         }
     }
     Ok(classes)
+}
+
+/// The bytes of both files without the control bits that may differ, and with places in code where they are in nvlink's;
+/// without them where that is not known.
+fn masked_both(
+    (theirs, ours): (&View<'_>, &View<'_>),
+    kernels: &[Kernel],
+    inputs: &Inputs,
+) -> (Vec<u8>, Vec<u8>) {
+    let control = kernels.iter().filter(|kernel| kernel.class == Class::Control);
+    let control = control.map(|kernel| kernel.section).chain(classes::slots(ours, inputs));
+    let control: Vec<usize> = control.collect();
+    let mut masked = (masked(theirs, &control), masked(ours, &control));
+    for kernel in kernels {
+        let section = [kernel.section];
+        match &kernel.class {
+            Class::Kept | Class::Control => {}
+            Class::Fences(shortened) => {
+                listed::move_labels(ours, &section, &mut masked.1, |label| shortened.place(label));
+            }
+            Class::Rewritten | Class::Later => {
+                listed::labels(theirs, &section, &mut masked.0);
+                listed::labels(ours, &section, &mut masked.1);
+            }
+        }
+    }
+    masked
+}
+
+/// Clears in both files, or makes equal, what docs/DIFFERENCES.md lists; the keys of what did differ.
+fn clear_listed(
+    (theirs, ours): (&View<'_>, &View<'_>),
+    inputs: &Inputs,
+    masked: &mut (Vec<u8>, Vec<u8>),
+) -> BTreeMap<&'static str, usize> {
+    type Clear = fn(&View<'_>, &mut [u8]) -> Vec<u8>;
+    let cleared: [(&str, Clear); 4] = [
+        ("jump-tables-of-replaced", |view, bytes| listed::tables(view, bytes).concat()),
+        ("registers-of-equal-names", copies::clear_equal_names),
+        ("resolved-of-equal-names", copies::clear_resolved),
+        ("frames-of-whole-programs", |view, bytes| listed::inner_frames(view, bytes).concat()),
+    ];
+    let mut found = BTreeMap::new();
+    for (key, clear) in cleared {
+        if clear(theirs, &mut masked.0) != clear(ours, &mut masked.1) {
+            found.insert(key, 1);
+        }
+    }
+    if listed::family((theirs, ours), inputs, &masked.0, &mut masked.1) {
+        found.insert("family-of-dead-code", 1);
+    }
+    found
+}
+
+/// Where code is not what the finalizer makes of `kernel`'s.
+fn other_code(kernel: &Kernel, theirs: &View<'_>, ours: &View<'_>) -> Option<String> {
+    let code = theirs.cubin.sections.get(kernel.section)?;
+    match &kernel.class {
+        Class::Control if !finalizer::loads_stack_for_nobody(code.data) => {
+            Some(": nvlink keeps the barrier of R1, which nobody reads".to_owned())
+        }
+        Class::Fences(shortened) => shortened
+            .difference(code.data)
+            .or_else(|| other_capsule(kernel, shortened, theirs, ours)),
+        _ => None,
+    }
+}
+
+/// Where culd's code of a kernel that may differ from nvlink's is not the compiler's.
+fn changed_code(kernel: &Kernel, inputs: &Inputs, ours: &View<'_>) -> Option<String> {
+    if kernel.class == Class::Kept {
+        return None;
+    }
+    let code = ours.cubin.sections.get(kernel.section)?;
+    inputs.compiled().difference(code.name.strip_prefix(b".text.")?, code.data)
+}
+
+/// The same of its Mercury code.
+fn other_capsule(
+    kernel: &Kernel,
+    shortened: &Shortened,
+    theirs: &View<'_>,
+    ours: &View<'_>,
+) -> Option<String> {
+    let mut sections = ours.cubin.sections.iter().zip(&theirs.cubin.sections);
+    let (own, their) = sections.find(|(own, _)| {
+        let capsule = Capsule::parse(own.name, own.data).ok();
+        let capsule = capsule.filter(|_| own.sh_type == sht::MERCURY_CODE);
+        capsule.is_some_and(|capsule| capsule.code().0 as usize == kernel.section)
+    })?;
+    let expected = shortened.capsule(own.name, own.data);
+    (expected.as_deref() != Some(their.data))
+        .then(|| ": other groups in its Mercury code".to_owned())
 }
 
 /// The bytes of a file without the control bits of the sections `control`.
@@ -134,24 +224,24 @@ fn has_slots(view: &View<'_>) -> bool {
     view.cubin.sections.iter().any(|section| section.sh_type == sht::CUDA_UFT)
 }
 
-/// Compares the text forms but for what counts the code of `rewritten`, or is told of `copies`, and the words that nvlink
+/// Compares the text forms but for what counts the code of `rewritten`, or is told of `others`, and the words that nvlink
 /// forgets beside slots; whether there are any. The text form holds every byte but offsets that follow from the sizes of what
 /// is in front, so it can be compared where sizes differ.
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
-    (rewritten, copies): (&[Anew<'_>], &HashSet<Vec<u8>>),
+    (rewritten, others): (&[Anew<'_>], &Others),
     words: Option<BTreeSet<String>>,
 ) -> Result<bool, String> {
-    let blocks = |bytes: &[u8]| {
+    let blocks = |bytes: &[u8], own: bool| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
-        let allowed = Allowed { rewritten, copies, told: copies::told(&view, copies) };
+        let allowed = Allowed { own, rewritten, others, told: copies::told(&view, others) };
         // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA 13.5).
         let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
         let text = without_gaps(&view, &text);
         Ok::<_, String>(counts::blocks(&text, &allowed))
     };
-    let (mut expected, actual) = (blocks(theirs)?, blocks(ours)?);
+    let (mut expected, actual) = (blocks(theirs, false)?, blocks(ours, true)?);
     let mut stray = false;
     if let Some(words) = words {
         let (theirs, ours) = (View::parse(theirs), View::parse(ours));
@@ -184,7 +274,7 @@ fn without_gaps(view: &View<'_>, text: &str) -> String {
             (Some(("start", place)), Some((_, name)), _) if place != "*PHDR*" => {
                 format!("start={name}")
             }
-            (Some(("size", _)), _, Some((_, name))) => format!("before={name}"),
+            (Some(("size" | "end", _)), _, Some((_, name))) => format!("before={name}"),
             (Some(("memory", _)), _, Some(_)) => {
                 format!("more={:#x}", segment.memory_size.wrapping_sub(segment.file_size))
             }

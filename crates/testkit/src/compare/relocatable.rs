@@ -6,6 +6,7 @@
 //! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
 use super::mercury::consistent::{self, exits_in};
+use super::mercury::copies::Others;
 use super::mercury::{self, Inputs, copies, has_barriers, lacks_barrier, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
@@ -91,12 +92,13 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
     let mut allowed = pair.allowed(&resolved);
     allowed.extend(rewritten.allowed());
     let copies = copies::all(&resolved, inputs);
+    let others = Others { copies, ..Others::default() };
     if mercury::applies(expected)
-        && copies::told(&without, &copies) == copies::told(&resolved, &copies)
+        && copies::told(&without, &others) == copies::told(&resolved, &others)
     {
         // What is told of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
         allowed
-            .extend(OF_DEBUG.iter().filter(|_| !copies.is_empty()).map(|&start| start.to_owned()));
+            .extend(OF_DEBUG.iter().filter(|_| !others.is_empty()).map(|&start| start.to_owned()));
     }
     let slots = inputs.for_debugger();
     if allowed.is_empty() && !slots {
@@ -438,7 +440,7 @@ fn is_extern_array(symbol: &Symbol<'_>) -> bool {
 }
 
 /// nvlink defines an array without size, and lets kernels speak of another symbol.
-fn extern_array(word: &str) -> [String; 24] {
+fn extern_array(word: &str) -> [String; 26] {
     [
         "symbol.missing  mercury .nv.shared.".to_owned(),
         format!("symbol.missing  mercury {EXTERN_INSTANCE}"),
@@ -447,6 +449,9 @@ fn extern_array(word: &str) -> [String; 24] {
         "section.info  .symtab  globals from ".to_owned(),
         format!("symbol.section  {word}  .nv_debug.shared != undef"),
         format!("symbol.value  {word}  "),
+        // The alignment of shared memory without a variable (LINKING.md, shared memory).
+        "symbol.value  \"\"  ".to_owned(),
+        "symbol.value  mercury \"\"  ".to_owned(),
         format!("symbol.missing  {EXTERN_INSTANCE}"),
         format!("string.missing  .strtab {EXTERN_INSTANCE}  "),
         "reloc.symbol  .rel".to_owned(),

@@ -4,6 +4,7 @@
 //! grouped into objects, the last link of them gives the same program ([`Program`]) as one link of all, and nvlink
 //! makes the same bytes of culd's objects as culd.
 
+use super::is_any_whole_program;
 use super::mercury::{self, Classes};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use crate::oracle::process::Status;
@@ -11,6 +12,10 @@ use crate::program::{Objects, Program};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
+
+/// Why a difference of objects made of whole programs has no verdict: docs/DIFFERENCES.md, whole-program-again. The links
+/// after `-r` are equal by 13.4 and later only.
+const AGAIN: &str = "whole-program-again";
 
 /// Compares the links of `arguments` in `dir` in one step and in several; no verdict where the candidate makes no
 /// program of them, or no object.
@@ -60,6 +65,9 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             // It is still compared with the program of one step.
             Verdict::Different(_) if equal_names => {
                 *classes.listed.entry("equal-names-of-objects").or_default() += 1;
+            }
+            Verdict::Different(_) if is_any_whole_program(&inputs) => {
+                return Ok(Verdict::NoVerdict(AGAIN.to_owned()));
             }
             Verdict::Different(difference) => {
                 let what = format!("of {}: {}", steps.join("; "), difference.what);

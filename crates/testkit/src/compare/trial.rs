@@ -7,9 +7,10 @@ use super::carried::objects;
 use super::deliberate;
 use super::mercury::Classes;
 use super::rebuilt::compare_rebuilt;
+use super::relinked::compare_relinked;
 use super::report::compare_report;
 use super::steps::compare_steps;
-use super::{is_relocatable, outcomes, outputs};
+use super::{is_any_whole_program, is_relocatable, outcomes, outputs};
 use crate::case::{plain_lines, told_once};
 use crate::edit::edited;
 use crate::generate::model::{Debug, Index, Program, Unit};
@@ -60,6 +61,11 @@ pub enum Way {
     Program,
     /// A program in one step and in several, see [`super::steps`].
     Steps,
+    /// Objects that either linker made, linked again, see [`super::relinked`].
+    Relinked {
+        /// The program must be that of one step.
+        one_program: bool,
+    },
     /// A program of the objects as they were compiled, and of the same built again.
     Rebuilt,
     /// What the library reports of a program, and what other tools say of it.
@@ -75,6 +81,9 @@ impl Way {
         if self == Way::Steps {
             return compare_steps(tools, arguments, dir);
         }
+        if let Way::Relinked { one_program } = self {
+            return compare_relinked(tools, arguments, dir, one_program);
+        }
         if self == Way::Rebuilt {
             return compare_rebuilt(tools, arguments, dir);
         }
@@ -86,8 +95,31 @@ impl Way {
             // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md, early-relocations).
             arguments.retain(|word| word != "-v");
         }
-        compare_links(tools, &arguments, dir)
+        let verdict = compare_links(tools, &arguments, dir)?;
+        Ok(if is_finalized_object(&verdict, &arguments, dir) {
+            Verdict::NoVerdict(FINALIZED_OBJECTS.to_owned())
+        } else {
+            verdict
+        })
     }
+}
+
+/// Why objects of whole programs may have no verdict (docs/DIFFERENCES.md, finalized-objects).
+const FINALIZED_OBJECTS: &str = "finalized-objects";
+
+/// How the lines begin about what nvlink's finalizer writes: control bits, and frames (frames-of-whole-programs).
+const OF_FINALIZER: [&str; 2] = ["bytes  .text.", "attr  .nv.info FRAME_SIZE "];
+
+/// True where objects (`-r`) of whole programs differ in what the finalizer writes and nothing else. nvlink writes that code
+/// again, and no comparison foresees how.
+fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> bool {
+    let Verdict::Different(difference) = verdict else { return false };
+    is_relocatable(arguments)
+        && difference
+            .what
+            .lines()
+            .all(|line| OF_FINALIZER.iter().any(|start| line.starts_with(start)))
+        && is_any_whole_program(&objects(arguments, dir))
 }
 
 /// What came of a trial.
@@ -113,6 +145,9 @@ pub struct Difference {
     /// What differs, in one line or a few.
     pub what: String,
 }
+
+/// The library of the toolkit that a program may be linked with.
+const LIBRARY: &str = "libcudadevrt.a";
 
 /// Name of the index file of a program.
 const INDEX_FILE: &str = "index.uidx";
@@ -154,6 +189,9 @@ pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<T
     let files: Vec<PathBuf> =
         program.units.iter().map(|unit| dir.join(format!("{}.cubin", unit.name))).collect();
     let compiled = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+    if program.library {
+        fs::copy(tools.oracle.toolkit_library(LIBRARY), dir.join(LIBRARY))?;
+    }
     if let Some(index) = program.index {
         fs::write(dir.join(INDEX_FILE), index_file(index, &compiled)?)?;
     }
@@ -222,7 +260,9 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
                 {
                     vec!["replaced-with-selection"]
                 }
-                _ if unusual => pair.deliberate(&verdict, !program.rounds.is_empty()),
+                _ if unusual || program.units.iter().any(|unit| unit.whole_program) => {
+                    pair.deliberate(&verdict, !program.rounds.is_empty())
+                }
                 _ => Vec::new(),
             };
             if !keys.is_empty() {
@@ -255,6 +295,9 @@ pub fn link_arguments(program: &Program) -> Vec<String> {
     let mut arguments = vec![format!("-arch={}", program.link_arch)];
     arguments.extend(program.link_options.iter().cloned());
     arguments.extend(program.index.map(|_| format!("-uidx={INDEX_FILE}")));
+    if program.library {
+        arguments.extend(["-L.".to_owned(), "-lcudadevrt".to_owned()]);
+    }
     arguments.extend(program.units.iter().map(|unit| format!("{}.cubin", unit.name)));
     arguments
 }
@@ -288,7 +331,12 @@ fn source(unit: &Unit) -> String {
 
 /// Arguments of the compiler for a unit.
 pub fn compile_arguments(unit: &Unit) -> Vec<String> {
-    let kind: &[&str] = if unit.cuda.is_some() { &["-dc", "-cubin"] } else { &["-c"] };
+    let kind: &[&str] = match (unit.cuda.is_some(), unit.whole_program) {
+        (true, true) => &["-ewp", "-cubin"],
+        (true, false) => &["-dc", "-cubin"],
+        (false, true) => &["-ewp"],
+        (false, false) => &["-c"],
+    };
     let mut arguments: Vec<String> = kind.iter().map(|&word| word.to_owned()).collect();
     arguments.push(format!("-arch={}", unit.arch));
     arguments.extend(unit.options.iter().cloned());

@@ -67,6 +67,7 @@ impl<'r> Builder<'r> {
             link_options: Vec::new(),
             symbols: Vec::new(),
             units: (0..count).map(|index| unit(index, arch, mix, rng)).collect(),
+            library: false,
             index: None,
             rounds: Vec::new(),
         };
@@ -496,6 +497,10 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
             options.extend(recent::compiler_option(plain, rng));
         }
     }
+    // ptxas takes no notice of it beside -c.
+    let before = options.len();
+    options.retain(|option| option != "-ewp");
+    let whole_program = options.len() < before;
     let stem = ["unit", "m", "file_"][rng.below(3)];
     let name = format!("{stem}{index}");
     Unit {
@@ -508,6 +513,7 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
         independent_textures: false,
         beliefs: Vec::new(),
         items: Vec::new(),
+        whole_program,
         cuda: None,
     }
 }

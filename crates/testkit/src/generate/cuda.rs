@@ -3,11 +3,13 @@
 //! In: a program without items and a random number generator. Out: the same with units of CUDA C++ in parts. Guaranteed: a part
 //! names only what parts in front of it declare, and no two files define anything twice that may be defined once.
 
+mod features;
 mod parts;
 
 use super::mix::Mix;
-use super::model::{Cuda, Program};
+use super::model::{Arch, Cuda, Program};
 use super::rng::Rng;
+use features::FEATURES;
 use parts::{ATTRIBUTES, KERNELS, OWN, Part, SHARED, TEMPLATE_KERNEL};
 
 /// Makes the units of `program` CUDA C++.
@@ -15,8 +17,19 @@ pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     let arch = program.link_arch;
     let mut header = Text::default();
     for _ in 0..rng.range(3, 9) {
-        header.add(SHARED, rng);
+        match mix.features_pc > 0 && rng.chance(mix.features_pc) {
+            true => header.add_feature(arch, rng),
+            false => header.add(SHARED, rng),
+        }
     }
+    if mix.whole_pc > 0 && rng.chance(mix.whole_pc) {
+        // Nobody links two of them, but it can be done.
+        program.units.truncate(if rng.chance(75) { 1 } else { 2 });
+        program.units.iter_mut().for_each(|unit| unit.whole_program = rng.chance(90));
+        without_debug(program);
+    }
+    program.library = header.library && rng.chance(95);
+    header.headers.sort_unstable();
     let count = program.units.len();
     for (number, unit) in program.units.iter_mut().enumerate() {
         (unit.arch, unit.target) = (arch, arch);
@@ -27,7 +40,7 @@ pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
             *part = part.replace("return x", "return 5 + x");
         }
         for other in (0..count).filter(|&other| other != number) {
-            if rng.chance(60) {
+            if rng.chance(60) && !unit.whole_program {
                 file.declare(other);
             }
         }
@@ -43,7 +56,18 @@ pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
             file.kernel(arch.number(), rng);
         }
         unit.options = options(mix, rng);
-        unit.cuda = Some(Cuda { parts: file.parts });
+        if unit.whole_program {
+            unit.options.retain(|option| option != "-G");
+        }
+        unit.cuda = Some(Cuda { headers: file.headers, parts: file.parts });
+    }
+}
+
+/// nvlink loses shared memory of whole programs where debug information is asked for
+/// (docs/DIFFERENCES.md, whole-program-debug).
+pub(super) fn without_debug(program: &mut Program) {
+    if program.units.iter().any(|unit| unit.whole_program) {
+        program.link_options.retain(|option| option != "-g");
     }
 }
 
@@ -68,6 +92,10 @@ fn options(mix: &Mix, rng: &mut Rng) -> Vec<String> {
 #[derive(Clone, Default)]
 struct Text {
     parts: Vec<String>,
+    /// Headers that they need.
+    headers: Vec<String>,
+    /// Some part calls libcudadevrt.
+    library: bool,
     /// Expressions in which parts are used.
     uses: Vec<String>,
     number: usize,
@@ -76,7 +104,24 @@ struct Text {
 impl Text {
     /// One more part, of one of many kinds.
     fn add(&mut self, kinds: &[Part], rng: &mut Rng) {
-        let (text, uses) = kinds[rng.below(kinds.len())];
+        self.add_part(kinds[rng.below(kinds.len())], rng);
+    }
+
+    /// One more part about a feature that `arch` has.
+    fn add_feature(&mut self, arch: Arch, rng: &mut Rng) {
+        let possible: Vec<_> =
+            FEATURES.iter().filter(|feature| feature.since.suits(arch)).collect();
+        let Some(feature) = rng.choose(&possible) else { return };
+        for header in feature.headers {
+            if !self.headers.iter().any(|known| known == header) {
+                self.headers.push((*header).to_owned());
+            }
+        }
+        self.library |= feature.library;
+        self.add_part(feature.part, rng);
+    }
+
+    fn add_part(&mut self, (text, uses): Part, rng: &mut Rng) {
         let (n, k) = (rng.range(2, 9), rng.range(1, 99));
         let callee = self.expression("x", rng);
         let text = text.replace("@C", &callee);

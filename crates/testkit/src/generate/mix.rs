@@ -55,6 +55,8 @@ pub struct Mix {
     pub compiler_pc: u32,
     pub recent_pc: u32,
     pub cuda: bool,
+    pub features_pc: u32,
+    pub whole_pc: u32,
     pub names_pc: u32,
     pub w_slow_path: u32,
     pub w_kernel_address: u32,
@@ -142,6 +144,8 @@ pub const PLAIN: Mix = Mix {
     compiler_pc: 0,
     recent_pc: 0,
     cuda: false,
+    features_pc: 0,
+    whole_pc: 0,
     names_pc: 0,
     w_slow_path: 0,
     w_kernel_address: 0,
@@ -261,6 +265,11 @@ families! {
     }
     "cplusplus" x 0 {
         cuda: true, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), lines_pc: 30, debug_pc: 12, options_pc: 25,
+    }
+    // What programs of today use that no other family has: features.rs in `cuda`, and objects of
+    // `-ewp`.
+    "features" x 0 {
+        cuda: true, features_pc: 75, whole_pc: 20, link_options: &["-v", "-w", "-v", "-g"], units: (1, 3), lines_pc: 25, debug_pc: 8, options_pc: 20,
     }
     // Whatever can stand beside each other, a little of each.
     "everything" x 0 {

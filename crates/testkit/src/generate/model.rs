@@ -98,6 +98,8 @@ pub struct Program {
     pub symbols: Vec<Symbol>,
     /// The files, in command-line order.
     pub units: Vec<Unit>,
+    /// The link gets libcudadevrt.
+    pub library: bool,
     /// The index file of unified functions and variables that the link gets.
     pub index: Option<Index>,
     /// What is edited in the compiled files; each list gives links of its own. Empty: the files are linked as they are.
@@ -151,6 +153,8 @@ pub struct Unit {
     pub beliefs: Vec<(SymbolId, SymbolKind)>,
     /// Definitions, in the order of the file.
     pub items: Vec<Item>,
+    /// It is compiled as a program of its own (`-ewp`), not as one of several files.
+    pub whole_program: bool,
     /// The file is CUDA C++ and has no items; `options` are nvcc's.
     pub cuda: Option<Cuda>,
 }
@@ -158,6 +162,8 @@ pub struct Unit {
 /// The text of a file in CUDA C++.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cuda {
+    /// Headers that they need, without brackets.
+    pub headers: Vec<String>,
     /// Declarations that follow one another.
     pub parts: Vec<String>,
 }

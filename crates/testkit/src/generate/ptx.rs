@@ -17,7 +17,16 @@ use std::fmt::Write;
 /// The text of one unit.
 pub fn print(program: &Program, unit: &Unit) -> String {
     if let Some(cuda) = &unit.cuda {
-        return format!("#include <cassert>\n#include <cstdio>\n{}\n", cuda.parts.join("\n"));
+        let headers: String =
+            cuda.headers.iter().map(|header| format!("#include <{header}>\n")).collect();
+        let mut parts = cuda.parts.join("\n");
+        if unit.whole_program {
+            // nvcc wants what a program of one file defines to be its own.
+            for space in ["__device__", "__constant__"] {
+                parts = parts.replace(&format!("inline {space}"), &format!("static {space}"));
+            }
+        }
+        return format!("#include <cassert>\n#include <cstdio>\n{headers}{parts}\n");
     }
     let mut printer = Printer { program, unit, out: String::new() };
     printer.header();

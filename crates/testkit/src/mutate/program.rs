@@ -74,10 +74,12 @@ pub enum Kind {
     Index,
     /// The command line.
     Options,
+    /// Sound containers in each other, of [`super::containers`].
+    Arranged,
 }
 
 impl Kind {
-    /// All of them, each with how often it is drawn.
+    /// Those that damage bytes, each with how often it is drawn.
     pub const ALL: &[(Kind, u32)] = &[
         (Kind::Cubin, 26),
         (Kind::Edited, 18),
@@ -295,7 +297,7 @@ fn carry(
     };
     let fatbin = |cubin: &[u8], ptx: Option<Vec<u8>>| fatbin(cubin, ptx, compression, target);
     let (extension, mut bytes) = match kind {
-        Kind::Cubin | Kind::Edited | Kind::Index | Kind::Options => {
+        Kind::Cubin | Kind::Edited | Kind::Index | Kind::Options | Kind::Arranged => {
             return ("cubin", cubin.clone(), cubin);
         }
         Kind::Stored | Kind::Lz4 | Kind::Zstd => ("fatbin", fatbin(&cubin, None)),
@@ -395,8 +397,8 @@ fn archive(stem: &str, member: &[u8], rng: &mut Rng) -> Vec<u8> {
     pack::archive(&members, flavour)
 }
 
-/// `sm_90a` as a fat binary says it.
-fn target(arch: &str) -> Target {
+/// What images for `sm_90a` and its like are made for.
+pub fn target(arch: &str) -> Target {
     let sm = sm_of(arch);
     match arch.as_bytes().last() {
         Some(b'a') => Target::accelerated(sm),

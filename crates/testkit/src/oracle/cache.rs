@@ -33,7 +33,7 @@ impl Cache {
         arch: &str,
         flags: &[String],
     ) -> Result<PathBuf> {
-        let mut compiler = oracle.compiler(source);
+        let mut compiler = oracle.compiler(source, flags);
         compiler.arg(format!("-arch={arch}"));
         self.make((oracle, compiler), source, "cubin", arch, flags)
     }

@@ -11,6 +11,9 @@ use culd_inspect::view::View;
 use culd_reloc::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+/// The symbol that stands for the size of the bank of constant variables.
+const SIZE_SYMBOL: &[u8] = b".nv.ptx.const0.size";
+
 /// The bank of constant variables.
 const CONSTANT_VARIABLES: u8 = 3;
 
@@ -68,6 +71,9 @@ impl<'a> Memory<'a> {
             uses.insert((variable, value.address));
             return Ok("shared".to_owned());
         }
+        if symbol.name == SIZE_SYMBOL {
+            return self.bank_size(value.address);
+        }
         if symbol.defined_in().is_none() && symbol.other & sto::SPACE != sto::SPACE_CONSTANT {
             return Ok(format!("number {:#x}", value.address));
         }
@@ -85,9 +91,37 @@ impl<'a> Memory<'a> {
         found.dedup();
         match found.as_slice() {
             [] => Ok("no kernel".to_owned()),
-            [one] => Ok(format!("bank {bank} {one}")),
+            [one] => {
+                let place =
+                    if self.is_elsewhere(&variable, value.address) { ", not its" } else { "" };
+                Ok(format!("bank {bank}{place} {one}"))
+            }
             _ => bail!("its kernels have different constants"),
         }
+    }
+
+    /// The size of the constant variables, which depends on the steps; a number where it is
+    /// another.
+    fn bank_size(&self, number: u64) -> Result<String> {
+        let bank = self.view.cubin.sections.iter();
+        let mut bank = bank.filter(|section| section.constant_bank() == Some(CONSTANT_VARIABLES));
+        let size = bank.next().map_or(u64::MAX, |section| section.size);
+        Ok(match number & u64::from(u32::MAX) == size & u64::from(u32::MAX) {
+            true => "the size of the bank".to_owned(),
+            false => format!("number {number:#x}, the bank has {size:#x}"),
+        })
+    }
+
+    /// True for the address of a global constant that the program has elsewhere.
+    fn is_elsewhere(&self, variable: &Variable, address: u64) -> bool {
+        let Variable::Global(name) = variable else { return false };
+        let cubin = &self.view.cubin;
+        let mut same = cubin.symbols.iter().filter(|symbol| symbol.name == name.as_slice());
+        let place = same.find_map(|symbol| {
+            let section = cubin.section(symbol.defined_in()?)?;
+            (section.constant_bank() == Some(CONSTANT_VARIABLES)).then_some(symbol.value)
+        });
+        place.is_some_and(|place| place != address)
     }
 
     /// The sections of bank `number` that code of `function` sees.

@@ -47,6 +47,14 @@ impl Program {
         Ok(Program { items })
     }
 
+    /// The same without the alignments of shared memory: nvlink makes them larger in objects with
+    /// `extern` arrays.
+    #[must_use]
+    pub fn without_alignments(mut self) -> Self {
+        self.items.retain(|key, _| !key.starts_with(ALIGNMENT));
+        self
+    }
+
     /// Where two programs differ; `None` when they are the same.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let names: BTreeSet<&String> = self.items.keys().chain(other.items.keys()).collect();
@@ -63,6 +71,9 @@ impl Program {
         })
     }
 }
+
+/// How keys about the alignment of shared memory begin.
+const ALIGNMENT: &str = "alignment ";
 
 type Items = BTreeMap<String, Vec<String>>;
 
@@ -167,6 +178,11 @@ fn sections(view: &View<'_>, items: &mut Items) {
         if owned {
             let (flags, align) = (section.flags, section.align());
             let size = if shared { 0 } else { section.size };
+            if shared {
+                let key = format!("{ALIGNMENT}{}", owner(view, section));
+                items.insert(key, vec![align.to_string()]);
+            }
+            let align = if shared { 0 } else { align };
             let mut lines = vec![format!(
                 "{} flags={flags:#x} align={align} size={size:#x}",
                 view::section_type(section)

@@ -95,10 +95,17 @@ pub(super) fn fatbin(images: &[Image], read: Read<'_>) -> Result<Vec<u8>> {
 pub(super) struct Host {
     /// The fat binaries.
     #[serde(default)]
-    pub(super) fatbins: Vec<String>,
+    fatbins: Vec<String>,
+    /// Fat binaries of whole programs, which are not linked.
+    #[serde(default)]
+    whole_programs: Vec<String>,
+    /// Whether there is `.nvFatBinSegment`: as nvcc does it, unless this says.
+    segment: Option<bool>,
     /// Module ids.
     #[serde(default)]
     ids: Vec<String>,
+    /// The bytes of the section with module ids, in the place of `ids`.
+    id_section: Option<String>,
     /// Kernels that the host uses.
     kernels: Option<Vec<String>>,
     /// Kernels of internal linkage.
@@ -111,6 +118,11 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// The files that it is made of.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.fatbins.iter().chain(&self.whole_programs).map(String::as_str)
+    }
+
     /// The bytes.
     pub(super) fn pack(&self, read: Read<'_>) -> Result<Vec<u8>> {
         let lists = [
@@ -119,9 +131,15 @@ impl Host {
             (Reference::Variable, &self.variables),
         ];
         let references = lists.into_iter().filter_map(|(kind, list)| Some((kind, list.clone()?)));
+        let join = |names: &[String]| -> Result<Vec<Vec<u8>>> {
+            names.iter().map(|name| read(name)).collect()
+        };
         let parts = HostParts {
-            fatbins: self.fatbins.iter().map(|name| read(name)).collect::<Result<_>>()?,
+            fatbins: join(&self.fatbins)?,
+            whole_program: join(&self.whole_programs)?.concat(),
+            segment: self.segment,
             module_ids: self.ids.clone(),
+            id_section: self.id_section.clone().map(String::into_bytes),
             references: references.collect(),
             ..HostParts::default()
         };

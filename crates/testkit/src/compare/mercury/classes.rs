@@ -7,40 +7,38 @@
 //! are no kernels but can end a thread; kernels compiled with -g in a link without only when they made no call.
 
 use culd_cubin::attr::{Records, code};
-use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::View;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::AddAssign;
 
 use super::consistent::exits_in;
+use super::finalizer::{Finalized, Shortened, calls, finalized};
 use super::inputs::Inputs;
 
-/// Type of the relocation of a call, `R_CUDA_ABS55_16_34`.
-const CALL: u32 = 75;
-/// How a word starts that ptxas writes around fences, and that the finalizer leaves out.
-const FENCE: [u8; 4] = [0x84, 0xf9, 0xff, 0xff];
-/// Opcode of a call through a register, the lower 12 bits of a word.
-const CALL_REGISTER: u16 = 0x343;
 /// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of what ends a thread.
 const BARRIER: u16 = 0x5ab;
 
 /// What may differ of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Kept,
+    /// Its control bits.
     Control,
+    /// Code is left out around fences.
+    Fences(Shortened),
+    /// All of its code.
     Rewritten,
     /// Compiled by a later ptxas than the finalizer is of.
     Later,
 }
 
 impl Class {
-    /// True when the code and what counts it may differ.
-    pub(super) fn is_anew(self) -> bool {
-        matches!(self, Class::Rewritten | Class::Later)
+    /// True when the code is as long in either file.
+    pub(super) fn has_length(&self) -> bool {
+        matches!(self, Class::Kept | Class::Control)
     }
 }
 
@@ -61,21 +59,68 @@ pub struct Classes {
     pub unchanged: usize,
     /// Kernels whose code differs in control bits.
     pub control: usize,
-    /// Kernels whose code nvlink writes again.
+    /// Kernels whose code nvlink makes shorter around fences.
+    pub fences: usize,
+    /// Functions whose code nvlink writes again.
     pub rewritten: Vec<String>,
     /// Functions of a later ptxas: all of them, and those whose code nvlink writes again.
     pub later: (usize, usize),
     /// Links in which something else differs that docs/DIFFERENCES.md lists, by its keys.
     pub listed: BTreeMap<&'static str, usize>,
+    /// Links of objects that a linker made, by which.
+    pub directions: BTreeMap<&'static str, Directions>,
+}
+
+/// How the links of some objects ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Directions {
+    /// Both linkers wrote the same.
+    pub identical: usize,
+    /// Both told the same errors.
+    pub same_error: usize,
+    /// They differ as docs/DIFFERENCES.md lists.
+    pub listed: usize,
+    /// culd tells that nvlink has resolved too much (early-relocations).
+    pub refused: usize,
+    /// Of these, programs of nvlink's in which nothing wrong was found.
+    pub needless: usize,
+    /// nvlink crashed or found a fault in itself.
+    pub no_verdict: usize,
+}
+
+impl AddAssign for Directions {
+    fn add_assign(&mut self, other: Self) {
+        self.identical += other.identical;
+        self.same_error += other.same_error;
+        self.listed += other.listed;
+        self.refused += other.refused;
+        self.needless += other.needless;
+        self.no_verdict += other.no_verdict;
+    }
+}
+
+impl fmt::Display for Directions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Directions { identical, same_error, listed, refused, needless, no_verdict } = self;
+        let links = identical + same_error + listed + refused + no_verdict;
+        write!(
+            f,
+            "{links} | {identical} | {same_error} | {listed} | {refused} | {needless} | {no_verdict}"
+        )
+    }
 }
 
 impl AddAssign for Classes {
     fn add_assign(&mut self, other: Self) {
         self.unchanged += other.unchanged;
         self.control += other.control;
+        self.fences += other.fences;
         self.rewritten.extend(other.rewritten);
         self.later.0 += other.later.0;
         self.later.1 += other.later.1;
+        for (row, counts) in other.directions {
+            *self.directions.entry(row).or_default() += counts;
+        }
         for (key, count) in other.listed {
             *self.listed.entry(key).or_default() += count;
         }
@@ -85,13 +130,23 @@ impl AddAssign for Classes {
 /// Nothing where there are no kernels of sm_100 and later.
 impl fmt::Display for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Classes { unchanged, control, rewritten, later, listed } = self;
-        if unchanged + control + rewritten.len() + later.0 == 0 {
+        let Classes { unchanged, control, fences, rewritten, later, listed, directions } = self;
+        if !directions.is_empty() {
+            writeln!(
+                f,
+                "\n| object by | links | identical | same error | listed | refused | of these needless | no verdict |"
+            )?;
+            writeln!(f, "|---{}|", "|--:".repeat(7))?;
+            directions.iter().try_for_each(|(row, counts)| writeln!(f, "| {row} | {counts} |"))?;
+            writeln!(f)?;
+        }
+        if unchanged + control + fences + rewritten.len() + later.0 == 0 {
             return Ok(());
         }
         writeln!(
             f,
-            "kernels of sm_100 and later: {unchanged} unchanged, {control} with other control bits, {} written again",
+            "kernels of sm_100 and later: {unchanged} unchanged, {control} with other control bits, {fences} with shorter \
+             code around fences, {} written again",
             rewritten.len()
         )?;
         rewritten.iter().try_for_each(|kernel| writeln!(f, "  written again: {kernel}"))?;
@@ -119,13 +174,14 @@ impl Classes {
             let code =
                 |view: &View<'_>| view.cubin.sections.get(kernel.section).map(|s| s.data.to_vec());
             match kernel.class {
+                Class::Kept => classes.unchanged += 1,
+                Class::Control => classes.control += 1,
+                Class::Fences(_) => classes.fences += 1,
                 Class::Rewritten => classes.rewritten.push(kernel.name.clone()),
                 Class::Later => {
                     classes.later.0 += 1;
                     classes.later.1 += usize::from(code(theirs) != code(ours));
                 }
-                Class::Control if code(theirs) != code(ours) => classes.control += 1,
-                _ => classes.unchanged += 1,
             }
         }
         classes
@@ -143,21 +199,11 @@ pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
 /// The kernels of `view`; `theirs` is what nvlink made.
 pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
     let cubin = &view.cubin;
-    let (frames, indirect) = (frames(cubin), indirect_callers(cubin));
     let name = |cubin: &Cubin<'_>, index| cubin.section(index).map(|code| code.name.to_vec());
     let known: HashSet<_> =
         later(&theirs.cubin).into_iter().map(|index| name(&theirs.cubin, index)).collect();
     let mut later = later(cubin);
     later.retain(|&index| !known.contains(&name(cubin, index)));
-    let mut callers = HashSet::new();
-    for section in &cubin.sections {
-        let target = section.info_section();
-        if let Some(target) =
-            target.filter(|_| section.relocations().iter().any(|r| r.kind == CALL))
-        {
-            callers.insert(target);
-        }
-    }
     let barriers = has_barriers(cubin);
     let mut kernels = Vec::new();
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
@@ -175,22 +221,16 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
             }
             continue;
         }
-        // The call graph has the calls of copies that were replaced, too (mercury/replaced-caller).
-        let through_pointer = || {
-            indirect.contains(&symbol)
-                && (!inputs.copies().contains(function.name) || calls_register(section.data))
-        };
-        let calls = callers.contains(&index) || through_pointer();
-        let fence = || section.data.chunks_exact(16).any(|word| word.starts_with(&FENCE));
-        let frame = || frames.get(&symbol).is_some_and(|&size| size != 0);
+        let calls = calls(section.data);
         let class = match () {
             // nvlink's barriers are shorter where it writes the code of a kernel again (mercury/barriers-at-exit).
             () if barriers && (!calls || lacks_barrier(section.data)) => Class::Rewritten,
             () if inputs.rewrites(function.name, calls) => Class::Rewritten,
-            () if calls => Class::Kept,
-            () if fence() => Class::Rewritten,
-            () if frame() => Class::Kept,
-            () => Class::Control,
+            () => match finalized(section.data) {
+                Finalized::Same => Class::Kept,
+                Finalized::Barriers => Class::Control,
+                Finalized::Shortened(shortened) => Class::Fences(shortened),
+            },
         };
         kernels.push(kernel(view, index, class));
     }
@@ -216,22 +256,9 @@ fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
     lists.filter(has).filter_map(Section::info_section).filter(|code| !slots(code)).collect()
 }
 
-/// Bytes of the frame of each function.
-fn frames(cubin: &Cubin<'_>) -> HashMap<SymbolIndex, u32> {
-    let Some(info) = cubin.section_by_name(b".nv.info") else { return HashMap::new() };
-    let records = Records::new(info.name, info.data).filter_map(Result::ok);
-    let frames = records.filter(|record| record.code == code::FRAME_SIZE);
-    frames.filter_map(|record| Some((SymbolIndex(record.word(0)?), record.word(1)?))).collect()
-}
-
 /// The operation of an instruction.
 fn opcode(word: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff)
-}
-
-/// True for code with a call through a register.
-fn calls_register(code: &[u8]) -> bool {
-    code.chunks_exact(16).any(|word| opcode(word) == Some(CALL_REGISTER))
 }
 
 /// True for a program of which an object was compiled with error barriers in front of what ends a thread.
@@ -247,15 +274,4 @@ pub(in crate::compare) fn lacks_barrier(code: &[u8]) -> bool {
         let before = (exit as usize).checked_sub(16).and_then(|at| code.get(at..));
         before.and_then(opcode) != Some(BARRIER)
     })
-}
-
-/// Functions that call through a pointer, as the call graph says.
-fn indirect_callers(cubin: &Cubin<'_>) -> HashSet<SymbolIndex> {
-    let Some(graph) = cubin.section_by_name(b".nv.callgraph") else { return HashSet::new() };
-    let edges = callgraph::edges(graph).filter_map(Result::ok);
-    let caller = |(_, edge)| match edge {
-        Edge::IndirectCall { function, .. } => Some(function),
-        _ => None,
-    };
-    edges.filter_map(caller).collect()
 }

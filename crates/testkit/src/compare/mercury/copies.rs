@@ -1,8 +1,10 @@
-//! What the debug sections of machine code tell of functions that several objects define, or that have an alias.
+//! What the debug sections of machine code tell of functions that several objects define, or that have an alias, and of
+//! those whose code nvlink writes again.
 //!
 //! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines, without what nvlink
 //! computes anew for code that took another's place (docs/DIFFERENCES.md, debug-of-replaced): operations of their frames,
-//! their lines, ranges of their registers. Guaranteed: whatever is told of other functions is in the lines.
+//! their lines, ranges of their registers; for other code the length of the frame, too. Guaranteed: whatever is told of
+//! other functions is in the lines.
 
 use super::inputs::Inputs;
 use culd_cubin::elf::{sht, stt};
@@ -29,6 +31,25 @@ const OPERATIONS: usize = ADDRESS + 16;
 /// Bytes of the operation that sets the address, before that.
 const SET_ADDRESS: usize = 3;
 
+/// Functions of which debug sections tell something else.
+#[derive(Clone, Debug, Default)]
+pub(in crate::compare) struct Others {
+    /// Those that [`all`] finds.
+    pub(in crate::compare) copies: HashSet<Vec<u8>>,
+    /// Those whose code nvlink writes again.
+    pub(in crate::compare) anew: HashSet<Vec<u8>>,
+}
+
+impl Others {
+    pub(in crate::compare) fn is_empty(&self) -> bool {
+        self.copies.is_empty() && self.anew.is_empty()
+    }
+
+    pub(in crate::compare) fn contains(&self, name: &[u8]) -> bool {
+        self.copies.contains(name) || self.anew.contains(name)
+    }
+}
+
 /// The functions of a program that several of its inputs define, and those that share their code with an alias.
 pub(in crate::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Vec<u8>> {
     let mut names: HashMap<SectionIndex, Vec<&[u8]>> = HashMap::new();
@@ -42,20 +63,17 @@ pub(in crate::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Ve
 }
 
 /// The contents of the sections that may differ, by name.
-pub(in crate::compare) fn told(
-    view: &View<'_>,
-    copies: &HashSet<Vec<u8>>,
-) -> HashMap<&'static str, Lines> {
+pub(in crate::compare) fn told(view: &View<'_>, others: &Others) -> HashMap<&'static str, Lines> {
     let mut told = HashMap::new();
     for (index, section) in view.cubin.section_indices().filter(|(_, s)| !is_mercury(s)) {
         let functions = || functions(view, index);
         match section.name {
-            b".debug_frame" => told.insert(".debug_frame", frames(section, &functions(), copies)),
-            b".debug_line" => told.insert(".debug_line", units(section, &functions(), copies)),
+            b".debug_frame" => told.insert(".debug_frame", frames(section, &functions(), others)),
+            b".debug_line" => told.insert(".debug_line", units(section, &functions(), others)),
             b".nv_debug_line_sass" => {
-                told.insert(".nv_debug_line_sass", units(section, &functions(), copies))
+                told.insert(".nv_debug_line_sass", units(section, &functions(), others))
             }
-            REGISTERS => told.insert(".nv_debug_info_reg_sass", registers(section.data, copies)),
+            REGISTERS => told.insert(".nv_debug_info_reg_sass", registers(section.data, others)),
             _ => None,
         };
     }
@@ -85,20 +103,19 @@ fn word(data: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_le_bytes(bytes) as usize)
 }
 
-/// One line for each entry; of copies the function and its size.
-fn frames(
-    section: &Section<'_>,
-    functions: &BTreeMap<usize, &[u8]>,
-    copies: &HashSet<Vec<u8>>,
-) -> Lines {
+/// One line for each entry; of copies the function and its size, of other code the function.
+fn frames(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Others) -> Lines {
     let (data, mut at, mut lines) = (section.data, 0, Lines::new());
     while let Some(end) = word(data, at + 4).map(|length| at + HEAD + length) {
         let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
         let line = match functions.get(&(at + ADDRESS)) {
-            Some(&name) if copies.contains(name) => {
+            Some(&name) if others.contains(name) => {
                 // Its common entry, which is put together like it.
                 lines.pop();
-                format!("{} {}", text(name), part(at + ADDRESS, at + OPERATIONS))
+                match others.anew.contains(name) {
+                    true => text(name),
+                    false => format!("{} {}", text(name), part(at + ADDRESS, at + OPERATIONS)),
+                }
             }
             Some(&name) => format!("{} {}", text(name), part(at + ADDRESS, end)),
             None => part(at, end),
@@ -111,11 +128,7 @@ fn frames(
 }
 
 /// A line for the header of each unit and one for each function; of copies only the name.
-fn units(
-    section: &Section<'_>,
-    functions: &BTreeMap<usize, &[u8]>,
-    copies: &HashSet<Vec<u8>>,
-) -> Lines {
+fn units(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Others) -> Lines {
     let (data, mut at, mut lines) = (section.data, 0, Lines::new());
     while let Some(end) = word(data, at).map(|length| at + 4 + length) {
         let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
@@ -128,7 +141,7 @@ fn units(
         lines.push(part(at + 4, starts.peek().map_or(end, |start| start.0)));
         while let Some((from, name)) = starts.next() {
             let end = starts.peek().map_or(end, |start| start.0);
-            lines.push(if copies.contains(name) {
+            lines.push(if others.contains(name) {
                 text(name)
             } else {
                 // The address has none before it is patched.
@@ -140,10 +153,11 @@ fn units(
     lines
 }
 
-/// A line for each register; of copies without the ranges.
-fn registers(data: &[u8], copies: &HashSet<Vec<u8>>) -> Lines {
+/// A line for each register; of copies without the ranges. Where any code is written again, those of all functions are
+/// whatever nvlink's memory held: two runs differ.
+fn registers(data: &[u8], others: &Others) -> Lines {
     let (mut at, mut lines) = (0, Lines::new());
-    for range in ranges(data, copies) {
+    for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
         lines.push(hex(data.get(at..range.start).unwrap_or_default()));
         at = range.end;
     }
@@ -152,7 +166,7 @@ fn registers(data: &[u8], copies: &HashSet<Vec<u8>>) -> Lines {
 }
 
 /// Where the ranges of the functions `names` are in the contents of `.nv_debug_info_reg_sass`.
-fn ranges(data: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Range<usize>> {
+fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let (mut at, mut ranges) = (0, Vec::new());
     let string = |at: usize| {
         let tail = data.get(at..)?;
@@ -167,7 +181,7 @@ fn ranges(data: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Range<usize>> {
             let Some(register) = string(at + 4) else { return ranges };
             let start = at + 4 + register.len() + 1 + 4;
             at = start + 8;
-            ranges.extend(names.contains(name).then_some(start..at));
+            ranges.extend(is_other(name).then_some(start..at));
         }
     }
     ranges
@@ -211,7 +225,7 @@ pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) -
     let sections = sections.filter(|(_, s)| s.name == REGISTERS && !is_mercury(s));
     let places = sections.flat_map(|(index, section)| {
         let start = view.tables.sections.get(index.0 as usize).map_or(0, |raw| raw.offset as usize);
-        let places = ranges(section.data, &names).into_iter();
+        let places = ranges(section.data, |name| names.contains(name)).into_iter();
         places.map(move |range| start + range.start..start + range.end)
     });
     clear(bytes, places.collect())

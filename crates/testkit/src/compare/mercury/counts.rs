@@ -1,12 +1,15 @@
 //! The text form without what counts the code of rewritten kernels.
 //!
 //! In: the text form of a linked cubin. Out: its sections, in which sizes, offsets and bytes are left out that follow
-//! from the number of a rewritten kernel's instructions. Guaranteed: no line is left out, added or moved but inside the
-//! contents that have to differ.
+//! from the number of a rewritten kernel's instructions; of culd's file, those of a kernel whose code the finalizer makes
+//! shorter are what they are then. Guaranteed: no line is left out, added or moved but inside the contents that have to
+//! differ.
 
 use super::classes::{Class, Kernel};
+use super::copies::Others;
+use super::finalizer::Shortened;
 use crate::compare::deliberate::unified;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// A section of the text form, or what stands outside of sections.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,29 +24,108 @@ pub(super) struct Anew<'a> {
     name: &'a str,
     /// It was compiled by a later ptxas.
     later: bool,
+    /// What the code is, where that is known.
+    shortened: Option<&'a Shortened>,
 }
 
 impl<'a> Anew<'a> {
     pub(super) fn of(kernel: &'a Kernel) -> Self {
-        Anew { name: &kernel.name, later: kernel.class == Class::Later }
+        let shortened = match &kernel.class {
+            Class::Fences(shortened) => Some(shortened),
+            _ => None,
+        };
+        Anew { name: &kernel.name, later: kernel.class == Class::Later, shortened }
     }
 
-    /// Attributes that are offsets of its instructions.
-    fn tells_places(self, attribute: &str) -> bool {
-        attribute.ends_with("_OFFSETS")
-            || attribute.ends_with("_REG_MAP")
-            || attribute == "INDIRECT_BRANCH_TARGETS"
-            || (self.later && attribute == "ANNOTATIONS")
+    /// A line of its attributes without what are offsets of its instructions; in culd's, where they will be.
+    fn attribute(self, line: &str, own: bool) -> String {
+        // ATTRIBUTE words N...
+        let words: Vec<&str> = line.split(' ').collect();
+        let name = words.first().copied().unwrap_or_default();
+        let is_place = are_places(name, words.get(2..).unwrap_or_default());
+        let is_known = is_place.contains(&true);
+        let differs = name.ends_with("_REG_MAP") || (self.later && name == "ANNOTATIONS");
+        match self.shortened {
+            Some(shortened) if is_known && own => {
+                let is_place = [false, false].into_iter().chain(is_place);
+                let moved = words.iter().zip(is_place).map(|(word, is_place)| match is_place {
+                    true => moved(word, shortened),
+                    false => (*word).to_owned(),
+                });
+                moved.collect::<Vec<_>>().join(" ")
+            }
+            None if is_known => name.to_owned(),
+            _ if differs => name.to_owned(),
+            _ => line.to_owned(),
+        }
     }
+
+    /// A record of a relocation of its code, `OFFSET TYPE SYMBOL [ADDEND]`, likewise.
+    fn record(self, line: &str, own: bool) -> String {
+        match (self.shortened, line.split_once(' ')) {
+            (Some(shortened), Some((place, rest))) if own => {
+                let place = moved(place, shortened);
+                let digits = place.trim_start_matches("0x");
+                format!("0x{digits:0>4} {rest}")
+            }
+            (Some(_), _) => line.to_owned(),
+            (None, _) => without_places(line),
+        }
+    }
+
+    /// A word of its symbol's line, likewise.
+    fn size(self, word: &str, own: bool) -> Option<String> {
+        match self.shortened {
+            _ if !word.starts_with("size=") => Some(word.to_owned()),
+            Some(shortened) if own => Some(format!("size={:#x}", shortened.size())),
+            Some(_) => Some(word.to_owned()),
+            None => None,
+        }
+    }
+}
+
+/// Which of the words of an attribute are places in code.
+fn are_places(attribute: &str, words: &[&str]) -> Vec<bool> {
+    match attribute {
+        // The place of a load, and the bytes of it that nobody needs.
+        "UNUSED_LOAD_BYTE_OFFSET" => (0..words.len()).map(|at| at == 0).collect(),
+        // The place of an operation on a barrier, and three words that tell what it is.
+        "MBARRIER_INSTR_OFFSETS" => (0..words.len()).map(|at| at % 4 == 0).collect(),
+        // For each branch its place, 0, the number of its targets, and those.
+        "INDIRECT_BRANCH_TARGETS" => {
+            let (mut places, mut rest) = (Vec::new(), words.iter());
+            while let (Some(_), Some(_), Some(count)) = (rest.next(), rest.next(), rest.next()) {
+                let digits = count.trim_start_matches("0x");
+                let targets = usize::from_str_radix(digits, 16).unwrap_or_default();
+                places.extend([true, false, false]);
+                places.extend(rest.by_ref().take(targets).map(|_| true));
+            }
+            places
+        }
+        name => vec![name.ends_with("_OFFSETS"); words.len()],
+    }
+}
+
+/// A place, where it is in shorter code; other words stay.
+fn moved(word: &str, shortened: &Shortened) -> String {
+    let place = word.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    place.map_or(word.to_owned(), |place| format!("{:#x}", shortened.place(place)))
+}
+
+/// A record without its place and addend.
+fn without_places(line: &str) -> String {
+    line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" ")
 }
 
 /// What may differ in a file.
 pub(super) struct Allowed<'a> {
+    /// The file is culd's.
+    pub(super) own: bool,
     /// Functions with other code.
     pub(super) rewritten: &'a [Anew<'a>],
-    /// Functions that several objects define.
-    pub(super) copies: &'a HashSet<Vec<u8>>,
-    /// The contents of debug sections without what nvlink computes for copies.
+    /// Those and others of which debug sections tell something else.
+    pub(super) others: &'a Others,
+    /// The contents of debug sections without that.
     pub(super) told: HashMap<&'static str, Vec<String>>,
 }
 
@@ -59,8 +141,8 @@ pub(super) fn blocks(text: &str, allowed: &Allowed<'_>) -> Vec<Block> {
     for block in &mut blocks {
         let name = block.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
         if let Some(name) = name.map(str::to_owned) {
-            block.reduce(&name, allowed.rewritten);
-            block.without_copies(&name, allowed);
+            block.reduce(&name, allowed);
+            block.without_others(&name, allowed);
         }
     }
     // Bytes that no section has, row by row at offsets behind the code: as one row, without zeros.
@@ -81,45 +163,47 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Block {
-    fn reduce(&mut self, name: &str, rewritten: &[Anew<'_>]) {
+    fn reduce(&mut self, name: &str, allowed: &Allowed<'_>) {
         let kernel = |prefix: &str| {
             let name = name.strip_prefix(prefix)?;
-            rewritten.iter().find(|anew| anew.name == name)
+            allowed.rewritten.iter().find(|anew| anew.name == name)
         };
         let of_kernel = |prefix: &str| kernel(prefix).is_some();
-        let debug = |name: &str| name.starts_with(".debug_") || name.starts_with(".nv_debug_");
-        if of_kernel(".text.") || of_kernel(".nv.capmerc.text.") || debug(name) {
+        if of_kernel(".text.") || of_kernel(".nv.capmerc.text.") {
             self.body.clear();
-        } else if of_kernel(".rela.text.") || name.strip_prefix(".rela").is_some_and(debug) {
-            // OFFSET TYPE SYMBOL [ADDEND]
-            self.each(|line| line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "));
+        } else if let Some(anew) = kernel(".rela.text.") {
+            self.each(|line| anew.record(line, allowed.own));
         } else if let Some(anew) = kernel(".nv.info.") {
-            // ATTRIBUTE words N...
-            self.each(|line| match line.split(' ').next() {
-                Some(attribute) if anew.tells_places(attribute) => attribute.to_owned(),
-                _ => line.to_owned(),
-            });
+            self.each(|line| anew.attribute(line, allowed.own));
             self.body.retain(|line| !(anew.later && line.starts_with("ATTRIBUTE_6B ")));
         } else if name == ".symtab" {
-            let places: Vec<String> =
-                rewritten.iter().map(|anew| format!("in=.text.{}", anew.name)).collect();
             self.each(|line| {
-                let function = line.split(' ').nth(1) == Some("func")
-                    && line.split(' ').any(|word| places.iter().any(|place| place == word));
-                let kept = |word: &&str| !(function && word.starts_with("size="));
-                line.split(' ').filter(kept).collect::<Vec<_>>().join(" ")
+                let mut words = line.split(' ');
+                let place = words.clone().find_map(|word| word.strip_prefix("in=.text."));
+                let anew = place.and_then(|name| allowed.rewritten.iter().find(|a| a.name == name));
+                match anew.filter(|_| words.nth(1) == Some("func")) {
+                    Some(anew) => {
+                        let words = line.split(' ').filter_map(|word| anew.size(word, allowed.own));
+                        words.collect::<Vec<_>>().join(" ")
+                    }
+                    None => line.to_owned(),
+                }
             });
         }
     }
 
-    /// Leaves out what is told of copies, and places that move with it.
-    fn without_copies(&mut self, name: &str, allowed: &Allowed<'_>) {
-        let Allowed { rewritten, copies, told } = allowed;
-        if !rewritten.is_empty() || copies.is_empty() {
+    /// Leaves out what debug sections tell of copies and other code, and places that move with it.
+    fn without_others(&mut self, name: &str, allowed: &Allowed<'_>) {
+        let Allowed { others, told, .. } = allowed;
+        if others.is_empty() {
             return;
         }
         if let Some(lines) = told.get(name) {
             self.body.clone_from(lines);
+        }
+        if name == ".debug_info" && !others.anew.is_empty() {
+            // It has the offset of each unit in a table of lines, in which those of other code take more or less room.
+            self.body.clear();
         }
         let Some(target) = name.strip_prefix(".rela") else { return };
         if target.starts_with(".debug_") || target.starts_with(".nv_debug_") {
@@ -127,7 +211,10 @@ impl Block {
             // OFFSET TYPE SYMBOL [ADDEND]
             self.each(|line| {
                 let mut words: Vec<&str> = line.split(' ').collect();
-                if words.get(2).is_some_and(|name| copies.contains(name.as_bytes())) {
+                let symbol = words.get(2).copied().unwrap_or_default();
+                // Places in tables of which a part has another length.
+                let in_table = !others.anew.is_empty() && told.contains_key(symbol);
+                if others.contains(symbol.as_bytes()) || in_table {
                     words.truncate(3);
                 }
                 words.into_iter().skip(usize::from(moves)).collect::<Vec<_>>().join(" ")
@@ -207,9 +294,10 @@ mod tests {
         const OURS: &str = "section .nv.info nv_info\n  MIN_STACK_SIZE words k 0x8\nsection .nv.info.k nv_info\n  \
             CRS_STACK_SIZE words 0x10\n  NUM_BARRIERS byte 0x1\nsection .nv.info..nv.uft nv_info flags=info\n  \
             SW_WAR words 0x8\n";
-        let copies = HashSet::new();
+        let others = Others::default();
         let read = |text: &str| {
-            let allowed = Allowed { rewritten: &[], copies: &copies, told: HashMap::new() };
+            let (rewritten, told) = (&[][..], HashMap::new());
+            let allowed = Allowed { own: false, rewritten, others: &others, told };
             blocks(text, &allowed)
         };
         let names = BTreeSet::from(["0x3".to_owned(), "free".to_owned()]);

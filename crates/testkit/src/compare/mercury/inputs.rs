@@ -1,8 +1,9 @@
 //! What the inputs of a link tell of what its output may be.
 //!
 //! In: the arguments and objects of a link. Out: [`Inputs`]: which functions were compiled for a debugger, which of them
-//! several objects have, and for which devices each object says that its code is good.
+//! several objects have, their code, and for which devices each object says that it is good.
 
+use super::compiled::Compiled;
 use culd_cubin::attr::{Record, Records};
 use culd_cubin::compat::code;
 use culd_cubin::elf::stb;
@@ -30,6 +31,7 @@ pub struct Inputs {
     copies: HashSet<Vec<u8>>,
     /// By object with code.
     families: Vec<Family>,
+    compiled: Compiled,
 }
 
 /// The devices that the code of an object is good for.
@@ -51,6 +53,7 @@ impl Inputs {
             let defined =
                 |symbol: &&Symbol<'_>| symbol.is_function() && symbol.defined_in().is_some();
             let names = || object.symbols.iter().filter(defined).map(|symbol| symbol.name.to_vec());
+            inputs.compiled.add(&object);
             let with = compiled_with(&object, |options| options.contains(&"-g"));
             inputs.any |= with;
             inputs.plain |= compiled_with(&object, |options| {
@@ -89,6 +92,11 @@ impl Inputs {
     /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is linked.
     pub(super) fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
         self.lacks_debug(kernel) || (!self.link && !calls && self.with.contains(kernel))
+    }
+
+    /// The code of the objects.
+    pub(super) fn compiled(&self) -> &Compiled {
+        &self.compiled
     }
 
     /// The functions that several objects define.

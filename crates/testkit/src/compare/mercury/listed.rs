@@ -4,10 +4,11 @@
 //! attributes, never from what differs.
 
 use super::inputs::{COMPAT, Inputs, devices, finalizer};
-use culd_cubin::SectionIndex;
-use culd_cubin::elf::sht;
+use culd_cubin::attr::{Records, code};
+use culd_cubin::elf::{sht, stb};
+use culd_cubin::{SectionIndex, Symbol, SymbolIndex};
 use culd_inspect::view::View;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Bytes of an entry of a jump table.
@@ -35,6 +36,22 @@ pub(in crate::compare) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u
     for entry in entries(view).into_iter().filter(|entry| anew.contains(&entry.code)) {
         if let Some(label) = bytes.get_mut(entry.bytes()) {
             label.fill(0);
+        }
+    }
+}
+
+/// Moves entries of jump tables that are places in the code of the sections `anew`.
+pub(super) fn move_labels(
+    view: &View<'_>,
+    anew: &[usize],
+    bytes: &mut [u8],
+    place: impl Fn(u64) -> u64,
+) {
+    let mut seen = HashSet::new();
+    for entry in entries(view).into_iter().filter(|entry| anew.contains(&entry.code)) {
+        let label = bytes.get_mut(entry.bytes()).and_then(|label| label.first_chunk_mut());
+        if let Some(label) = label.filter(|_| seen.insert(entry.at)) {
+            *label = (place(u64::from(u32::from_le_bytes(*label))) as u32).to_le_bytes();
         }
     }
 }
@@ -103,6 +120,36 @@ fn entries(view: &View<'_>) -> Vec<Entry> {
         }));
     }
     found
+}
+
+/// Clears the frame sizes of kernels with functions inside their code, and of these functions, in
+/// `bytes`; what was there. nvlink's finalizer counts them anew for code that it leaves as it is
+/// (frames-of-whole-programs).
+pub(in crate::compare) fn inner_frames(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u8>> {
+    let is_inner = |symbol: &&Symbol<'_>| {
+        symbol.is_function() && symbol.binding() == stb::LOCAL && symbol.value > 0
+    };
+    let inner = view.cubin.symbols.iter().filter(is_inner);
+    let kernels: HashSet<SectionIndex> = inner.filter_map(Symbol::defined_in).collect();
+    let in_kernel = |symbol: Option<u32>| {
+        let symbol = view.cubin.symbol(SymbolIndex(symbol?))?;
+        kernels.contains(&symbol.defined_in()?).then_some(())
+    };
+    let info = view.cubin.section_indices().find(|(_, section)| section.name == b".nv.info");
+    let Some((index, section)) = info else { return Vec::new() };
+    let Some(raw) = view.tables.sections.get(index.0 as usize) else { return Vec::new() };
+    let records = Records::new(section.name, section.data).filter_map(Result::ok);
+    let frames = records.filter(|record| record.code == code::FRAME_SIZE);
+    let frames = frames.filter(|record| in_kernel(record.word(0)).is_some());
+    let mut clear = |payload: &[u8]| {
+        let inside = payload.as_ptr() as usize - section.data.as_ptr() as usize;
+        let at = raw.offset as usize + inside + 4;
+        let number = bytes.get_mut(at..at + 4)?;
+        let old = number.to_vec();
+        number.fill(0);
+        Some(old)
+    };
+    frames.filter_map(|record| clear(record.payload)).collect()
 }
 
 /// Takes over what nvlink tells of the devices that machine code is good for, if code may be the reason that is not in the

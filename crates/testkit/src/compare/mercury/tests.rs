@@ -29,15 +29,7 @@ fn edited(text: &str, section: &str, old: &str, new: &str) -> String {
 #[test]
 fn kept_code_is_what_may_differ() {
     let classes = compared(NVLINK, KEPT).unwrap();
-    assert_eq!(
-        classes,
-        Classes {
-            unchanged: 1,
-            control: 1,
-            rewritten: vec!["fenced".to_owned()],
-            ..Classes::default()
-        }
-    );
+    assert_eq!(classes, Classes { unchanged: 1, control: 1, fences: 1, ..Classes::default() });
     let same = compared(NVLINK, NVLINK).unwrap();
     assert_eq!(same, Classes { unchanged: 3, ..Classes::default() });
 }
@@ -85,6 +77,46 @@ fn of_a_rewritten_kernel_only_counts_may_differ() {
         let error = compared(NVLINK, &edited(KEPT, section, old, new)).unwrap_err();
         assert!(error.starts_with(what), "{error}");
     }
+}
+
+#[test]
+fn code_around_fences_is_what_the_finalizer_leaves() {
+    // An operand of what is left in nvlink's, a control bit of a kernel that allocates nothing, a group, an exit.
+    for (section, old, new, what) in [
+        (".text.fenced", "02780700 02000000", "02780700 03000000", ".text.fenced+0x40: "),
+        (".text.fenced", "0419100c 00e21f00", "0419100c 00e61f00", ".text.fenced+0x50: "),
+        (
+            ".nv.capmerc.text.fenced",
+            "group 5006",
+            "group 5007",
+            ".text.fenced: other groups in its Mercury code",
+        ),
+        (".nv.info.fenced", "words 0xb0", "words 0xc0", ".nv.info.fenced: "),
+        (".symtab", "fenced in=.text.fenced size=0x180", "fenced in=.text.fenced size=0x190", ""),
+    ] {
+        let error = compared(&edited(NVLINK, section, old, new), KEPT).unwrap_err();
+        assert!(error.starts_with(what), "{error}");
+    }
+}
+
+#[test]
+fn nvlink_drops_the_barrier_of_r1_where_nobody_needs_it() {
+    let theirs = edited(NVLINK, ".text.leaf", "00080000 00e20f00", "00080000 00220e00");
+    let error = compared(&theirs, KEPT).unwrap_err();
+    assert_eq!(error, ".text.leaf: nvlink keeps the barrier of R1, which nobody reads");
+}
+
+#[test]
+fn code_that_may_differ_is_as_it_was_compiled() {
+    let object = [KEPT];
+    let compared =
+        |ours: &str| compare(&bytes(NVLINK), &bytes(ours), &inputs(&object)).map(|c| c.control);
+    assert_eq!(compared(KEPT), Ok(1));
+    // Control bits that nvlink's are compared without.
+    let ours = edited(KEPT, ".text.leaf", "7050f00b 00da2f00", "7050f00b 00da1f00");
+    assert_eq!(compared(&ours), Err(".text.leaf+0x20: not as it was compiled".to_owned()));
+    let ours = edited(KEPT, ".text.fenced", "00080000 00e20f00", "00080000 00e60f00");
+    assert_eq!(compared(&ours), Err(".text.fenced+0x60: not as it was compiled".to_owned()));
 }
 
 #[test]
@@ -136,7 +168,7 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
         let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let objects: Vec<Vec<u8>> = objects.iter().map(|&object| object.clone()).collect();
         let debug = Inputs::of(&arguments, &objects);
-        compare(&bytes(NVLINK), &bytes(NVLINK), &debug).unwrap()
+        compare(&bytes(NVLINK), &bytes(KEPT), &debug).unwrap()
     };
     assert_eq!(debug(&[&with], &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
     assert!(debug(&[&with], &["-g"]).rewritten.is_empty());
@@ -178,6 +210,27 @@ fn what_is_told_of_copies_may_differ_and_nothing_else() {
     assert!(compared(".debug_frame", "28000404", "28000408", &[NVLINK]).is_err());
 }
 
+/// Only those of kernels with functions inside.
+#[test]
+fn frames_of_functions_inside_may_differ() {
+    let compared = |theirs: &str, ours: &str| {
+        compare(&bytes(theirs), &bytes(ours), &inputs(&[theirs])).map(|classes| classes.listed)
+    };
+    let program =
+        include_str!("../../../../../testdata/cases/whole-program/inner-100/expect.cubin.txt");
+    let frame = |text: &str, name: &str| {
+        let line = format!("FRAME_SIZE words {name} 0x0");
+        edited(text, ".nv.info", &line, &line.replace("0x0", "0x8"))
+    };
+    for name in ["_Z5firstPi", "$_Z6secondPi$_Z4stepi"] {
+        assert_eq!(
+            compared(program, &frame(program, name)).unwrap()["frames-of-whole-programs"],
+            1
+        );
+    }
+    assert!(compared(program, &frame(program, "_Z5thirdPi")).is_err());
+}
+
 #[test]
 fn devices_may_differ_where_code_is_dead() {
     let less = edited(NVLINK, ".nv.compat", "FINALIZER words 0x9", "FINALIZER words 0x1");
@@ -200,7 +253,7 @@ fn of_code_of_a_later_compiler_only_counts_may_differ() {
     let later = edited(KEPT, ".nv.info.f", attribute[0], attribute[1]);
     let code = |text: &str| edited(text, ".text.f", "00e20f00", "00e00f00");
     let classes = compared(NVLINK, &code(&later)).unwrap();
-    assert_eq!((classes.later, classes.rewritten.len()), ((1, 1), 1));
+    assert_eq!((classes.later, classes.fences), ((1, 1), 1));
     assert!(compared(NVLINK, &code(KEPT)).is_err());
     for (section, old, new) in [
         (".nv.info.f", "SW_WAR words 0x8", "SW_WAR words 0x9"),

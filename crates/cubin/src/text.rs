@@ -1,0 +1,25 @@
+//! Bytes of inputs as text.
+//!
+//! In: bytes of which nobody knows what they are. Out: text. Guaranteed: the text is a copy, and
+//! the copy is what was checked. Inputs may be mapped files that somebody else writes into: a `str`
+//! that borrows from one can cease to be UTF-8, which it must not.
+
+/// `bytes` as text: UTF-8 as it is, any other byte as `\xe9`. For messages and the like: links need
+/// no text.
+#[cold]
+#[inline(never)]
+pub fn text_of(bytes: &[u8]) -> String {
+    culd_text::bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_utf8_is_shown() {
+        assert_eq!(text_of(b""), "");
+        assert_eq!(text_of("na\u{ef}ve".as_bytes()), "na\u{ef}ve");
+        assert_eq!(text_of(b"a\xffb\xc3"), "a\\xffb\\xc3");
+    }
+}

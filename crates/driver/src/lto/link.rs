@@ -1,0 +1,394 @@
+//! What is made of the LTO-IR of a link.
+//!
+//! In: LTO-IR, the other inputs and the options. Out: the output, where LTO-IR is all of the program;
+//! else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md);
+//! a link that does without a compilation of the whole says why.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use culd_cubin::arch::Arch;
+use culd_cubin::elf::stb;
+use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
+use culd_fatbin::container::{Entry, Kind as EntryKind};
+use culd_link::{Dialect, Session, Severity};
+
+use super::outline::{Outline, is_of_driver};
+use super::{CUBIN, Failure, Made, Part, Said, Task};
+use crate::files::Bytes;
+use crate::input::{
+    CompileError, Compiled, Compiler, Gathered, InputError, MAX_UNPACKED, PtxJob, Ready,
+    References, Stopped, Store, Time,
+};
+use crate::lines::{Kind, Line};
+use crate::options::{Id, Options};
+
+/// What libnvJitLink returns when a compilation fails.
+const NVVM_COMPILE: i32 = 5;
+/// When LTO-IR is for a later target.
+const ARCH_MISMATCH: i32 = 13;
+
+/// LTO-IR of a link on its way into it.
+pub(crate) struct LinkTime<'a, 'l> {
+    pub(crate) options: &'l Options,
+    pub(crate) target: &'static Arch,
+    /// What of a whole program is used, in the words of libnvJitLink.
+    pub(crate) used: Vec<OsString>,
+    pub(crate) store: &'a Store,
+    pub(crate) found: &'l mut Gathered<'a>,
+    pub(crate) lines: &'l mut Vec<Line>,
+    pub(crate) session: &'l Session,
+}
+
+/// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.
+pub(crate) struct Placed<'a> {
+    pub(crate) ready: Ready<'a>,
+    pub(crate) place: usize,
+}
+
+impl<'a> Placed<'a> {
+    /// Puts it where `rules` want it among `inputs`.
+    pub(crate) fn insert(self, inputs: &mut Vec<Ready<'a>>, rules: &Dialect) {
+        let place = if rules.lto_comes_first { 0 } else { self.place.min(inputs.len()) };
+        inputs.insert(place, self.ready);
+    }
+}
+
+/// What the names of all LTO-IR are known of.
+struct Names {
+    outline: Outline,
+    /// Some LTO-IR has no sibling.
+    incomplete: bool,
+}
+
+impl<'a> LinkTime<'a, '_> {
+    /// Has the LTO-IR compiled: it becomes the output, or [`Gathered::lto_cubin`].
+    pub(crate) fn compile(mut self) -> Result<(), Stopped> {
+        self.check_folder()?;
+        let mut names = self.names();
+        let others = !self.found.inputs.iter().all(|input| input.system);
+        let system = self.found.inputs.iter().any(|input| input.system);
+        let partial = others || self.options.flag(Id::Relocatable);
+        let open = |names: &Names| names.outline.open().filter(|_| system).map(str::to_owned);
+        // What a piece whose names are not known defines is not open.
+        if names.incomplete && (partial || open(&names).is_some()) {
+            self.complete(&mut names);
+        }
+        if partial {
+            return self.part(names);
+        }
+        if let Some(open) = open(&names) {
+            self.tell_need(&open);
+            return self.part(names);
+        }
+        let ptx = self.whole_ptx()?;
+        let Some(open) = open_in(&ptx).filter(|_| system && names.incomplete) else {
+            return self.whole(ptx);
+        };
+        // LTO-IR of which nothing was known.
+        self.tell_need(&open);
+        self.complete(&mut names);
+        self.part(names)
+    }
+
+    /// A folder that is not there is a slip, not a wish for another toolkit.
+    fn check_folder(&mut self) -> Result<(), Stopped> {
+        let Some(folder) = self.options.path(Id::NvvmPath) else { return Ok(()) };
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let notes =
+            vec![format!("'{}', which -nvvmpath names, is no folder", culd_text::name(folder))];
+        self.lines.push(Line::about(Severity::Fatal, InputError::NvvmLoad).with_notes(notes));
+        Err(Stopped)
+    }
+
+    /// The names in what lies beside the LTO-IR.
+    fn names(&self) -> Names {
+        let mut names = Names { outline: Outline::default(), incomplete: false };
+        for part in &self.found.lto {
+            match part.sibling.as_ref().and_then(outline) {
+                Some(outline) => names.outline.add(outline),
+                None => names.incomplete = true,
+            }
+        }
+        names
+    }
+
+    /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it. Where
+    /// there is none, the compilation that follows says why.
+    fn complete(&mut self, names: &mut Names) {
+        let unknown = |part: &&Part<'a>| part.sibling.as_ref().and_then(outline).is_none();
+        let parts: Vec<Part<'a>> = self.found.lto.iter().filter(unknown).cloned().collect();
+        let object = Task { parts: &parts, ..self.task() }.object();
+        if let Some(outline) = object.as_deref().and_then(Outline::of_cubin) {
+            names.outline.add(outline);
+            names.incomplete = false;
+        }
+    }
+
+    fn tell_need(&mut self, function: &str) {
+        if !self.options.flag(Id::DisableInfos) {
+            let told = InputError::LtoNeeds(function.to_owned());
+            self.lines.push(Line::about(Severity::Info, told));
+        }
+    }
+
+    /// PTX of a whole program.
+    fn whole_ptx(&mut self) -> Result<Vec<u8>, Stopped> {
+        let begin = Instant::now();
+        let made = self.task().ptx(&self.used, None);
+        self.made(made, begin)
+    }
+
+    /// All of the program is LTO-IR.
+    fn whole(&mut self, ptx: Vec<u8>) -> Result<(), Stopped> {
+        self.found.inputs.clear();
+        self.found.whole = true;
+        let emit = self.options.flag(Id::EmitPtx);
+        self.found.finished = Some(if emit { ptx } else { self.assemble(&ptx, true)? });
+        Ok(())
+    }
+
+    /// LTO-IR is a part of the program: all that other code can see stays.
+    fn part(&mut self, mut names: Names) -> Result<(), Stopped> {
+        let roots = &mut names.outline.roots;
+        let own = self.found.inputs.iter().filter(|input| !input.system);
+        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
+        let module = (!roots.is_empty()).then(|| roots.module());
+        let begin = Instant::now();
+        let made = self.task().ptx(&[], module.as_deref());
+        let ptx = self.made(made, begin)?;
+        if self.options.flag(Id::EmitPtx) {
+            self.found.finished = Some(ptx);
+            return Ok(());
+        }
+        let cubin = self.assemble(&ptx, false)?;
+        let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
+        let ready = Ready { name: CUBIN.to_owned(), bytes, system: false };
+        self.found.lto_cubin = Some(Placed { ready, place: self.found.lto_place });
+        Ok(())
+    }
+
+    fn task(&self) -> Task<'_, 'a> {
+        let (options, session) = (self.options, self.session);
+        Task { options, arch: self.target.name, parts: &self.found.lto, session }
+    }
+
+    fn made(&mut self, made: Result<Made, Failure>, begin: Instant) -> Result<Vec<u8>, Stopped> {
+        match made {
+            Ok(Made { bytes, said }) => {
+                let time = begin.elapsed().as_secs_f64() * 1e3;
+                self.found.times.push(Time::new(["lto.nvvm", "cicc", "", "lto.ptx"], time));
+                self.say(said);
+                Ok(bytes)
+            }
+            Err(failure) => Err(self.failed(failure)),
+        }
+    }
+
+    /// Says why nothing was made, as far as possible in nvlink's words.
+    fn failed(&mut self, failure: Failure) -> Stopped {
+        let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
+        let (why, mut notes) = (failure.to_string(), failure.notes());
+        let error = match failure {
+            Failure::Refused { code, said, .. } => {
+                notes.push(why);
+                if code == NVVM_COMPILE {
+                    self.say(said);
+                } else {
+                    // nvlink has other words for it, or none.
+                    notes.extend(
+                        said.log
+                            .lines()
+                            .chain(said.lines.iter().map(String::as_str))
+                            .map(str::to_owned),
+                    );
+                }
+                match code {
+                    NVVM_COMPILE | ARCH_MISMATCH => InputError::NvvmCompile,
+                    _ => InputError::NvvmInput,
+                }
+            }
+            _ => InputError::Lto { file, error: why },
+        };
+        self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+        Stopped
+    }
+
+    /// Prints what the libraries said.
+    fn say(&mut self, said: Said) {
+        let Said { log, lines } = said;
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
+        let log = log_of_nvlink(&log);
+        if !log.trim().is_empty() {
+            self.lines.push(Line::about(Severity::Info, InputError::NvvmLog(log)));
+        }
+    }
+
+    /// A cubin of `ptx`.
+    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
+        let mut compiler = Compiler::new(self.options, self.target.name);
+        compiler.whole_program = whole;
+        let job = PtxJob { text: ptx, options: String::new() };
+        let compiled = compiler.compile(&[job], self.session).pop();
+        let Some(Compiled { cubin, lines, time }) = compiled else { return Err(Stopped) };
+        self.found.times.push(Time::new(["lto.ptx", "ptxas", "", CUBIN], time));
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
+        cubin.map_err(|error| {
+            let (error, notes) = match error {
+                CompileError::Refused(reason) => (InputError::Fatbinary, reason),
+                error => {
+                    let (file, error) = (CUBIN.to_owned(), error.to_string());
+                    (InputError::Compiler { file, error }, None)
+                }
+            };
+            let notes = notes.into_iter().collect();
+            self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+            Stopped
+        })
+    }
+}
+
+/// Functions that the cubins `others` need and do not define.
+pub(super) fn needed<'c>(others: impl Iterator<Item = &'c [u8]>) -> Vec<String> {
+    let cubins: Vec<Cubin<'_>> = others.filter_map(|bytes| Cubin::parse(bytes).ok()).collect();
+    let global = cubins.iter().flat_map(|cubin| &cubin.symbols);
+    let global = global.filter(|symbol| symbol.is_function() && symbol.binding() != stb::LOCAL);
+    let (undefined, defined): (Vec<&Symbol<'_>>, Vec<&Symbol<'_>>) =
+        global.partition(|symbol| symbol.section == SymbolSection::Undefined);
+    let defined: HashSet<&[u8]> = defined.iter().map(|symbol| symbol.name).collect();
+    let undefined = undefined.iter().map(|symbol| symbol.name);
+    let needed = undefined.filter(|name| !is_of_driver(name) && !defined.contains(name));
+    needed.map(text_of).collect()
+}
+
+/// The names in a sibling of LTO-IR.
+fn outline(sibling: &Entry<'_>) -> Option<Outline> {
+    let bytes = sibling.data(MAX_UNPACKED).ok()?;
+    match sibling.kind() {
+        EntryKind::Ptx => {
+            Some(Outline::of_ptx(bytes.split(|&byte| byte == 0).next().unwrap_or_default()))
+        }
+        EntryKind::Elf => Outline::of_cubin(&bytes),
+        _ => None,
+    }
+}
+
+/// A function that `ptx` needs and does not define.
+fn open_in(ptx: &[u8]) -> Option<String> {
+    Outline::of_ptx(ptx).open().map(str::to_owned)
+}
+
+/// What of a whole program is used, in the words of libnvJitLink: what the options name, else what host
+/// code refers to.
+pub(crate) fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
+    let (named, host) = match options.list(Id::KernelsUsed).is_empty()
+        && options.list(Id::VariablesUsed).is_empty()
+    {
+        true => ([&[][..]; 2], host.filter(|host| host.selects)),
+        false => ([Id::KernelsUsed, Id::VariablesUsed].map(|id| options.list(id)), None),
+    };
+    let names = |lists: &[&Vec<&[u8]>]| -> Vec<OsString> {
+        let sections = lists.iter().flat_map(|list| list.iter());
+        let names = sections.flat_map(|section| section.split(|&byte| byte == 0));
+        let names = names.filter(|name| !name.is_empty());
+        names.map(|name| OsStr::from_bytes(name).to_owned()).collect()
+    };
+    let (kernels, variables) = match host {
+        None => (named[0].to_vec(), named[1].to_vec()),
+        Some(host) if options.flag(Id::IgnoreHostInfo) || !host.selects => return Vec::new(),
+        Some(host) => (
+            names(&[&host.external, &host.internal]),
+            names(&[
+                &host.variables,
+                &host.internal_variables,
+                &host.constants,
+                &host.internal_constants,
+            ]),
+        ),
+    };
+    // Without a word about variables all of them would stay.
+    let unused = !kernels.is_empty() && variables.is_empty();
+    let word = |option: &str, name: &OsString| [OsStr::new(option), name].join(OsStr::new("="));
+    let kernels = kernels.iter().map(|name| word("-kernels-used", name));
+    let variables = variables.iter().map(|name| word("-variables-used", name));
+    let unused = unused.then(|| "-optimize-unused-variables".into());
+    kernels.chain(variables).chain(unused).collect()
+}
+
+/// The log of libnvJitLink as nvlink has it: what the compiler said, then the name of the error.
+fn log_of_nvlink(log: &str) -> String {
+    const BEFORE: &str = "ERROR in nvvmCompileProgram: ";
+    const BEHIND: &str = " in nvvmCompileProgram";
+    if let Some((name, said)) = log.strip_prefix(BEFORE).and_then(|rest| rest.split_once('\n')) {
+        return format!("{said}{name}");
+    }
+    // Since 13.1: the name, its number and the function are behind.
+    let end = log.trim_end();
+    if let Some(start) = end.rfind("ERROR NVVM_").filter(|&start| end[start..].contains(BEHIND)) {
+        let name = end[start..].split(' ').nth(1).unwrap_or_default();
+        return format!("{}{name}", &end[..start]);
+    }
+    log.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Target;
+
+    #[test]
+    fn logs_of_all_releases_become_those_of_nvlink() {
+        let cases = [
+            ("", ""),
+            ("opt: no\n", "opt: no\n"),
+            (
+                "ERROR in nvvmCompileProgram: NVVM_ERROR_INVALID_OPTION\nlibnvvm : error: -x is an unsupported option",
+                "libnvvm : error: -x is an unsupported optionNVVM_ERROR_INVALID_OPTION",
+            ),
+            (
+                "libnvvm : error: -x is an unsupported optionERROR NVVM_ERROR_INVALID_OPTION (7) in nvvmCompileProgram\n",
+                "libnvvm : error: -x is an unsupported optionNVVM_ERROR_INVALID_OPTION",
+            ),
+            (
+                "Error encountered while compiling\nERROR NVVM_ERROR_COMPILATION (9) in nvvmCompileProgram callback\n",
+                "Error encountered while compiling\nNVVM_ERROR_COMPILATION",
+            ),
+        ];
+        for (log, expected) in cases {
+            assert_eq!(log_of_nvlink(log), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_used_is_told_and_that_no_variable_is() {
+        let arch = Arch::by_name("sm_90").unwrap();
+        let mut options = Options::for_target(Target::Real(arch));
+        assert_eq!(used(&options, None), [""; 0]);
+        let mut host = References {
+            external: vec![b"k\0\0", b"l"],
+            constants: vec![b"c"],
+            variables: vec![b"v"],
+            selects: true,
+            ..References::default()
+        };
+        let words =
+            ["-kernels-used=k", "-kernels-used=l", "-variables-used=v", "-variables-used=c"];
+        assert_eq!(used(&options, Some(&host)), words);
+        host.selects = false;
+        assert_eq!(used(&options, Some(&host)), [""; 0]);
+        host.selects = true;
+        options.set(Id::VariablesUsed, ["named".to_owned()]);
+        assert_eq!(used(&options, Some(&host)), ["-variables-used=named"]);
+        options.unset(Id::VariablesUsed);
+        options.set(Id::KernelsUsed, ["named".to_owned()]);
+        let words = ["-kernels-used=named", "-optimize-unused-variables"];
+        assert_eq!(used(&options, Some(&host)), words);
+        options.unset(Id::KernelsUsed);
+        options.set(Id::IgnoreHostInfo, [""; 0]);
+        assert_eq!(used(&options, Some(&host)), [""; 0]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Which names LTO-IR defines and needs.
+//!
+//! In: an image that was compiled of the same source for the same target, PTX or a cubin, which nvcc
+//! puts into the same fat binary. Out: an [`Outline`]. Guaranteed: LTO-IR itself, which is NVIDIA's
+//! own, is not looked at; an image that cannot be read gives none.
+
+use std::collections::BTreeSet;
+
+use culd_abi::ptx::{Linkage, Module, Variable, What};
+use culd_abi::space::StateSpace;
+use culd_cubin::elf::{stb, stt};
+use culd_cubin::{Cubin, SymbolSection, text_of};
+use culd_link::driver_function_since;
+
+use super::roots::{Roots, Space};
+
+/// True for functions of the driver, of any release: compilers of LTO-IR leave them to it.
+pub(super) fn is_of_driver(name: &[u8]) -> bool {
+    driver_function_since(name).is_some()
+}
+
+/// Names of a piece of LTO-IR, or of several.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    /// What other code can see and the compiler would drop or make its own.
+    pub(super) roots: Roots,
+    /// Functions that are named and not defined, without those that the driver defines.
+    needs: BTreeSet<String>,
+}
+
+impl Outline {
+    /// The names in the PTX `text`.
+    pub(super) fn of_ptx(text: &[u8]) -> Self {
+        let mut outline = Outline::default();
+        for item in Module::parse(&text_of(text)).items {
+            let seen = matches!(item.linkage, Linkage::Visible | Linkage::Weak);
+            match item.what {
+                What::Function(function) if item.linkage == Linkage::Extern => {
+                    if !function.entry {
+                        outline.need(item.name);
+                    }
+                }
+                // One that is only declared is defined further down.
+                What::Function(function) if seen && !function.entry => {
+                    outline.roots.function(item.name);
+                }
+                What::Alias(_) if seen => outline.roots.function(item.name),
+                What::Variable(variable) => outline.variable(item.name, item.linkage, &variable),
+                What::Function(_) | What::Alias(_) => {}
+            }
+        }
+        outline
+    }
+
+    fn variable(&mut self, name: String, linkage: Linkage, variable: &Variable) {
+        // Visible variables in global and constant memory stay by themselves.
+        let (space, rooted) = match variable.space {
+            StateSpace::Shared => (Space::Shared, linkage != Linkage::Local),
+            StateSpace::Global => (Space::Global, linkage == Linkage::Weak),
+            StateSpace::Const => (Space::Constant, linkage == Linkage::Weak),
+            _ => return,
+        };
+        if rooted {
+            // An array without size has none here either.
+            let size = variable.size().unwrap_or(0);
+            self.roots.variable(name, space, size);
+        }
+    }
+
+    /// The names in the cubin `bytes`, which may be compiled LTO-IR.
+    pub(super) fn of_cubin(bytes: &[u8]) -> Option<Self> {
+        let cubin = Cubin::parse(bytes).ok()?;
+        let mut outline = Outline::default();
+        for symbol in cubin.symbols.iter().filter(|symbol| symbol.binding() != stb::LOCAL) {
+            let name = text_of(symbol.name);
+            let section = symbol.defined_in().and_then(|section| cubin.section(section));
+            let weak = symbol.binding() == stb::WEAK;
+            match symbol.section {
+                SymbolSection::Undefined if symbol.is_function() => outline.need(name),
+                SymbolSection::Undefined => {}
+                _ if symbol.is_function() && !symbol.is_entry() => outline.roots.function(name),
+                _ if symbol.is_shared() => {
+                    outline.roots.variable(name, Space::Shared, symbol.size);
+                }
+                _ if symbol.kind() == stt::OBJECT && weak => {
+                    if let Some(space) = section.and_then(|section| Space::of_section(section.name))
+                    {
+                        outline.roots.variable(name, space, symbol.size);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(outline)
+    }
+
+    fn need(&mut self, name: String) {
+        if !is_of_driver(name.as_bytes()) {
+            self.needs.insert(name);
+        }
+    }
+
+    /// Takes in the names of another piece.
+    pub(super) fn add(&mut self, other: Outline) {
+        self.roots.add(other.roots);
+        self.needs.extend(other.needs);
+    }
+
+    /// A function that no piece defines, the first by name.
+    pub(super) fn open(&self) -> Option<&str> {
+        self.needs.iter().find(|name| !self.roots.has(name)).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+        .version 9.0\n.target sm_90\n.address_size 64\n\
+        .extern .func (.param .b32 r) needed (.param .b32 a);\n\
+        .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
+        .func local_one () { ret; }\n\
+        .visible .global .align 4 .u32 plain = 1;\n\
+        .weak .global .align 8 .u64 table[5];\n\
+        .weak .const .align 4 .b8 fixed[12];\n\
+        .visible .shared .align 4 .b8 pool[128];\n\
+        .extern .shared .align 16 .b8 dynamic[];\n\
+        .shared .align 4 .u32 own;\n\
+        .visible .func seen () { ret; }\n\
+        .weak .func (.param .b32 r) inlined (.param .b32 a) { ret; }\n\
+        .visible .entry kernel (.param .u64 p) { ret; }\n";
+
+    #[test]
+    fn of_ptx_what_others_see_is_rooted_and_what_is_named_only_is_needed() {
+        let outline = Outline::of_ptx(TEXT.as_bytes());
+        let functions: Vec<&str> = outline.roots.functions().collect();
+        assert_eq!(functions, ["seen", "inlined"]);
+        let variables: Vec<_> = outline.roots.variables().collect();
+        assert_eq!(
+            variables,
+            [
+                ("table", Space::Global, 40),
+                ("fixed", Space::Constant, 12),
+                ("pool", Space::Shared, 128),
+                ("dynamic", Space::Shared, 0),
+            ]
+        );
+        assert_eq!(outline.open(), Some("needed"));
+    }
+
+    #[test]
+    fn what_another_piece_defines_is_not_open() {
+        let mut outline = Outline::of_ptx(TEXT.as_bytes());
+        outline.add(Outline::of_ptx(b".visible .func needed () { ret; }\n"));
+        assert_eq!(outline.open(), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! Which modules a program registers with the CUDA runtime, and which an earlier device link has
+//! registered.
+//!
+//! Every object with device code is a module with an id. The host object of a device link registers
+//! the modules that were linked, and lists their ids (`def <id>` in `__nv_module_id`). Such objects
+//! are inputs of later links, mostly as members of libraries that carry their own device link. What
+//! they list is in a program already: it is neither linked nor registered again, wherever it stands
+//! on the line (docs/rules/inputs.md, 6).
+//!
+//! In: modules and lists in the order of the inputs. Out: what is left out, and the text of the
+//! file of `--register-link-binaries`, which nvcc compiles into the host program. Guaranteed:
+//! nothing here depends on the target, but for modules that have been withdrawn and for whether the
+//! system library is needed: links of one program for several targets can share it, or make one
+//! list of theirs.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// In the id of the module of libcudadevrt, as nvlink looks for it.
+const SYSTEM_ID: &[u8] = b"_cuda_device_runtime_";
+
+/// As much of a register file is looked at, bytes: the lists of some million modules.
+pub(crate) const MAX_FILE: u64 = 256 << 20;
+
+/// A module, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ModuleNumber(usize);
+
+/// Something that registers itself with the CUDA runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Module<'a> {
+    /// As the compiler of the host code calls it, or made of a path; `None` for code in an object
+    /// that a device link made.
+    id: Option<Cow<'a, [u8]>>,
+    /// Part of a system library.
+    system: bool,
+    place: Place,
+    /// It has nothing to register.
+    withdrawn: bool,
+}
+
+/// Where a module is in an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is the first or only one.
+    First,
+    /// Behind the first, in an object that `ld -r` made of several, with code of its own.
+    Behind,
+    /// Behind the first, whose code is all that there is. A device link is not asked for it: nvlink
+    /// lists it always.
+    Bare,
+}
+
+/// What became of the system library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SystemLibrary {
+    /// It is none of the inputs.
+    NotGiven,
+    /// Nothing needs it.
+    NotNeeded,
+    Linked,
+}
+
+/// The modules of a link.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Registration<'a> {
+    modules: Vec<Module<'a>>,
+    /// Modules that a device link has linked, and the object that says so.
+    linked_before: HashMap<&'a [u8], String>,
+}
+
+impl<'a> Registration<'a> {
+    /// A module.
+    pub(crate) fn add(&mut self, id: Cow<'a, [u8]>, system: bool, place: Place) -> ModuleNumber {
+        self.push(Module { id: Some(id), system, place, withdrawn: false })
+    }
+
+    /// Code in an object that a device link made: what that linked counts, and nothing else in it.
+    pub(crate) fn add_linked(&mut self) -> ModuleNumber {
+        self.push(Module { id: None, system: false, place: Place::First, withdrawn: true })
+    }
+
+    fn push(&mut self, module: Module<'a>) -> ModuleNumber {
+        self.modules.push(module);
+        ModuleNumber(self.modules.len() - 1)
+    }
+
+    /// The module has nothing to register.
+    pub(crate) fn withdraw(&mut self, module: ModuleNumber) {
+        self.modules[module.0].withdrawn = true;
+    }
+
+    /// The object `by` says that a device link has linked the modules `ids`.
+    pub(crate) fn mark(&mut self, by: &str, ids: &[&'a [u8]]) {
+        for id in ids {
+            self.linked_before.entry(id).or_insert_with(|| by.to_owned());
+        }
+    }
+
+    /// Whether a device link has linked the module before: all lists have to be known.
+    pub(crate) fn is_linked_before(&self, module: ModuleNumber) -> bool {
+        let Module { id, place, .. } = &self.modules[module.0];
+        let listed = |id: &Cow<'_, [u8]>| self.linked_before.contains_key(&**id);
+        *place != Place::Bare && id.as_ref().is_none_or(listed)
+    }
+
+    /// Whether the module is part of this link.
+    pub(crate) fn takes_part(&self, module: ModuleNumber) -> bool {
+        !self.modules[module.0].withdrawn && !self.is_linked_before(module)
+    }
+
+    /// The object that says that the module is linked.
+    pub(crate) fn linked_by(&self, module: ModuleNumber) -> Option<&str> {
+        let id = self.modules[module.0].id.as_ref()?;
+        self.linked_before.get(&**id).map(String::as_str)
+    }
+
+    /// What became of the system library, of which `needed` says whether anything needs it. It does
+    /// not count when it is linked before or alone.
+    pub(crate) fn system_library(&self, needed: impl FnOnce() -> bool) -> SystemLibrary {
+        let numbers = || (0..self.modules.len()).filter(|&number| !self.modules[number].withdrawn);
+        let is_library = |number: usize| {
+            self.modules[number].system && !self.is_linked_before(ModuleNumber(number))
+        };
+        let has_others = numbers().any(|number| !self.modules[number].system);
+        if !numbers().any(is_library) || !has_others {
+            SystemLibrary::NotGiven
+        } else if needed() {
+            SystemLibrary::Linked
+        } else {
+            SystemLibrary::NotNeeded
+        }
+    }
+
+    /// The modules that the program registers: the first of each object in link order, then all
+    /// others, from the last on, as nvlink has them.
+    fn registered(&self, system: SystemLibrary) -> Vec<&[u8]> {
+        let counts = |number: &usize| {
+            let needed = !self.modules[*number].system || system == SystemLibrary::Linked;
+            needed && self.takes_part(ModuleNumber(*number))
+        };
+        let is_first = |&number: &usize| self.modules[number].place == Place::First;
+        let numbers = (0..self.modules.len()).filter(counts);
+        let (mut listed, others): (Vec<usize>, Vec<usize>) = numbers.partition(is_first);
+        listed.extend(others.into_iter().rev());
+        listed.into_iter().filter_map(|number| self.modules[number].id.as_deref()).collect()
+    }
+
+    /// The register file: a line for each module, or the lines from the last on.
+    pub(crate) fn register_file(&self, system: SystemLibrary, reversed: bool) -> Vec<u8> {
+        let mut ids = self.registered(system);
+        if reversed {
+            ids.reverse();
+        }
+        let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", ids.len()).into_bytes();
+        for id in ids {
+            text.extend_from_slice(b"DEFINE_REGISTER_FUNC(");
+            text.extend_from_slice(id);
+            text.extend_from_slice(b")\n");
+        }
+        text
+    }
+}
+
+/// Whether a register file that is there already stays. nvcc has the links for all targets write
+/// one file: the module of libcudadevrt is in it if one of them needs the library.
+pub(crate) fn keeps(existing: &[u8], system: SystemLibrary) -> bool {
+    // As a C string, which ends with the first NUL.
+    let text = existing.split(|&byte| byte == 0).next().unwrap_or_default();
+    system == SystemLibrary::NotNeeded
+        || text.windows(SYSTEM_ID.len()).any(|window| window == SYSTEM_ID)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SystemLibrary::{Linked, NotGiven, NotNeeded};
+    use super::*;
+
+    fn registration(modules: &[(&'static str, bool)]) -> Registration<'static> {
+        let mut registration = Registration::default();
+        for &(id, system) in modules {
+            registration.add(id.as_bytes().into(), system, Place::First);
+        }
+        registration
+    }
+
+    fn ids(registration: &Registration<'_>, system: SystemLibrary) -> String {
+        let ids: Vec<String> = registration
+            .registered(system)
+            .iter()
+            .map(|id| id.escape_ascii().to_string())
+            .collect();
+        ids.join(" ")
+    }
+
+    #[test]
+    fn every_module_has_a_line() {
+        let two = registration(&[("_72784db6_4_k_cu__Z1kPi", false), ("x", false)]);
+        assert_eq!(
+            two.register_file(NotGiven, false),
+            b"#define NUM_PRELINKED_OBJECTS 2\n\
+              DEFINE_REGISTER_FUNC(_72784db6_4_k_cu__Z1kPi)\nDEFINE_REGISTER_FUNC(x)\n"
+        );
+        let reversed = two.register_file(NotGiven, true);
+        assert!(reversed.ends_with(b"(_72784db6_4_k_cu__Z1kPi)\n"), "{}", reversed.escape_ascii());
+        let none = registration(&[]).register_file(NotGiven, false);
+        assert_eq!(none, b"#define NUM_PRELINKED_OBJECTS 0\n");
+    }
+
+    #[test]
+    fn what_a_device_link_lists_is_linked_before() {
+        let mut some = registration(&[("a", false), ("ab", false), ("rt", true), ("b", false)]);
+        let code = some.add_linked();
+        assert_eq!(ids(&some, Linked), "a ab rt b");
+        assert_eq!(ids(&some, NotNeeded), "a ab b");
+        some.mark("m.o", &[b"b", b"c"]);
+        some.mark("n.o", &[b"b", b"rt"]);
+        let marked: Vec<_> = (0..5).map(|at| some.is_linked_before(ModuleNumber(at))).collect();
+        assert_eq!(marked, [false, false, true, true, true]);
+        assert_eq!(some.linked_by(ModuleNumber(3)), Some("m.o"));
+        assert_eq!((some.linked_by(ModuleNumber(0)), some.linked_by(code)), (None, None));
+        assert_eq!(ids(&some, Linked), "a ab");
+        some.withdraw(ModuleNumber(0));
+        assert_eq!(ids(&some, Linked), "ab");
+    }
+
+    #[test]
+    fn the_system_library_counts_beside_other_modules() {
+        let library = |modules| registration(modules).system_library(|| true);
+        assert_eq!(library(&[("a", false)]), NotGiven);
+        assert_eq!(library(&[("rt", true)]), NotGiven);
+        assert_eq!(library(&[("a", false), ("rt", true)]), Linked);
+        let mut both = registration(&[("a", false), ("rt", true)]);
+        both.mark("m.o", &[b"a"]);
+        assert_eq!(both.system_library(|| false), NotNeeded);
+        both.withdraw(ModuleNumber(1));
+        assert_eq!(both.system_library(|| true), NotGiven);
+    }
+
+    #[test]
+    fn modules_of_merged_objects_come_last() {
+        let mut merged = registration(&[("a", false)]);
+        for (id, place) in [("b", Place::Behind), ("c", Place::Bare)] {
+            merged.add(id.as_bytes().into(), false, place);
+        }
+        merged.add(b"rt"[..].into(), true, Place::First);
+        assert_eq!(ids(&merged, Linked), "a rt c b");
+        merged.mark("m.o", &[b"b", b"c"]);
+        assert_eq!(ids(&merged, NotGiven), "a c");
+    }
+
+    #[test]
+    fn a_register_file_stays_for_the_sake_of_the_system_library() {
+        let with = b"#define NUM_PRELINKED_OBJECTS 1\nDEFINE_REGISTER_FUNC(_f_22_cuda_device_runtime_cu_3)\n";
+        let without = b"#define NUM_PRELINKED_OBJECTS 1\nDEFINE_REGISTER_FUNC(_a)\n";
+        for system in [NotGiven, NotNeeded, Linked] {
+            assert!(keeps(with, system), "{system:?}");
+            assert_eq!(keeps(without, system), system == NotNeeded, "{system:?}");
+        }
+        assert!(!keeps(b"\0_cuda_device_runtime_", Linked));
+        assert!(keeps(b"", NotNeeded) && !keeps(b"", NotGiven));
+    }
+}

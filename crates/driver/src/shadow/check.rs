@@ -1,0 +1,197 @@
+//! `check-shadow`: whether a shadow toolkit is what `install-shadow` would make of it now.
+//!
+//! In: the words after the command, the path of this program. Out: what is wrong, a line each. Guaranteed: nothing is
+//! changed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use culd_link::Severity;
+use thiserror::Error;
+
+use super::marker::{Marker, ToolkitChange};
+use super::{COMPANIONS, REPLACED, list};
+use crate::lines::{Line, Outcome};
+
+const HELP: &str = "\
+usage: culd check-shadow DIR
+
+Says whether the shadow toolkit DIR, made by 'culd install-shadow', is in order: its toolkit is there and is what it was,
+every entry has its link, and nvlink is this very culd. Exit status 1 if something is wrong; 'culd install-shadow DIR'
+mends it.
+";
+
+/// What is wrong with a shadow.
+#[derive(Debug, PartialEq, Eq, Error)]
+enum Fault {
+    #[error("'{0}' is no shadow toolkit")]
+    NoShadow(PathBuf),
+    #[error("The toolkit '{0}' is gone")]
+    NoToolkit(PathBuf),
+    #[error("The toolkit '{toolkit}' is CUDA {now} now; the shadow was made of CUDA {before}")]
+    OtherRelease { toolkit: PathBuf, before: String, now: String },
+    #[error("The toolkit '{0}' has changed since the shadow was made")]
+    Changed(PathBuf),
+    #[error("'{0}' is missing")]
+    Missing(PathBuf),
+    #[error("'{path}' is no link to '{target}'")]
+    NoLink { path: PathBuf, target: PathBuf },
+    #[error("'{0}' has nothing in the toolkit that it stands for")]
+    Stray(PathBuf),
+    #[error("'{0}' is a link; it stops working when the file behind it moves")]
+    Link(PathBuf),
+    #[error("'{0}' cannot be run")]
+    NotRun(PathBuf),
+    #[error("'{0}' is another culd than this one")]
+    Other(PathBuf),
+}
+
+/// Does what `arguments`, the words after `check-shadow`, say; `program` is the path of culd.
+pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, Outcome) {
+    let dir = match arguments {
+        [word] if word == "--help" || word == "-h" => {
+            return (HELP.to_owned(), Outcome::success());
+        }
+        [dir] if !dir.as_encoded_bytes().starts_with(b"-") && !dir.is_empty() => Path::new(dir),
+        _ => {
+            return (
+                String::new(),
+                Outcome::fatal("check-shadow: it takes the folder of a shadow"),
+            );
+        }
+    };
+    let (marker, faults) = faults(dir, program);
+    let lines: Vec<Line> =
+        faults.into_iter().map(|fault| Line::new(Severity::Error, fault)).collect();
+    match (lines.is_empty(), marker) {
+        (true, Some(Marker { toolkit, release, .. })) => {
+            let release = if release.is_empty() { release } else { format!(" (CUDA {release})") };
+            let (dir, toolkit) = (dir.display(), toolkit.display());
+            let text = format!("'{dir}' is '{toolkit}'{release} with culd as nvlink.\n");
+            (text, Outcome::success())
+        }
+        _ => (String::new(), Outcome { status: 1, lines }),
+    }
+}
+
+/// What is wrong with the shadow at `dir`; without a marker it is none.
+fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
+    let Some(marker) = Marker::read(dir) else {
+        return (None, vec![Fault::NoShadow(dir.to_owned())]);
+    };
+    let toolkit = || marker.toolkit.clone();
+    let mut faults = Vec::new();
+    if !marker.toolkit.join("bin").is_dir() {
+        faults.push(Fault::NoToolkit(toolkit()));
+    } else {
+        let before = marker.release.clone();
+        faults.extend(marker.toolkit_change().map(|change| match change {
+            ToolkitChange::Files => Fault::Changed(toolkit()),
+            ToolkitChange::Release(now) => Fault::OtherRelease { toolkit: toolkit(), before, now },
+        }));
+        let own = [REPLACED, COMPANIONS].concat();
+        links(&marker.toolkit, dir, &["bin", super::marker::NAME], &mut faults);
+        links(&marker.toolkit.join("bin"), &dir.join("bin"), &own, &mut faults);
+    }
+    faults.extend(REPLACED.iter().filter_map(|name| copy(&dir.join("bin").join(name), program)));
+    (Some(marker), faults)
+}
+
+/// Every entry of `from`, but for `except`, has a link in `to`, and nothing else is there.
+fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<Fault>) {
+    let names = |dir: &Path| -> Vec<_> {
+        let entries = list(dir).unwrap_or_default();
+        let names = entries.iter().filter_map(|path| path.file_name());
+        let mut names: Vec<_> = names.map(ToOwned::to_owned).collect();
+        names.retain(|name| !except.iter().any(|other| *name == *other));
+        names.sort();
+        names
+    };
+    let (theirs, ours) = (names(from), names(to));
+    for name in &theirs {
+        let (path, target) = (to.join(name), from.join(name));
+        if path.symlink_metadata().is_err() {
+            faults.push(Fault::Missing(path));
+        } else if fs::read_link(&path).ok().as_ref() != Some(&target) {
+            faults.push(Fault::NoLink { path, target });
+        }
+    }
+    let stray = ours.iter().filter(|name| theirs.binary_search(name).is_err());
+    faults.extend(stray.map(|name| Fault::Stray(to.join(name))));
+}
+
+/// What is wrong with a program that is to be a copy of `program`.
+fn copy(path: &Path, program: &Path) -> Option<Fault> {
+    let Ok(meta) = path.symlink_metadata() else { return Some(Fault::Missing(path.to_owned())) };
+    if meta.is_symlink() {
+        return Some(Fault::Link(path.to_owned()));
+    }
+    if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
+        return Some(Fault::NotRun(path.to_owned()));
+    }
+    let same = matches!((fs::read(path), fs::read(program)), (Ok(a), Ok(b)) if a == b);
+    (!same).then(|| Fault::Other(path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marker;
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn every_fault_is_told() {
+        let world = tempfile::tempdir().unwrap();
+        let at = |name: &str| world.path().canonicalize().unwrap().join(name);
+        let (toolkit, dir, program) = (at("cuda"), at("tk"), at("culd"));
+        for folder in [toolkit.join("bin"), toolkit.join("lib64")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for tool in ["nvcc", "nvlink", "ptxas"] {
+            fs::write(toolkit.join("bin").join(tool), "").unwrap();
+        }
+        fs::write(&program, "culd").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let check = || faults(&dir, &program).1;
+        assert_eq!(check(), [Fault::NoShadow(dir.clone())]);
+        super::super::install(&dir, Some(&toolkit), &program).unwrap();
+        assert_eq!(check(), []);
+
+        let bin = dir.join("bin");
+        fs::remove_file(bin.join("ptxas")).unwrap();
+        fs::remove_file(bin.join("nvcc")).unwrap();
+        symlink("elsewhere", bin.join("nvcc")).unwrap();
+        symlink(toolkit.join("bin/gone"), bin.join("gone")).unwrap();
+        fs::write(&program, "a newer culd").unwrap();
+        let target = toolkit.join("bin/nvcc");
+        let expected = [
+            Fault::NoLink { path: bin.join("nvcc"), target },
+            Fault::Missing(bin.join("ptxas")),
+            Fault::Stray(bin.join("gone")),
+            Fault::Other(bin.join("nvlink")),
+        ];
+        assert_eq!(check(), expected);
+
+        super::super::install(&dir, Some(&toolkit), &program).unwrap();
+        fs::write(toolkit.join("bin/nvcc"), "another").unwrap();
+        fs::set_permissions(bin.join("nvlink"), fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(check(), [Fault::Changed(toolkit.clone()), Fault::NotRun(bin.join("nvlink"))]);
+        fs::remove_file(bin.join("nvlink")).unwrap();
+        assert_eq!(check()[1..], [Fault::Missing(bin.join("nvlink"))]);
+        symlink(&program, bin.join("nvlink")).unwrap();
+        let json = "{\"cuda\" : { \"version\" : \"13.5.0\" } }";
+        fs::write(toolkit.join("version.json"), json).unwrap();
+        let (before, now) = (String::new(), "13.5".to_owned());
+        let expected = [
+            Fault::OtherRelease { toolkit: toolkit.clone(), before, now },
+            Fault::Missing(dir.join("version.json")),
+            Fault::Link(bin.join("nvlink")),
+        ];
+        assert_eq!(check(), expected);
+        fs::rename(&toolkit, at("moved")).unwrap();
+        assert_eq!(check(), [Fault::NoToolkit(toolkit), Fault::Link(bin.join("nvlink"))]);
+        assert!(dir.join(marker::NAME).is_file());
+    }
+}

@@ -1,0 +1,69 @@
+//! How many threads a link gets.
+//!
+//! In: the option. Out: a number, and a line if it is not the one that was asked for. Guaranteed: not more than help,
+//! whatever is asked for: each takes memory, and work is divided among all of them.
+
+use std::num::NonZero;
+use std::thread;
+
+use culd_link::Severity;
+use thiserror::Error;
+
+use crate::lines::Line;
+use crate::options::{Id, Options};
+
+/// Threads for each processor: some wait for files, or for ptxas.
+const FOR_EACH: usize = 4;
+
+/// Less threads than were asked for.
+#[derive(Debug, Error)]
+#[error("-threads={asked}: {used} are used, {FOR_EACH} for each processor")]
+struct Fewer {
+    asked: usize,
+    used: usize,
+}
+
+/// The most threads that a link gets on this machine.
+#[must_use]
+pub fn most_threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).saturating_mul(FOR_EACH)
+}
+
+/// The threads that `options` ask for, 0 for one per core, and what there is to say about them.
+pub(crate) fn threads(options: &Options) -> (usize, Option<Line>) {
+    let most = most_threads();
+    let asked = options.number(Id::Threads).and_then(|count| usize::try_from(count).ok());
+    let asked = asked.unwrap_or(0);
+    if asked <= most {
+        return (asked, None);
+    }
+    let line = Line::new(Severity::Info, Fewer { asked, used: most });
+    (most, Some(line).filter(|_| !options.flag(Id::DisableInfos)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Request, parse};
+
+    #[test]
+    fn nobody_gets_more_threads_than_help() {
+        let most = most_threads();
+        assert!(most >= FOR_EACH);
+        let got = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let parsed =
+                parse(&[&["-arch=sm_90".to_owned(), "a.o".to_owned()], &words[..]].concat());
+            let Ok(Request::Link(options)) = parsed.request else { panic!("{words:?}") };
+            let (count, line) = threads(&options);
+            (count, line.map(|line| line.text))
+        };
+        assert_eq!(got("-o=x"), (0, None));
+        assert_eq!(got("-o=x -threads=1"), (1, None));
+        assert_eq!(got(&format!("-o=x -threads={most}")), (most, None));
+        let line = format!("-threads=100000: {most} are used, 4 for each processor");
+        assert_eq!(got("-o=x -threads=100000"), (most, Some(line)));
+        assert_eq!(got(&format!("-o=x -threads={}", i32::MAX)).0, most);
+        assert_eq!(got("-o=x -threads=100000 -disable-infos"), (most, None));
+    }
+}

@@ -1,0 +1,140 @@
+//! Phase `callgraph`, second step: which functions are alive, and their numbers.
+//!
+//! In: [`CallRecords`] and [`Roots`]. Out: [`LiveFunctions`], and the graph in which indirect calls
+//! lead through their prototype.
+
+use hashbrown::HashMap;
+
+use super::records::{CallRecords, FunctionSignature, Roots, functions};
+use crate::base::graph::{Adjacency, Components};
+use crate::base::id::{DenseId, IdVec, NodeId, SymbolId};
+use crate::objects::InputObjects;
+use crate::symbols::{SymbolSite, Symbols};
+
+/// The functions of all jump slots, in reading order.
+pub(super) fn jump_slots(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<SymbolId> {
+    let slots = objects.iter().flat_map(|(id, object)| {
+        let slot = move |text| symbols.of(id, object.code_function(text)?);
+        object.jump_slots().filter_map(slot)
+    });
+    slots.collect()
+}
+
+/// Functions that are a part of another function's code, each after that one. No record says that
+/// they are called (docs/LINKING.md, whole programs).
+pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<(u32, u32)> {
+    let inner = objects.iter().flat_map(|(id, object)| {
+        let functions = object.outline.functions.iter().filter(|function| !function.names_code);
+        functions.filter_map(move |function| {
+            let outer = object.outer_function(function.index)?;
+            let number = |index| Some(symbols.of(id, index)?.index() as u32);
+            Some((number(outer)?, number(function.index)?))
+        })
+    });
+    inner.collect()
+}
+
+/// By symbol: whether it is in the output. Alive are functions that the kept entries reach, by
+/// direct calls and through prototypes; functions whose address is taken anywhere; and undefined
+/// functions that the latter call. A defined function that only an unreached function with a taken
+/// address calls is dead (case indirect/taken-in-dead-code).
+pub(super) fn alive(
+    symbols: &Symbols,
+    roots: &Roots,
+    (records, inner): (&CallRecords, &[(u32, u32)]),
+    signatures: &IdVec<SymbolId, FunctionSignature>,
+    slots: &[SymbolId],
+) -> IdVec<SymbolId, bool> {
+    let calls = match inner {
+        [] => Adjacency::new(symbols.all.len(), &records.calls),
+        inner => Adjacency::new(symbols.all.len(), &[&records.calls[..], inner].concat()),
+    };
+    let indirect = Adjacency::new(symbols.all.len(), &records.indirect);
+    let mut candidates: HashMap<u32, Vec<SymbolId>> = HashMap::new();
+    for (id, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
+        let prototype = signature.prototype.map(|name| name.index() as u32);
+        candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
+    }
+    let mut alive = IdVec::filled(false, symbols.all.len());
+    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| roots.is_entry[id]).collect();
+    let callees = |id: SymbolId| {
+        calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
+    };
+    while let Some(id) = stack.pop() {
+        if std::mem::replace(&mut alive[id], true) {
+            continue;
+        }
+        stack.extend(callees(id));
+        for prototype in indirect.of(id.index() as u32) {
+            // Each prototype is followed once.
+            stack.extend(candidates.remove(prototype).into_iter().flatten());
+        }
+    }
+    for (id, signature) in signatures.iter() {
+        if signature.address_taken && !std::mem::replace(&mut alive[id], true) {
+            let undefined = |&callee: &SymbolId| symbols.all[callee].definition.is_none();
+            callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
+        }
+    }
+    slots.iter().for_each(|&slot| alive[slot] = true);
+    alive
+}
+
+/// Live functions, as nodes of the graph.
+pub(super) struct LiveFunctions {
+    pub(super) nodes: IdVec<NodeId, SymbolId>,
+    pub(super) node_of: IdVec<SymbolId, Option<NodeId>>,
+    pub(super) all_alive: bool,
+    pub(super) any_dead: bool,
+}
+
+/// Numbers live functions in order of first sight.
+pub(super) fn number_live(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    alive: &IdVec<SymbolId, bool>,
+) -> LiveFunctions {
+    let mut nodes = IdVec::new();
+    let mut node_of = IdVec::filled(None, symbols.all.len());
+    let functions = functions(objects, symbols);
+    for &function in &functions {
+        if alive[function] {
+            node_of[function] = Some(nodes.push(function));
+        }
+    }
+    let all_alive = nodes.len() == functions.len();
+    let is_function = |site: SymbolSite| objects[site.object].symbol(site.index).is_function();
+    let is_dead = |&function: &SymbolId| {
+        node_of[function].is_none() && symbols.all[function].definition.is_some_and(is_function)
+    };
+    let any_dead = !all_alive && functions.iter().any(is_dead);
+    LiveFunctions { nodes, node_of, all_alive, any_dead }
+}
+
+/// The graph in which an indirect call is an edge to its prototype, and the prototype has edges to
+/// the functions that may be called; and its components.
+pub(super) fn condense(
+    nodes: &IdVec<NodeId, SymbolId>,
+    signatures: &IdVec<NodeId, FunctionSignature>,
+    calls: &[(u32, u32)],
+    indirect: &[(u32, u32)],
+) -> (Adjacency, Components) {
+    let mut edges = calls.to_vec();
+    let mut hubs: Vec<u32> = indirect.iter().map(|&(_, name)| name).collect();
+    hubs.sort_unstable();
+    hubs.dedup();
+    let hub = |name: u32| {
+        let at = hubs.binary_search(&name).ok()?;
+        Some((nodes.len() + at) as u32)
+    };
+    for &(function, name) in indirect {
+        edges.extend(hub(name).map(|hub| (function, hub)));
+    }
+    for (node, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
+        let name = signature.prototype.map(|name| name.index() as u32);
+        edges.extend(name.and_then(hub).map(|hub| (hub, node.index() as u32)));
+    }
+    let graph = Adjacency::new(nodes.len() + hubs.len(), &edges);
+    let components = Components::find(&graph);
+    (graph, components)
+}

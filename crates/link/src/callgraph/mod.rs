@@ -1,0 +1,298 @@
+//! Phase `callgraph`: who calls whom, and which functions are alive.
+//!
+//! In: [`InputObjects`], [`Symbols`]. Out: [`CallGraph`]: live functions in order of first sight,
+//! their calls, and answers about everything that a function can reach. Guaranteed: linear in the
+//! records, because an indirect call is one edge to its prototype, not one per candidate.
+//!
+//! A function is alive if an entry can reach it, or if its address is taken anywhere
+//! (docs/LINKING.md, dead code).
+
+mod alive;
+mod read;
+pub(crate) mod records;
+
+use self::alive::{LiveFunctions, alive, condense, inner_functions, jump_slots, number_live};
+use self::read::read;
+use self::records::FunctionSignature;
+use crate::base::graph::{Adjacency, Components};
+use crate::base::id::{DenseId, IdVec, NameId, NodeId, SymbolId};
+use crate::base::name_list::NameList;
+use crate::base::names::Names;
+use crate::base::session::Session;
+use crate::objects::InputObjects;
+use crate::options::LinkOptions;
+use crate::symbols::Symbols;
+
+/// The live functions of the program and their calls.
+pub(crate) struct CallGraph {
+    /// Live functions in order of first sight: the order of every list in the output.
+    pub(crate) nodes: IdVec<NodeId, SymbolId>,
+    node_of: IdVec<SymbolId, Option<NodeId>>,
+    signatures: IdVec<NodeId, FunctionSignature>,
+    entries: Vec<NodeId>,
+    kernels: Vec<NodeId>,
+    known: IdVec<NodeId, bool>,
+    single: bool,
+    any_dead: bool,
+    all_alive: bool,
+    calls: Adjacency,
+    /// Prototypes of indirect calls by function, as name indices.
+    indirect: Adjacency,
+    references: Adjacency,
+    /// Vertices 0..nodes are functions, the rest prototypes: caller -> prototype -> candidates.
+    reach: Adjacency,
+    components: Components,
+}
+
+impl CallGraph {
+    /// The graph, and the strings of all prototypes in the order of the output.
+    pub(crate) fn build<'d>(
+        session: &Session,
+        objects: &InputObjects<'d>,
+        symbols: &Symbols,
+        options: &LinkOptions,
+        names: &mut Names<'d>,
+    ) -> (Self, NameList) {
+        let (records, mut roots, signatures, prototypes) =
+            read(session, objects, symbols, options, names);
+        let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
+        roots.add_taken(symbols, &signatures, &slots);
+        let alive = if options.keeps_dead_code() {
+            IdVec::filled(true, symbols.all.len())
+        } else {
+            let inner = inner_functions(objects, symbols);
+            alive(symbols, &roots, (&records, &inner), &signatures, &slots)
+        };
+        let LiveFunctions { nodes, node_of, all_alive, any_dead } =
+            number_live(objects, symbols, &alive);
+        let live = records.among(&node_of);
+        let signatures: IdVec<NodeId, FunctionSignature> =
+            nodes.values().map(|&symbol| signatures[symbol]).collect();
+        let (reach, components) = condense(&nodes, &signatures, &live.calls, &live.indirect);
+        let graph = CallGraph {
+            any_dead,
+            entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
+            kernels: nodes
+                .iter()
+                .filter(|(_, s)| roots.is_entry[**s] || symbols.all[**s].is_kernel)
+                .map(|(n, _)| n)
+                .collect(),
+            known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
+            all_alive,
+            single: roots.single,
+            calls: Adjacency::new(nodes.len(), &live.calls),
+            indirect: Adjacency::new(nodes.len(), &live.indirect),
+            references: Adjacency::new(nodes.len(), &live.references),
+            nodes,
+            node_of,
+            signatures,
+            reach,
+            components,
+        };
+        (graph, prototypes)
+    }
+
+    /// The node of a live function.
+    pub(crate) fn node(&self, symbol: SymbolId) -> Option<NodeId> {
+        self.node_of[symbol]
+    }
+
+    /// True if some function of the program is not in the output.
+    pub(crate) fn any_dead(&self) -> bool {
+        self.any_dead
+    }
+
+    /// True if every function that any file names is in the output.
+    pub(crate) fn all_alive(&self) -> bool {
+        self.all_alive
+    }
+
+    /// All entries in node order: kernels that count as started from outside.
+    pub(crate) fn entries(&self) -> &[NodeId] {
+        &self.entries
+    }
+
+    /// All kernels in node order: entries, and kernels that were not selected and are alive
+    /// because their address is taken.
+    pub(crate) fn kernels(&self) -> &[NodeId] {
+        &self.kernels
+    }
+
+    /// False for a kernel that was not known to be kept when its file was read.
+    pub(crate) fn is_known_entry(&self, node: NodeId) -> bool {
+        self.known[node]
+    }
+
+    /// The selected kernel, if there is exactly one.
+    pub(crate) fn single_entry(&self) -> Option<NodeId> {
+        if self.single { self.entries.first().copied() } else { None }
+    }
+
+    /// Functions that `node` calls directly, last read first, as the output lists them.
+    pub(crate) fn calls(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        nodes_of(&self.calls, node)
+    }
+
+    /// Functions whose address `node` names, last read first.
+    pub(crate) fn references(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        nodes_of(&self.references, node)
+    }
+
+    /// Prototypes of the indirect calls of `node`, last read first.
+    pub(crate) fn indirect(&self, node: NodeId) -> impl Iterator<Item = NameId> + '_ {
+        let list = self.indirect.of(node.index() as u32);
+        list.iter().rev().map(|&name| NameId::from_index(name as usize))
+    }
+
+    pub(crate) fn prototype(&self, node: NodeId) -> Option<NameId> {
+        self.signatures[node].prototype
+    }
+
+    pub(crate) fn is_address_taken(&self, node: NodeId) -> bool {
+        self.signatures[node].address_taken
+    }
+
+    /// For every node the join of `own` over all that it can reach, itself included. `empty` must
+    /// be neutral for `join`, and `join` associative, commutative and idempotent.
+    pub(crate) fn fold<T: Clone>(
+        &self,
+        empty: T,
+        own: impl Fn(NodeId) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> IdVec<NodeId, T> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
+        let values = self.components.fold(&self.reach, value, join);
+        values.into_iter().take(self.nodes.len()).collect()
+    }
+
+    /// The same for the entries only, in node order.
+    pub(crate) fn fold_entries<T: Clone>(
+        &self,
+        empty: T,
+        own: impl Fn(NodeId) -> T,
+        join: impl Fn(&T, &T) -> T,
+    ) -> Vec<T> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
+        self.of_entries(&self.components.fold_components(&self.reach, value, join))
+    }
+
+    /// The values of the components of the entries, in node order.
+    fn of_entries<T: Clone>(&self, values: &[T]) -> Vec<T> {
+        let component = |entry: &NodeId| self.components.component(entry.index() as u32);
+        self.entries.iter().map(|entry| values[component(entry)].clone()).collect()
+    }
+
+    /// Marks in `marked` every node that calls a marked node or names it in its code, directly or
+    /// through others. `more` are further calls. Indirect calls do not count, and only `users` are
+    /// marked.
+    pub(crate) fn mark_users(
+        &self,
+        marked: &mut IdVec<NodeId, bool>,
+        more: &[(NodeId, NodeId)],
+        users: impl Fn(NodeId) -> bool,
+    ) {
+        let mut worklist: Vec<NodeId> = marked.ids().filter(|&node| marked[node]).collect();
+        if worklist.is_empty() {
+            return;
+        }
+        let used = |user: NodeId| self.calls(user).chain(self.references(user));
+        let all = self.nodes.ids().filter(|&node| users(node));
+        let pairs = all.flat_map(|user| used(user).map(move |node| (node, user)));
+        let more = more.iter().filter(|pair| users(pair.0)).map(|&(user, node)| (node, user));
+        let pairs = pairs.chain(more);
+        let pairs: Vec<_> =
+            pairs.map(|(node, user)| (node.index() as u32, user.index() as u32)).collect();
+        let users = Adjacency::new(self.nodes.len(), &pairs);
+        while let Some(node) = worklist.pop() {
+            for user in nodes_of(&users, node) {
+                if !std::mem::replace(&mut marked[user], true) {
+                    worklist.push(user);
+                }
+            }
+        }
+    }
+
+    /// For every entry, in node order, the largest sum of `own` along a call path; `None` if the
+    /// entry can reach recursion.
+    pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> Vec<Option<u32>> {
+        let value = |vertex: u32| self.vertex_node(vertex).map_or(0, &own);
+        self.of_entries(&self.components.longest(&self.reach, value))
+    }
+
+    /// For every entry, in node order, the `wanted` nodes that it reaches, in node order.
+    pub(crate) fn reached_by_entries(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+        let mut all = Vec::with_capacity(self.entries.len());
+        self.each_reached(wanted, |_, reached| all.push(reached.to_vec()));
+        all
+    }
+
+    /// For every kernel, in node order, the `wanted` nodes that it reaches, in node order. A kernel
+    /// that is no entry reaches at most itself (case selection/address-taken-shared).
+    pub(crate) fn reached_by_kernels(&self, wanted: &IdVec<NodeId, bool>) -> Vec<Vec<NodeId>> {
+        let alone = |&kernel: &NodeId| if wanted[kernel] { vec![kernel] } else { Vec::new() };
+        let mut all: Vec<Vec<NodeId>> = self.kernels.iter().map(alone).collect();
+        self.each_reached(wanted, |entry, reached| {
+            if let Ok(place) = self.kernels.binary_search(&entry) {
+                all[place] = reached.to_vec();
+            }
+        });
+        all
+    }
+
+    /// Calls `visit` for every entry with the `wanted` nodes that it reaches, both in node order.
+    ///
+    /// Walks only vertices from which a wanted node can be reached.
+    pub(crate) fn each_reached(
+        &self,
+        wanted: &IdVec<NodeId, bool>,
+        mut visit: impl FnMut(NodeId, &[NodeId]),
+    ) {
+        if !wanted.values().any(|&wanted| wanted) {
+            return self.entries.iter().for_each(|&entry| visit(entry, &[]));
+        }
+        let leads = self.fold(false, |node| wanted[node], |a, b| *a || *b);
+        let mut seen = vec![u32::MAX; self.reach.vertices()];
+        let (mut stack, mut found) = (Vec::new(), Vec::new());
+        for (stamp, &entry) in self.entries.iter().enumerate() {
+            let stamp = stamp as u32;
+            found.clear();
+            stack.push(entry.index() as u32);
+            while let Some(vertex) = stack.pop() {
+                let node = self.vertex_node(vertex);
+                let dead_end = node.is_some_and(|node| !leads[node]);
+                if dead_end || std::mem::replace(&mut seen[vertex as usize], stamp) == stamp {
+                    continue;
+                }
+                found.extend(node.filter(|&node| wanted[node]));
+                stack.extend_from_slice(self.reach.of(vertex));
+            }
+            found.sort_unstable();
+            visit(entry, &found);
+        }
+    }
+
+    /// The graph of who can call whom. Vertices below the number of nodes are functions; the others
+    /// are prototypes of indirect calls.
+    pub(crate) fn reach(&self) -> (&Adjacency, &Components) {
+        (&self.reach, &self.components)
+    }
+
+    /// The function that a vertex of [`CallGraph::reach`] is.
+    pub(crate) fn vertex_node(&self, vertex: u32) -> Option<NodeId> {
+        ((vertex as usize) < self.nodes.len()).then(|| NodeId::from_index(vertex as usize))
+    }
+}
+
+fn nodes_of(lists: &Adjacency, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    lists.of(node.index() as u32).iter().rev().map(|&node| NodeId::from_index(node as usize))
+}
+
+/// Prototypes in the order in which the call graph and `.nv.prototype` list them.
+pub(crate) fn prototypes(graph: &CallGraph) -> Vec<NameId> {
+    let taken = |&node: &NodeId| graph.is_address_taken(node);
+    let nodes = || graph.nodes.ids();
+    let addresses = nodes().filter(taken).filter_map(|node| graph.prototype(node));
+    let calls = nodes().flat_map(|node| graph.indirect(node));
+    let others = nodes().filter(|node| !taken(node)).filter_map(|node| graph.prototype(node));
+    addresses.chain(calls).chain(others).collect()
+}

@@ -1,0 +1,94 @@
+//! `-dump-callgraph`: the call graph as nvlink prints it.
+//!
+//! In: the finished program. Out: lines. Functions are numbered in the order in which the files
+//! name them; dead functions have numbers too, and empty lines. A function's indirect calls come
+//! first, in reading order; each lists the functions with that prototype whose address is taken,
+//! the last one first. Direct calls follow, the last read first (docs/rules/diagnostics.md, section
+//! 13).
+
+mod names;
+
+use crate::base::id::{IdVec, NodeId};
+use crate::callgraph::records;
+use crate::options::CallGraphNames;
+use crate::program::LinkedProgram;
+
+/// The legend of the lines.
+const LEGEND: [&str; 4] = [
+    "# A: s -> B // s (number A) potentially calls B",
+    "# s [N]     // s uses N registers",
+    "# ^s        // s is entry point",
+    "# &s        // s has address taken",
+];
+
+/// nvlink's line where no input has device code.
+const NOTHING: &str = "No relocatable objects found. Did not generate callgraph.";
+
+/// All lines, except those about propagated register counts.
+pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> Vec<String> {
+    if program.objects.all.len() == 0 {
+        return vec![NOTHING.to_owned()];
+    }
+    let mut lines = vec![format!("callgraph for sm_{}:", program.options.target.sm)];
+    lines.extend(LEGEND.map(str::to_owned));
+    let functions: Vec<Option<NodeId>> = records::functions(&program.objects, &program.symbols)
+        .into_iter()
+        .map(|function| program.graph.node(function))
+        .collect();
+    let mut numbers = IdVec::filled(0usize, program.graph.nodes.len());
+    for (place, node) in functions.iter().enumerate() {
+        if let Some(node) = *node {
+            numbers[node] = place + 1;
+        }
+    }
+    let candidates: Vec<NodeId> =
+        program.graph.nodes.ids().filter(|&node| program.graph.is_address_taken(node)).collect();
+    for (place, node) in functions.iter().enumerate() {
+        let number = place + 1;
+        lines.push(match *node {
+            Some(node) => {
+                let function = function(program, node, names);
+                let callees = callees(program, node, &candidates);
+                let callees: String =
+                    callees.iter().map(|&callee| format!(" {}", numbers[callee])).collect();
+                format!("{number}: {function} ->{callees}")
+            }
+            None => format!("{number}: "),
+        });
+    }
+    lines
+}
+
+/// `^kernel(int *) [24]`.
+fn function(program: &LinkedProgram<'_, '_>, node: NodeId, names: CallGraphNames) -> String {
+    let is_entry = program.graph.entries().binary_search(&node).is_ok();
+    let entry = if is_entry { "^" } else { "" };
+    let taken = if program.graph.is_address_taken(node) { "&" } else { "" };
+    let name = name(&program.function_name(node), names);
+    // An alias has code, but no register count.
+    let registers = program.attributes.registers[node];
+    match program.merged.code(&program.graph, node).filter(|_| registers != 0) {
+        Some(_) => format!("{entry}{taken}{name} [{registers}]"),
+        None => format!("{entry}{taken}{name}"),
+    }
+}
+
+/// The name of a function as the lines show it.
+pub(crate) fn name(mangled: &str, names: CallGraphNames) -> String {
+    match names {
+        CallGraphNames::Mangled => mangled.to_owned(),
+        CallGraphNames::Source => names::declaration(mangled).unwrap_or_else(|| mangled.to_owned()),
+    }
+}
+
+/// The functions that `node` can call, in the order of the lines.
+fn callees(program: &LinkedProgram<'_, '_>, node: NodeId, candidates: &[NodeId]) -> Vec<NodeId> {
+    let graph = &program.graph;
+    let of_prototype = |prototype| {
+        let of = candidates.iter().rev().copied();
+        of.filter(move |&candidate| graph.prototype(candidate) == Some(prototype))
+    };
+    let mut prototypes: Vec<_> = graph.indirect(node).collect();
+    prototypes.reverse();
+    prototypes.into_iter().flat_map(of_prototype).chain(graph.calls(node)).collect()
+}

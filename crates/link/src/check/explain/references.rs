@@ -1,0 +1,143 @@
+//! Notes about undefined symbols: which code or data refers to them.
+
+use culd_cubin::{RelocEntry, SectionIndex, SymbolSection};
+use hashbrown::HashMap;
+
+use super::{display_name, similar};
+use crate::base::id::SymbolId;
+use crate::base::names::Names;
+use crate::callgraph::CallGraph;
+use crate::diag::note::Note;
+use crate::objects::InputObjects;
+use crate::objects::object::InputObject;
+use crate::objects::roles::SectionRole;
+use crate::symbols::Symbols;
+use crate::symbols::discarded::PatchedSection;
+
+/// The most references with a note each, per symbol.
+const MAX_REFERENCES: usize = 8;
+
+/// The references to one symbol.
+#[derive(Default)]
+struct ReferenceNotes {
+    /// Notes about the first references.
+    notes: Vec<Note>,
+    total: usize,
+}
+
+/// Notes for each symbol in `missing`: its references, and names that may be meant.
+pub(crate) fn undefined(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    names: &Names<'_>,
+    missing: &[SymbolId],
+) -> Vec<Vec<Note>> {
+    let places: HashMap<SymbolId, usize> = missing.iter().copied().zip(0..).collect();
+    let mut found: Vec<ReferenceNotes> =
+        missing.iter().map(|_| ReferenceNotes::default()).collect();
+    for (id, object) in objects.iter() {
+        let mut variables = SymbolsByPlace::new(object);
+        for (_, section, target) in object.reloc_sections() {
+            // Debug information only repeats the references of code.
+            if object.role(target) == SectionRole::Debug {
+                continue;
+            }
+            // ptxas writes records from the last to the first.
+            for record in section.relocations().iter().rev() {
+                let Some(&at) = symbols.of(id, record.symbol).and_then(|s| places.get(&s)) else {
+                    continue;
+                };
+                found[at].total += 1;
+                if found[at].notes.len() < MAX_REFERENCES {
+                    let patched = PatchedSection { id, object, target };
+                    let note = reference(symbols, graph, patched, &record, &mut variables);
+                    found[at].notes.push(note);
+                }
+            }
+        }
+    }
+    let likely = similar::notes(objects, symbols, names, missing);
+    let notes = missing.iter().zip(found).zip(likely);
+    notes
+        .map(|((&symbol, found), likely)| collect(objects, symbols, symbol, found, likely))
+        .collect()
+}
+
+fn collect(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    symbol: SymbolId,
+    found: ReferenceNotes,
+    likely: Vec<Note>,
+) -> Vec<Note> {
+    let ReferenceNotes { mut notes, total } = found;
+    if total == 0 {
+        let file = objects.file(symbols.all[symbol].first.object);
+        notes.push(Note::Unreferenced { file });
+    }
+    if total > notes.len() && total > MAX_REFERENCES {
+        notes.push(Note::MoreReferences { count: total - notes.len() });
+    }
+    notes.extend(likely);
+    notes
+}
+
+/// The place that `record` patches: a function's code, a variable, or a section.
+fn reference(
+    symbols: &Symbols,
+    graph: &CallGraph,
+    PatchedSection { id, object, target }: PatchedSection<'_, '_>,
+    record: &RelocEntry,
+    variables: &mut SymbolsByPlace<'_, '_>,
+) -> Note {
+    let section = display_name(object.section(target).name);
+    let (place, offset, dead) = if object.role(target) == SectionRole::Text {
+        let function = object.code_function(target);
+        let place = function.map_or(section, |function| display_name(object.symbol(function).name));
+        let symbol = function.and_then(|function| symbols.of(id, function));
+        let dead = symbol.is_some_and(|symbol| graph.node(symbol).is_none());
+        (place, record.offset, dead)
+    } else {
+        let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
+        (place, record.offset - start, false)
+    };
+    Note::ReferencedBy { file: object.name.to_owned(), place, offset, dead }
+}
+
+/// The symbols of an object by offset; sorted on first use.
+struct SymbolsByPlace<'o, 'd> {
+    object: &'o InputObject<'d>,
+    /// Section, start, end and index, sorted; without symbols of size 0.
+    sorted: Option<Vec<(SectionIndex, u64, u64, usize)>>,
+}
+
+impl<'o, 'd> SymbolsByPlace<'o, 'd> {
+    fn new(object: &'o InputObject<'d>) -> Self {
+        SymbolsByPlace { object, sorted: None }
+    }
+
+    /// The variable with the byte at `offset` of a section, and its start.
+    fn at(&mut self, section: SectionIndex, offset: u64) -> Option<(String, u64)> {
+        let symbols = &self.object.cubin.symbols;
+        let sorted = self.sorted.get_or_insert_with(|| {
+            let place = |(index, symbol): (usize, &culd_cubin::Symbol<'_>)| {
+                let SymbolSection::In(section) = symbol.section else { return None };
+                let end = symbol.value.saturating_add(symbol.size);
+                (symbol.size != 0).then_some((section, symbol.value, end, index))
+            };
+            let mut sorted: Vec<_> = symbols.iter().enumerate().filter_map(place).collect();
+            sorted.sort_unstable();
+            sorted
+        });
+        // The last symbol that starts no later; of those with the same start, the first in the
+        // table.
+        let behind = sorted.partition_point(|&(of, start, ..)| (of, start) <= (section, offset));
+        let &(of, start, ..) = sorted.get(behind.checked_sub(1)?)?;
+        let first = sorted.partition_point(|&(s, from, ..)| (s, from) < (of, start));
+        let holds = |place: &&(SectionIndex, u64, u64, usize)| of == section && offset < place.2;
+        let equal = sorted[first..behind].iter().filter(holds);
+        let &(.., index) = equal.min_by_key(|place| place.3)?;
+        Some((display_name(symbols[index].name), start))
+    }
+}

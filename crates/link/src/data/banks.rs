@@ -1,0 +1,200 @@
+//! Phase `data`: constant banks of functions that are not entries are appended to the entries'
+//! banks.
+//!
+//! In: the merged draft. Out: the entries' bank sections, and
+//! [`crate::draft::merged::FunctionBank::offset`] set. The code of a function holds one offset, so
+//! a bank has the same offset in every entry that can reach its function (cases literals/*). Banks
+//! are placed in the reverse of reading order, as nvlink does.
+
+use culd_cubin::arch::Flavour;
+use culd_cubin::elf::shf;
+use hashbrown::{HashMap, HashSet};
+
+use crate::base::id::{BankId, IdVec, NodeId, RelocId, SectionId};
+use crate::callgraph::CallGraph;
+use crate::draft::Draft;
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::{BankKey, FunctionBank, Merged};
+use crate::draft::relocs::{RelocSection, RelocSource};
+use crate::draft::section::InputChunk;
+use crate::merge::relocs::RESOLVED;
+use crate::objects::counterparts::OPTIMIZER;
+use crate::options::LinkOptions;
+
+/// Appends the banks of all functions that are not entries.
+pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, options: &LinkOptions) {
+    if merged.banks.len() == 0 {
+        return;
+    }
+    let users = users(merged, graph);
+    let mut value = None;
+    let mut tables: HashMap<SectionId, RelocId> =
+        merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+    let ids: Vec<BankId> = merged.banks.ids().collect();
+    for id in ids.into_iter().rev() {
+        let bank = merged.banks[id].clone();
+        let entries = &users[bank.node];
+        let existing = || {
+            let banks = entries.iter().map(|&entry| merged.entry_bank(graph, entry, bank.number));
+            banks.flatten().map(|section| &merged.draft.sections[section])
+        };
+        let end = existing().map(|section| section.size).max().unwrap_or(0);
+        let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
+        let offset = end.next_multiple_of(align);
+        merged.banks[id].offset = offset;
+        // nvlink sets the value of symbol 0 to the place of the literals of a losing copy.
+        if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
+            value = Some(offset + lost_at);
+        }
+        let (mut patched, records) = (Vec::new(), bank.records());
+        for &entry in entries.iter().rev() {
+            let section = merged
+                .entry_bank(graph, entry, bank.number)
+                .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
+            if !records.is_empty() {
+                patched.push(section);
+            }
+            let section = &mut merged.draft.sections[section];
+            section.emptied |= bank.emptied;
+            section.align = align;
+            let part = |part: &InputChunk<'d>| InputChunk { offset: offset + part.offset, ..*part };
+            section.chunks.extend(bank.chunks.iter().map(part));
+            section.size = (offset + bank.size).next_multiple_of(align);
+        }
+        for section in patched {
+            let draft = &mut merged.draft;
+            let made = add_records(draft, &mut tables, section, offset, &records);
+            if made && options.preserve_relocs {
+                // Of the `.nv.resolvedrela` section only the name exists (case
+                // literals/jump-tables-of-copies).
+                let name = draft.names.prefixed(RESOLVED, draft.sections[section].name);
+                draft.intern_section_name(name);
+            }
+        }
+    }
+    // A value that an earlier lookup of a constant gave symbol 0 wins (case
+    // selection/lost-literals).
+    merged.draft.null_value = merged.draft.null_value.or(value);
+}
+
+/// Adds the records of a function's bank, which lies at `offset` of an entry's bank. Sources are
+/// resolved from last to first, so the new ones go in front: their records are listed after those
+/// of the entry (case literals/jump-tables). `tables` maps a section to its relocation section.
+/// True if the entry's bank had no relocation section before.
+fn add_records(
+    draft: &mut Draft<'_>,
+    tables: &mut HashMap<SectionId, RelocId>,
+    bank: SectionId,
+    offset: u64,
+    sources: &[RelocSource],
+) -> bool {
+    let made = !tables.contains_key(&bank);
+    let reloc = *tables.entry(bank).or_insert_with(|| {
+        let name = draft.names.prefixed(b".rela", draft.sections[bank].name);
+        let section = draft.add_section(name, SectionKind::Reloc, shf::INFO_LINK, 8);
+        draft.sections[section].owner = Some(bank);
+        draft.relocs.push(RelocSection {
+            section,
+            target: bank,
+            previous: None,
+            sources: Vec::new(),
+        })
+    });
+    let moved = sources.iter().map(|source| RelocSource {
+        base: source.base + offset,
+        mercury_base: source.mercury_base + offset,
+        ..*source
+    });
+    draft.relocs[reloc].sources.splice(0..0, moved);
+    made
+}
+
+/// Drops empty banks of functions. A bank that a replaced copy left empty loses its name too.
+pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
+    let draft = &mut merged.draft;
+    let (mut kept, mut any_dropped) = (HashSet::new(), false);
+    for id in draft.category_of(SectionKind::Constant(0)).to_vec() {
+        let section = &mut draft.sections[id];
+        if section.owner.is_some() && section.size == 0 {
+            section.dropped = true;
+            // With `-r` the name is kept (case literals/replaced-kernel with -r). Of two sections
+            // with one name, the first one places the name in the string table.
+            if section.emptied && !draft.relocatable && !kept.contains(&section.name) {
+                draft.section_strings.remove(section.name);
+                draft.local_strings.remove(section.name);
+            }
+        } else if section.emptied {
+            kept.insert(section.name);
+        }
+        any_dropped |= section.dropped;
+    }
+    if any_dropped {
+        drop_relocations(draft);
+        drop_symbols(draft);
+    }
+}
+
+/// Removes the names of the relocation sections of banks that lost their names.
+fn drop_relocations(draft: &mut Draft<'_>) {
+    if draft.relocatable {
+        return;
+    }
+    for reloc in draft.relocs.values() {
+        let target = &draft.sections[reloc.target];
+        if target.dropped && target.emptied {
+            let name = draft.sections[reloc.section].name;
+            draft.section_strings.remove(name);
+            draft.local_strings.remove(name);
+        }
+    }
+}
+
+/// Drops the symbols of literals in a dropped section, and their names (case weak/entry-literals
+/// with `--preserve-relocs`). nvlink cannot make an object then (docs/DIFFERENCES.md,
+/// literals-of-replaced).
+fn drop_symbols(draft: &mut Draft<'_>) {
+    for symbol in draft.symbols.values_mut().filter(|symbol| symbol.program.is_some()) {
+        let section = symbol.section.map(|section| &draft.sections[section]);
+        let gone = section.is_some_and(|s| s.dropped && matches!(s.kind, SectionKind::Constant(_)));
+        if gone {
+            symbol.dropped = true;
+            draft.local_strings.remove(symbol.name);
+        }
+    }
+}
+
+/// For every function with a bank: the entries that reach it, in node order.
+fn users(merged: &Merged<'_>, graph: &CallGraph) -> IdVec<NodeId, Vec<NodeId>> {
+    let mut wanted = IdVec::filled(false, graph.nodes.len());
+    merged.banks.values().for_each(|bank| wanted[bank.node] = true);
+    let mut users = IdVec::filled(Vec::new(), graph.nodes.len());
+    for (&entry, reached) in graph.entries().iter().zip(graph.reached_by_entries(&wanted)) {
+        reached.into_iter().for_each(|node| users[node].push(entry));
+    }
+    users
+}
+
+fn create_bank(
+    merged: &mut Merged<'_>,
+    graph: &CallGraph,
+    entry: NodeId,
+    bank: &FunctionBank<'_>,
+) -> SectionId {
+    let code = merged.code(graph, entry);
+    let name = merged.draft.symbols[merged.function(graph, entry)].name;
+    let name = match merged.draft.flavour {
+        Flavour::Classic => {
+            let prefix = format!(".nv.constant{}.", bank.number);
+            merged.draft.names.prefixed(prefix.as_bytes(), name)
+        }
+        Flavour::Mercury => merged.draft.names.prefixed(OPTIMIZER, name),
+    };
+    let flags = shf::ALLOC | shf::INFO_LINK;
+    let section =
+        merged.draft.add_section(name, SectionKind::Constant(bank.number), flags, bank.align);
+    merged.draft.sections[section].owner = code;
+    if let Some(code) = code {
+        merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
+    }
+    section
+}

@@ -1,0 +1,150 @@
+//! A second, tighter layout for constant variables that do not fit their bank.
+//!
+//! In: the merged draft. Out: `.nv.constant3` laid out anew, if it was too large. nvlink first
+//! concatenates the files' sections. Only if the result is over the limit, it places every
+//! *variable* by itself, which saves padding and the bytes of weak copies that lost
+//! (docs/rules/diagnostics.md, 4.1; cases errors-limits/*).
+
+use culd_cubin::elf::{stb, sto, stt};
+use hashbrown::HashSet;
+
+use crate::base::id::{NameId, OutSymbolId, SectionId};
+use crate::base::sort::list_sort;
+use crate::draft::Draft;
+use crate::draft::kind::{BANK_LIMIT, SectionKind};
+use crate::draft::merged::{Merged, SectionPlacement};
+use crate::draft::offset_map::MovedRange;
+use crate::objects::InputObjects;
+use crate::options::LinkOptions;
+use crate::symbols::Symbols;
+
+/// The symbol whose value is the size of the bank of constant variables; code compares it with an
+/// address for `isspacep.const` (case constant/size-of-bank).
+pub(crate) const SIZE_SYMBOL: &[u8] = b".nv.ptx.const0.size";
+
+/// Its value in a program without such a bank (case constant/size-of-no-bank).
+pub(crate) const NO_BANK: u64 = u64::MAX;
+
+/// With `-r`: sets the symbols named [`SIZE_SYMBOL`] to the present size of the bank.
+pub(crate) fn define_size_symbol(draft: &mut Draft<'_>) {
+    let Some(name) = draft.names.lookup(SIZE_SYMBOL) else { return };
+    let size = draft.constant_variables().map_or(NO_BANK, |bank| draft.sections[bank].size);
+    let symbols = draft.symbols.values_mut().filter(|symbol| symbol.name == name);
+    symbols.for_each(|symbol| symbol.value = size);
+}
+
+/// With a selection of kernels, nvlink creates the bank of constant variables twice. The second one
+/// only takes up a section index (case selection/kernels-used behind many sections).
+pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
+    if draft.constant_variables().is_some() {
+        draft.add_unlisted();
+    }
+}
+
+/// Lays out the bank of constant variables anew if it is too large. Only then, and only with a
+/// selection of kernels, unused constants are dropped (case errors-limits/unused-constants).
+pub(crate) fn tighten<'d>(
+    objects: &InputObjects<'d>,
+    symbols: &Symbols,
+    merged: &mut Merged<'d>,
+    options: &LinkOptions,
+) {
+    let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
+    let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return };
+    let unused = match options.effective_selection().is_active() {
+        true => drop_unused(objects, symbols, merged, bank, options),
+        false => HashSet::new(),
+    };
+    let draft = &mut merged.draft;
+    // Variables of the local list have the sort key 0, so they follow the others.
+    let variable = |key_of: fn(u64) -> u64| {
+        let (symbols, unused) = (&draft.symbols, &unused);
+        move |&id: &OutSymbolId| {
+            let symbol = &symbols[id];
+            (!unused.contains(&id)
+                && symbol.section == Some(bank)
+                && symbol.info & 15 != stt::SECTION)
+                .then(|| (id, key_of(symbol.size), symbol.size))
+        }
+    };
+    let locals = draft.locals.iter().filter_map(variable(|_| 0));
+    let globals = draft.globals.iter().filter_map(variable(|size| size.min(8)));
+    let variables: Vec<(OutSymbolId, u64, u64)> = locals.chain(globals).collect();
+    let sorted = list_sort(&variables, &|a, b| a.1 > b.1 || (a.1 == b.1 && a.2 <= b.2));
+    let mut moves = Vec::new();
+    let mut end = 0u64;
+    for &(id, _, size) in &sorted {
+        let to = end.next_multiple_of(size.clamp(1, 8));
+        end = to + size;
+        let symbol = &mut draft.symbols[id];
+        let from = std::mem::replace(&mut symbol.value, to);
+        moves.push(MovedRange { from, to, size });
+    }
+    let section = &mut draft.sections[bank];
+    merged.constant_offsets.rearrange(bank, section, moves);
+    section.size = end;
+    section.align = sorted.iter().map(|variable| variable.1).max().unwrap_or(0).max(1);
+    if sorted.is_empty() {
+        section.dropped = true;
+        let name = section.name;
+        draft.section_strings.remove(name);
+        draft.local_strings.remove(name);
+    }
+}
+
+/// Drops the variables of `bank` that no live function, no other data and no code outside of the
+/// program refers to.
+fn drop_unused<'d>(
+    objects: &InputObjects<'d>,
+    symbols: &Symbols,
+    merged: &mut Merged<'d>,
+    bank: SectionId,
+    options: &LinkOptions,
+) -> HashSet<OutSymbolId> {
+    let mut used = HashSet::new();
+    for (id, object) in objects.iter() {
+        for (_, input, target) in object.reloc_sections() {
+            let SectionPlacement::At { section, .. } = merged.placement(id, target) else {
+                continue;
+            };
+            if merged.draft.sections[section].kind == SectionKind::Debug {
+                continue;
+            }
+            for record in input.relocations().iter() {
+                let symbol = symbols.of(id, record.symbol);
+                used.extend(symbol.and_then(|symbol| merged.out_symbol(symbol)));
+            }
+        }
+    }
+    let draft = &mut merged.draft;
+    let selection = options.selection.matcher();
+    let unused: HashSet<OutSymbolId> = draft
+        .symbols
+        .iter()
+        .filter(|(id, symbol)| {
+            let local = symbol.info >> 4 == stb::LOCAL;
+            symbol.section == Some(bank)
+                && symbol.info & 15 != stt::SECTION
+                && !used.contains(id)
+                && !selection.keeps_constant(draft.names.get(symbol.name), local)
+        })
+        .map(|(id, _)| id)
+        .collect();
+    for &id in &unused {
+        let symbol = &mut draft.symbols[id];
+        if options.preserve_relocs {
+            // The symbol is kept and only marked as internal.
+            symbol.other |= sto::INTERNAL;
+            continue;
+        }
+        symbol.dropped = true;
+    }
+    let left = draft.symbols.values().filter(|symbol| !symbol.dropped);
+    let left: HashSet<NameId> = left.map(|symbol| symbol.name).collect();
+    let gone = unused.iter().map(|&id| draft.symbols[id].name).filter(|name| !left.contains(name));
+    for name in gone.collect::<HashSet<_>>() {
+        draft.local_strings.remove(name);
+        draft.global_strings.remove(name);
+    }
+    unused
+}

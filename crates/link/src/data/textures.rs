@@ -1,0 +1,348 @@
+//! Phase `data`: slots for legacy texture, sampler and surface references.
+//!
+//! In: the merged draft. Out: [`TextureSlots`]. Each reference of the program has a 32-bit slot.
+//! The slots follow the largest parameter bank, in the bank of every entry whose code needs one.
+//! Relocation sections name the slots that the driver fills (cases textures/*).
+
+use culd_cubin::arch::Flavour;
+use culd_cubin::elf::stt;
+use culd_reloc::{Reference, RelocDesc};
+use hashbrown::HashMap;
+
+use super::texture_banks::{self, TextureBank};
+use crate::base::half::Half;
+use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId};
+use crate::base::sort::list_sort;
+use crate::callgraph::CallGraph;
+use crate::diag::Message;
+use crate::draft::Draft;
+use crate::draft::merged::Merged;
+use crate::objects::InputObjects;
+use crate::symbols::{Fate, Symbols};
+
+/// Symbol type and relocation type of each kind of reference, in the order in which nvlink sorts
+/// them.
+const KINDS: [(u8, u32); 3] = [TEXTURE, SAMPLER, SURFACE];
+const TEXTURE: (u8, u32) = (stt::CUDA_TEXTURE, 6);
+const SAMPLER: (u8, u32) = (stt::CUDA_SAMPLER, 7);
+const SURFACE: (u8, u32) = (stt::CUDA_SURFACE, 52);
+const SASS_SAMPLER: u32 = 101;
+
+/// The slot of one reference in the parameter banks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextureSlot {
+    pub(crate) symbol: OutSymbolId,
+    /// Relocation type of the record that the driver reads to fill the slot.
+    pub(crate) kind: u32,
+    /// Bytes from the start of the bank.
+    pub(crate) offset: u64,
+    /// The code of the entry whose parameter the reference is; `None` for references of the whole
+    /// program.
+    owner: Option<SectionId>,
+}
+
+/// The kinds of reference for which the code of an entry needs slots.
+#[derive(Debug, Clone, Copy, Default)]
+struct SlotKinds {
+    textures: bool,
+    samplers: bool,
+    surfaces: bool,
+}
+
+impl SlotKinds {
+    /// The kind that a symbol type stands for.
+    fn of(kind: u8) -> Self {
+        SlotKinds {
+            textures: kind == stt::CUDA_TEXTURE,
+            samplers: kind == stt::CUDA_SAMPLER,
+            surfaces: kind == stt::CUDA_SURFACE,
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        SlotKinds {
+            textures: self.textures || other.textures,
+            samplers: self.samplers || other.samplers,
+            surfaces: self.surfaces || other.surfaces,
+        }
+    }
+
+    fn any(self) -> bool {
+        self.textures || self.samplers || self.surfaces
+    }
+
+    /// Whether the driver fills the slots of a kind for an entry. An entry that uses a surface gets
+    /// the slots of all kinds; slots of surfaces are filled for every entry (case
+    /// textures/kinds-used).
+    fn filled(self, kind: u32) -> bool {
+        match kind {
+            _ if kind == TEXTURE.1 => self.textures || self.surfaces,
+            _ if kind == SAMPLER.1 => self.samplers || self.surfaces,
+            _ => true,
+        }
+    }
+}
+
+/// An entry with slots in its parameter bank.
+pub(crate) struct SlotUser {
+    pub(crate) entry: NodeId,
+    uses: SlotKinds,
+    /// The entry's code section.
+    code: SectionId,
+    /// The relocation section of its parameter bank.
+    pub(crate) relocs: SectionId,
+}
+
+/// The slots of all references, and the entries that use them.
+#[derive(Default)]
+pub(crate) struct TextureSlots {
+    slots: Vec<TextureSlot>,
+    offsets: HashMap<OutSymbolId, u64>,
+    /// Where slots start in bank 0 of machine code, bytes. In the Mercury half they have a section
+    /// of their own, which starts with slot 0.
+    base: u64,
+    /// The program has references, and the file has a Mercury half with sections for the slots.
+    in_images: bool,
+    /// In node order.
+    pub(crate) users: Vec<SlotUser>,
+}
+
+impl TextureSlots {
+    /// Slots for the references of `order`, from byte `base` of bank 0 on; without users yet.
+    fn new(draft: &Draft<'_>, order: &[(OutSymbolId, u32)], base: u64) -> Self {
+        let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| TextureSlot {
+            symbol,
+            kind,
+            offset,
+            owner: draft.symbols[symbol].section,
+        };
+        let slots: Vec<TextureSlot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
+        let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
+        let in_images = draft.flavour == Flavour::Mercury;
+        TextureSlots { slots, offsets, base, in_images, users: Vec::new() }
+    }
+
+    /// The offset of a reference's slot: from the start of bank 0 in machine code, from the first
+    /// slot in the Mercury half.
+    pub(crate) fn offset(&self, symbol: OutSymbolId, half: Half) -> u64 {
+        let offset = self.offsets.get(&symbol).copied().unwrap_or_default();
+        match half {
+            Half::Sass => offset,
+            Half::Mercury => offset.saturating_sub(self.base),
+        }
+    }
+
+    /// The value of a relocation with `desc` against a reference. In files with a Mercury half, a
+    /// type for a place in a bank gives the offset in the bank, every other type the offset from
+    /// the first slot (case textures/in-registers).
+    pub(crate) fn value(&self, symbol: OutSymbolId, half: Half, desc: &RelocDesc) -> u64 {
+        let number = self.in_images && !desc.has_bank();
+        self.offset(symbol, if number { Half::Mercury } else { half })
+    }
+
+    /// Where slots start in machine code, bytes from the start of bank 0; `None` if there are no
+    /// slots or no Mercury half.
+    pub(crate) fn images(&self) -> Option<u64> {
+        self.in_images.then_some(self.base)
+    }
+
+    /// With `-r`, the value that nvlink writes into machine code for a reference whose record is
+    /// kept: the present start of the slots for a place in a bank, 0 for any other type (case
+    /// textures/in-registers with -r).
+    pub(crate) fn place_holder(&self, desc: &RelocDesc) -> Option<u64> {
+        self.images().map(|base| if desc.has_bank() { base } else { 0 })
+    }
+
+    /// Offset and relocation type of the record of a slot in one half.
+    pub(crate) fn record(&self, slot: &TextureSlot, half: Half) -> (u64, u32) {
+        let kind = match half {
+            // In files with a Mercury half, machine code has another type for samplers (case
+            // textures/samplers).
+            Half::Sass if self.in_images && slot.kind == SAMPLER.1 => SASS_SAMPLER,
+            Half::Sass => slot.kind,
+            Half::Mercury => mercury_kind(slot.kind),
+        };
+        (self.offset(slot.symbol, half), kind)
+    }
+
+    /// The slots that the driver fills for an entry, by offset. Slots for parameters of other
+    /// entries are not among them.
+    pub(crate) fn filled_for(
+        &self,
+        user: &SlotUser,
+    ) -> impl DoubleEndedIterator<Item = &TextureSlot> {
+        let (code, uses) = (user.code, user.uses);
+        let own = move |slot: &TextureSlot| slot.owner.is_none_or(|owner| owner == code);
+        self.slots.iter().filter(move |slot| own(slot) && uses.filled(slot.kind))
+    }
+
+    /// Number of textures, surfaces and samplers of an entry.
+    pub(crate) fn counts(&self, user: &SlotUser) -> [usize; 3] {
+        [TEXTURE, SURFACE, SAMPLER]
+            .map(|(_, kind)| self.filled_for(user).filter(|slot| slot.kind == kind).count())
+    }
+}
+
+/// Lays out the slots of all references.
+///
+/// # Errors
+/// A kernel that is not in the program has a reference as parameter, and its file named the
+/// parameter first: nvlink ends there.
+pub(crate) fn lay_out<'d>(
+    objects: &InputObjects<'d>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &mut Merged<'d>,
+) -> Result<TextureSlots, Message> {
+    let references = references(merged);
+    if references.is_empty() {
+        return Ok(TextureSlots::default());
+    }
+    if any_deleted(objects, symbols, graph) {
+        return Err(Message::Internal { what: "reference to deleted section" });
+    }
+    let order = list_sort(&references, &|_, _| true);
+    if merged.draft.flavour == Flavour::Mercury {
+        return Ok(in_images(objects, symbols, graph, merged, &order));
+    }
+    // Kernels that are only kept because their address is taken count too (case
+    // selection/slots-of-kept-kernels).
+    let banks: Vec<(NodeId, Option<SectionId>)> = graph
+        .kernels()
+        .iter()
+        .map(|&kernel| (kernel, merged.entry_bank(graph, kernel, 0)))
+        .collect();
+    let size = |bank: SectionId| merged.draft.sections[bank].size;
+    let largest = banks.iter().filter_map(|(_, bank)| bank.map(size)).max().unwrap_or(0);
+    let base = largest.next_multiple_of(4);
+    let mut slots = TextureSlots::new(&merged.draft, &order, base);
+    let end = base + 4 * order.len() as u64;
+    let uses = uses(objects, symbols, graph);
+    for (entry, bank) in banks {
+        let uses = uses[entry];
+        let Some(bank) = bank.filter(|_| uses.any()) else { continue };
+        // This revives the empty bank of a kernel without parameters.
+        let section = &mut merged.draft.sections[bank];
+        (section.size, section.dropped) = (end, false);
+        let Some(&relocs) = merged.slot_relocs.get(&bank) else { continue };
+        let Some(code) = merged.code(graph, entry) else { continue };
+        let user = SlotUser { entry, uses, code, relocs };
+        let filled = slots.filled_for(&user).count() as u64;
+        let section = &mut merged.draft.sections[relocs];
+        section.dropped = filled == 0;
+        section.size = 16 * filled;
+        slots.users.push(user);
+    }
+    Ok(slots)
+}
+
+/// With `-r` there are no slots yet. In files with a Mercury half, the machine code holds their
+/// present start all the same.
+pub(crate) fn of_object(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &Merged<'_>,
+) -> TextureSlots {
+    if merged.draft.flavour == Flavour::Classic || references(merged).is_empty() {
+        return TextureSlots::default();
+    }
+    let base = texture_banks::start(objects, symbols, graph);
+    TextureSlots { base, in_images: true, ..TextureSlots::default() }
+}
+
+/// As [`lay_out`] for files with a Mercury half, where slots have sections of their own.
+fn in_images<'d>(
+    objects: &InputObjects<'d>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+    merged: &mut Merged<'d>,
+    order: &[(OutSymbolId, u32)],
+) -> TextureSlots {
+    let uses = uses(objects, symbols, graph);
+    let count = order.len() as u64;
+    let (base, made) =
+        texture_banks::lay_out(objects, symbols, graph, merged, count, |entry| uses[entry].any());
+    let mut slots = TextureSlots::new(&merged.draft, order, base);
+    for TextureBank { entry, code, relocs } in made {
+        let user = SlotUser { entry, uses: uses[entry], code, relocs };
+        merged.draft.sections[relocs].dropped = slots.filled_for(&user).next().is_none();
+        slots.users.push(user);
+    }
+    slots
+}
+
+/// The Mercury relocation type that stands for a CUDA one.
+fn mercury_kind(kind: u32) -> u32 {
+    match kind {
+        _ if kind == TEXTURE.1 => 0x1000b,
+        _ if kind == SAMPLER.1 => 0x1000c,
+        _ => 0x1000d,
+    }
+}
+
+/// True if a kernel that is not in the program has a reference as parameter, and that name was
+/// first seen there: nvlink ends there (cases errors-finish/deleted-parameter,
+/// errors-finish/deleted-first-parameter, textures/deleted-later-parameter).
+fn any_deleted(objects: &InputObjects<'_>, symbols: &Symbols, graph: &CallGraph) -> bool {
+    symbols.all.values().any(|name| {
+        let object = &objects[name.first.object];
+        let symbol = object.symbol(name.first.index);
+        let code = symbol.defined_in().filter(|_| symbol.is_reference());
+        let function = code.and_then(|code| object.code_function(code));
+        let program = function.and_then(|function| symbols.of(name.first.object, function));
+        program.is_some_and(|program| graph.node(program).is_none())
+    })
+}
+
+/// All references by kind, each kind in the reverse order of creation.
+fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
+    let of_kind = |(kind, reloc): (u8, u32)| {
+        let all = merged.draft.symbols.iter();
+        let found = all.filter(move |(_, symbol)| symbol.info & 15 == kind);
+        let mut found: Vec<_> = found.map(|(id, _)| (id, reloc)).collect();
+        found.reverse();
+        found
+    };
+    KINDS.into_iter().flat_map(of_kind).collect()
+}
+
+/// The kinds of slot that each function needs with all it reaches: those of its records whose value
+/// is a slot. In a program with a single entry, the records of all functions count for it, dead
+/// ones included (case textures/one-kernel).
+fn uses(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    graph: &CallGraph,
+) -> IdVec<NodeId, SlotKinds> {
+    let mut own = IdVec::filled(SlotKinds::default(), graph.nodes.len());
+    let mut all = SlotKinds::default();
+    for (id, object) in objects.iter() {
+        for (function, section) in object.code_relocations() {
+            // Copies that lost or were replaced do not count (case textures/copies).
+            if symbols.fate(id, function) != Fate::Chosen {
+                continue;
+            }
+            let program = symbols.of(id, function);
+            let node = program.and_then(|program| graph.node(program));
+            for record in section.relocations().iter() {
+                let symbol = object.symbol(record.symbol);
+                let desc = culd_reloc::lookup(record.kind);
+                let slot = desc.is_some_and(|desc| desc.against_reference() == Reference::Slot);
+                if !slot || !symbol.is_reference() {
+                    continue;
+                }
+                let uses = SlotKinds::of(symbol.kind());
+                all = all.or(uses);
+                if let Some(node) = node {
+                    own[node] = own[node].or(uses);
+                }
+            }
+        }
+    }
+    let mut uses = graph.fold(SlotKinds::default(), |node| own[node], |a, b| a.or(*b));
+    if let [entry] = *graph.entries() {
+        uses[entry] = all;
+    }
+    uses
+}

@@ -1,0 +1,336 @@
+//! The draft after merging, and where each input section and symbol went.
+
+use culd_cubin::arch::Flavour;
+use culd_cubin::attr::Record;
+use culd_cubin::elf::stt;
+use culd_cubin::{RelocEntry, SectionIndex};
+use hashbrown::HashMap;
+
+use super::kind::SectionKind;
+use super::offset_map::OffsetMaps;
+use super::relocs::RelocSource;
+use super::section::InputChunk;
+use super::unified::UnifiedTables;
+use super::{Draft, FixedSections};
+use crate::base::id::{BankId, IdVec, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::base::names::Names;
+use crate::callgraph::CallGraph;
+use crate::objects::InputObjects;
+use crate::objects::object::InputObject;
+use crate::options::LinkOptions;
+use crate::symbols::Symbols;
+
+/// Where an input section went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SectionPlacement {
+    /// Nowhere.
+    Dropped,
+    /// Into an output section, starting at `base` bytes.
+    At { section: SectionId, base: u64 },
+    /// Later into the constant banks of all entries that reach its function.
+    Bank(BankId),
+    /// Not decided yet: literals of a copy that lost, which are kept if nothing takes their place.
+    LosersLiterals,
+    /// Nowhere: code that lost to another copy of this function.
+    Lost(OutSymbolId),
+}
+
+/// What relocations against a program symbol mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SymbolTarget {
+    /// It is not in the output.
+    None,
+    /// A symbol of the output, or one that was created and then dropped.
+    Symbol(OutSymbolId),
+    /// A symbol that ptxas made for its own use: only its place counts.
+    Internal { placement: SectionPlacement, value: u64 },
+}
+
+/// Identifies a constant bank of a function, by the function's code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct BankKey {
+    pub(crate) code: SectionId,
+    pub(crate) number: u8,
+}
+
+/// A constant bank of a function that is no entry.
+#[derive(Debug, Clone)]
+pub(crate) struct FunctionBank<'d> {
+    pub(crate) node: NodeId,
+    pub(crate) number: u8,
+    /// The accepted copy's bytes, and behind them those of copies that lost. Empty if the function
+    /// was replaced by a copy without a bank.
+    pub(crate) chunks: Vec<InputChunk<'d>>,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    /// Offset in the banks of the entries, bytes; set when banks are merged.
+    pub(crate) offset: u64,
+    /// The function was replaced, and no bytes have been added since.
+    pub(crate) emptied: bool,
+    /// Offset in the bank of the last literals of a copy that lost, bytes.
+    pub(crate) lost_at: Option<u64>,
+    /// Relocation records that patch the bank, in file order: Mercury's jump tables have some.
+    /// Those of replaced copies are kept, except in 13.5 (case literals/jump-tables-of-copies).
+    pub(crate) sources: Vec<RelocSource>,
+    /// Offsets of its literals with records, and of copies that lost.
+    pub(crate) starts: Vec<u64>,
+}
+
+impl FunctionBank<'_> {
+    /// The records, grouped by literal. The output lists the groups in reverse order.
+    pub(crate) fn records(&self) -> Vec<RelocSource> {
+        let mut starts = self.starts.clone();
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = starts.iter().skip(1).copied().chain([self.size]);
+        let literal = |(start, end): (&u64, u64)| {
+            let part = move |source: &RelocSource| {
+                let within = (start.saturating_sub(source.base), end.saturating_sub(source.base));
+                (within.1 != 0).then_some(RelocSource { within, ..*source })
+            };
+            self.sources.iter().filter_map(part).collect::<Vec<_>>()
+        };
+        starts.iter().zip(ends).flat_map(literal).collect()
+    }
+
+    pub(crate) fn new(node: NodeId, number: u8) -> Self {
+        FunctionBank {
+            node,
+            number,
+            chunks: Vec::new(),
+            size: 0,
+            align: 1,
+            offset: 0,
+            emptied: false,
+            lost_at: None,
+            sources: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+}
+
+/// What is known of a shared variable's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedGroup {
+    pub(crate) defined: bool,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Its node, as long as it is an `extern` array without size.
+    pub(crate) unsized_node: Option<usize>,
+    /// It is no variable, but shared memory of an entry in which an object has no variable.
+    pub(crate) bare: bool,
+}
+
+/// An item of the layout of shared memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedNode {
+    /// The variable, see [`crate::draft::section::OutSymbol::shared`].
+    pub(crate) group: u32,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    /// False for an `extern` array without size.
+    pub(crate) defined: bool,
+    /// The code section of the entry inside which it was declared, if there is one.
+    pub(crate) own: Option<SectionId>,
+    /// It is a section of a whole program, with variables that ptxas has placed.
+    pub(crate) laid_out: bool,
+}
+
+/// All shared variables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedVariables {
+    pub(crate) groups: Vec<SharedGroup>,
+    /// In order of creation.
+    pub(crate) nodes: Vec<SharedNode>,
+    /// Some node was created for an array without size.
+    pub(crate) any_extern: bool,
+}
+
+/// A tentative definition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommonVariable {
+    pub(crate) out: OutSymbolId,
+    /// The alignment of the first definition seen, bytes.
+    pub(crate) align: u64,
+}
+
+/// A record of the output's `.nv.info`, in reading order. Nearly all records are about functions,
+/// so the other variants are boxed to keep those small.
+#[derive(Debug)]
+pub(crate) enum FileRecord<'d> {
+    /// A record about a function: attribute code and number.
+    About { code: u8, function: OutSymbolId, number: u32 },
+    /// A record whose payload begins with a texture, sampler or surface reference.
+    Reference { symbol: OutSymbolId, record: Box<Record<'d>> },
+    /// Any other record.
+    Other(Box<Record<'d>>),
+}
+
+/// The result of merging.
+pub(crate) struct Merged<'d> {
+    pub(crate) draft: Draft<'d>,
+    pub(crate) fixed: FixedSections,
+    pub(crate) targets: IdVec<SymbolId, SymbolTarget>,
+    pub(crate) placements: Vec<SectionPlacement>,
+    /// Where debug sections start in the Mercury half, bytes; indexed like `placements`.
+    pub(crate) mercury_bases: Vec<u64>,
+    pub(crate) section_starts: IdVec<ObjectId, usize>,
+    pub(crate) banks: IdVec<BankId, FunctionBank<'d>>,
+    pub(crate) shared: SharedVariables,
+    pub(crate) unified: UnifiedTables,
+    pub(crate) commons: Vec<CommonVariable>,
+    pub(crate) file_records: Vec<FileRecord<'d>>,
+    /// The input attribute list of each function that has one.
+    pub(crate) function_infos: IdVec<NodeId, Option<InfoSource>>,
+    /// Functions with attributes, in the order in which their lists were read; lists of replaced
+    /// copies do not count.
+    pub(crate) info_order: Vec<NodeId>,
+    /// Functions of which a copy with relocations was replaced, and the file that replaced it:
+    /// records about them in `.rela.debug_*` of earlier files are discarded.
+    pub(crate) discarded_debug: HashMap<SymbolId, ObjectId>,
+    /// The same for `.rel.debug_*`, by function and patched section.
+    pub(crate) discarded_rel: HashMap<(SymbolId, SectionId), ObjectId>,
+    /// Dead functions of which a copy with relocations was replaced, and the file that replaced it:
+    /// records about them in earlier files clear nothing.
+    pub(crate) discarded_dead: HashMap<SymbolId, ObjectId>,
+    /// New offsets of constant variables that did not fit at first.
+    pub(crate) constant_offsets: OffsetMaps,
+    /// The relocation section for the texture slots of each parameter bank.
+    pub(crate) slot_relocs: HashMap<SectionId, SectionId>,
+    /// The sections of the banks of entries.
+    pub(crate) entry_banks: HashMap<BankKey, SectionId>,
+}
+
+/// Source and destination of a function's attributes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InfoSource {
+    pub(crate) section: SectionId,
+    pub(crate) object: ObjectId,
+    pub(crate) input: SectionIndex,
+    /// Bytes of the input section.
+    pub(crate) size: usize,
+    /// Number of the list, in reading order.
+    pub(crate) read: u32,
+}
+
+impl<'d> Merged<'d> {
+    /// Where input section `index` of `object` went.
+    pub(crate) fn placement(&self, object: ObjectId, index: SectionIndex) -> SectionPlacement {
+        self.placements[self.section_starts[object] + index.0 as usize]
+    }
+
+    /// Where input section `index` of `object`, which went to `base`, starts in the Mercury half.
+    pub(crate) fn mercury_base(&self, object: ObjectId, index: SectionIndex, base: u64) -> u64 {
+        let at = self.section_starts[object] + index.0 as usize;
+        match self.mercury_bases.get(at) {
+            Some(&mercury_base) if mercury_base != u64::MAX => mercury_base,
+            _ => base,
+        }
+    }
+
+    /// True for a record without addend against a section symbol, if this file's chunk is not the
+    /// first of the output section: the start of the chunk becomes the addend.
+    pub(crate) fn gets_addend(
+        &self,
+        id: ObjectId,
+        object: &InputObject<'_>,
+        record: RelocEntry,
+    ) -> bool {
+        let symbol = object.symbol(record.symbol);
+        let section = symbol.defined_in().filter(|_| symbol.kind() == stt::SECTION);
+        let placed = section.map(|section| self.placement(id, section));
+        matches!(placed, Some(SectionPlacement::At { base, .. }) if base != 0)
+    }
+
+    /// The output symbol of a program symbol.
+    pub(crate) fn out_symbol(&self, symbol: SymbolId) -> Option<OutSymbolId> {
+        match self.targets[symbol] {
+            SymbolTarget::Symbol(out) => Some(out),
+            _ => None,
+        }
+    }
+
+    /// The output symbol of a live function.
+    pub(crate) fn function(&self, graph: &CallGraph, node: NodeId) -> OutSymbolId {
+        self.out_symbol(graph.nodes[node])
+            .expect("merging creates a symbol for every live function")
+    }
+
+    /// The code section of a live function, if the program defines it.
+    pub(crate) fn code(&self, graph: &CallGraph, node: NodeId) -> Option<SectionId> {
+        self.draft.symbols[self.function(graph, node)].section
+    }
+
+    /// True for the function of a jump slot.
+    pub(crate) fn is_jump_slot(&self, function: OutSymbolId) -> bool {
+        // Fast path: most programs have no such section.
+        if self.unified.slots_table.is_none() {
+            return false;
+        }
+        let section = self.draft.symbols[function].section;
+        section.is_some_and(|section| self.draft.sections[section].kind == SectionKind::JumpSlots)
+    }
+
+    /// True for the function of the jump slot that was read first: the section of all slots is
+    /// named after it.
+    pub(crate) fn is_first_slot(&self, function: OutSymbolId) -> bool {
+        self.unified.slots.first().is_some_and(|slot| slot.stub == function)
+    }
+
+    /// Constant bank `number` of an entry, if it has one.
+    pub(crate) fn entry_bank(
+        &self,
+        graph: &CallGraph,
+        entry: NodeId,
+        number: u8,
+    ) -> Option<SectionId> {
+        let code = self.code(graph, entry)?;
+        self.entry_banks.get(&BankKey { code, number }).copied()
+    }
+}
+
+impl<'d> Merged<'d> {
+    /// An empty result, with room for what the files have.
+    pub(crate) fn empty(
+        objects: &InputObjects<'d>,
+        symbols: &Symbols,
+        graph: &CallGraph,
+        names: Names<'d>,
+        options: &'d LinkOptions,
+    ) -> Self {
+        let unified_functions = objects.iter().any(|(_, object)| object.has_unified_functions());
+        let (mut draft, fixed) = Draft::new(names, options, unified_functions);
+        let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+        // The output has about what the inputs have, and reserved memory that is not used costs
+        // nothing (docs/PERFORMANCE.md, memory).
+        draft.sections.reserve(total);
+        draft.symbols.reserve(symbols.all.len() + total / 2);
+        draft.locals.reserve(symbols.all.len() + total / 2);
+        draft.relocs.reserve(total / 2);
+        draft.reserve_names(total);
+        let counterparts = if draft.flavour == Flavour::Mercury { total } else { 0 };
+        Merged {
+            draft,
+            fixed,
+            targets: IdVec::filled(SymbolTarget::None, symbols.all.len()),
+            placements: Vec::with_capacity(total),
+            mercury_bases: Vec::with_capacity(counterparts),
+            section_starts: IdVec::new(),
+            banks: IdVec::new(),
+            shared: SharedVariables::default(),
+            unified: UnifiedTables::default(),
+            commons: Vec::new(),
+            // FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE and REGCOUNT of each function.
+            file_records: Vec::with_capacity(4 * graph.nodes.len()),
+            function_infos: IdVec::filled(None, graph.nodes.len()),
+            info_order: Vec::new(),
+            discarded_debug: HashMap::new(),
+            discarded_rel: HashMap::new(),
+            discarded_dead: HashMap::new(),
+            constant_offsets: OffsetMaps::default(),
+            slot_relocs: HashMap::new(),
+            entry_banks: HashMap::new(),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The output while it grows: sections, symbols and strings in order of creation.
+//!
+//! nvlink numbers everything in the order in which it first meets it. So a draft keeps creation
+//! order everywhere, and only [`crate::layout::place`] turns it into indices and offsets.
+
+pub(crate) mod jump_slots;
+pub(crate) mod kind;
+pub(crate) mod merged;
+pub(crate) mod offset_map;
+pub(crate) mod relocs;
+pub(crate) mod section;
+pub(crate) mod unified;
+
+use culd_cubin::Symbol;
+use culd_cubin::arch::Flavour;
+use culd_cubin::elf::{shf, stb, sto, stt};
+use culd_cubin::unified::ENTRY_SIZE;
+use hashbrown::HashMap;
+use thin_vec::ThinVec;
+
+use self::kind::{CATEGORIES, SectionKind};
+use self::relocs::{DeadReference, RelocSection, ResolvedRelaSection};
+use self::section::{OutSection, OutSymbol};
+use crate::base::half::HalfBytes;
+use crate::base::id::{IdVec, NameId, OutSymbolId, RelocId, SectionId};
+use crate::base::name_list::NameList;
+use crate::base::names::Names;
+use crate::base::system_names::{
+    is_descriptor_size, is_reserved_shared, is_unified_table, reserved_value,
+};
+use crate::options::LinkOptions;
+use crate::options::dialect::Dialect;
+
+/// Everything the output consists of, in order of creation.
+pub(crate) struct Draft<'d> {
+    /// The output is to be linked again (`-r`): sections and symbols keep the form they have in
+    /// the inputs.
+    pub(crate) relocatable: bool,
+    /// Whether the file has a Mercury half.
+    pub(crate) flavour: Flavour,
+    /// The release whose rules are followed.
+    pub(crate) dialect: &'static Dialect,
+    /// The number of sections that every output has from the start; see
+    /// [`crate::layout::numbers::creation_index`].
+    pub(crate) fixed_sections: usize,
+    /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
+    /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
+    undefined_value: u64,
+    /// Bytes of shared memory that belong to the system.
+    reserved_shared: u64,
+    pub(crate) names: Names<'d>,
+    pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
+    /// Sections by category, including sections that are dropped later.
+    categories: [Vec<SectionId>; CATEGORIES],
+    pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
+    /// Section symbols, local symbols and symbols first seen weak.
+    pub(crate) locals: Vec<OutSymbolId>,
+    /// Symbols first seen global.
+    pub(crate) globals: Vec<OutSymbolId>,
+    pub(crate) relocs: IdVec<RelocId, RelocSection>,
+    /// With `--preserve-relocs`.
+    pub(crate) resolved_relas: Vec<ResolvedRelaSection>,
+    pub(crate) dead_references: Vec<DeadReference>,
+    /// `st_value` of symbol 0, if it has one.
+    pub(crate) null_value: Option<u64>,
+    /// Names of `.shstrtab`.
+    pub(crate) section_strings: NameList,
+    /// First part of `.strtab`: prototypes.
+    pub(crate) prototype_strings: NameList,
+    /// Second part of `.strtab`: section names and names of the local list.
+    pub(crate) local_strings: NameList,
+    /// Third part of `.strtab`: names of the global list.
+    pub(crate) global_strings: NameList,
+    /// What only a file with a Mercury half has.
+    pub(crate) mercury: MercuryNames,
+}
+
+/// Names, symbols and links of machine code, where they differ from those of the file's Mercury
+/// half.
+#[derive(Default)]
+pub(crate) struct MercuryNames {
+    /// Symbols behind all others: those of sections that only machine code has.
+    pub(crate) trailing: Vec<OutSymbolId>,
+    /// Last part of `.strtab`: names of sections that only machine code has.
+    pub(crate) late_strings: NameList,
+    /// The names in machine code of sections that Mercury names otherwise.
+    pub(crate) renamed: HashMap<SectionId, NameId>,
+    /// `sh_link` of the entry sections of unified functions and variables, where it is not the
+    /// index of a table: see [`InputObject::mercury_number`].
+    ///
+    /// [`InputObject::mercury_number`]: crate::objects::object::InputObject::mercury_number
+    pub(crate) stale_links: HashMap<SectionId, u32>,
+}
+
+/// The sections that every output has from the start.
+pub(crate) struct FixedSections {
+    pub(crate) tkinfo: SectionId,
+    pub(crate) cuinfo: SectionId,
+    pub(crate) file_info: SectionId,
+    pub(crate) compat: Option<SectionId>,
+    /// `.nv.uft.entry`, of an executable with unified functions.
+    pub(crate) function_table: Option<SectionId>,
+}
+
+impl<'d> Draft<'d> {
+    /// `st_value` of symbol 0.
+    pub(crate) fn null_value(&self) -> u64 {
+        self.null_value.unwrap_or(0)
+    }
+
+    /// The draft that every link starts with.
+    pub(crate) fn new(
+        names: Names<'d>,
+        options: &'d LinkOptions,
+        unified_functions: bool,
+    ) -> (Self, FixedSections) {
+        let undefined_value = if options.allow_undefined_globals { 0 } else { u64::MAX };
+        let mut draft = Draft {
+            relocatable: options.relocatable,
+            flavour: options.target.flavour,
+            dialect: options.dialect,
+            fixed_sections: 0,
+            undefined_value,
+            reserved_shared: options.target.reserved_shared,
+            names,
+            sections: IdVec::new(),
+            categories: Default::default(),
+            symbols: IdVec::new(),
+            locals: Vec::new(),
+            globals: Vec::new(),
+            relocs: IdVec::new(),
+            resolved_relas: Vec::new(),
+            dead_references: Vec::new(),
+            null_value: None,
+            section_strings: NameList::default(),
+            prototype_strings: NameList::default(),
+            local_strings: NameList::default(),
+            global_strings: NameList::default(),
+            mercury: MercuryNames::default(),
+        };
+        for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
+            let name = draft.names.intern(name);
+            draft.intern_section_name(name);
+        }
+        let fixed = draft.add_fixed_sections(options, unified_functions);
+        (draft, fixed)
+    }
+
+    /// Creates the sections that every output has from the start.
+    fn add_fixed_sections(
+        &mut self,
+        options: &'d LinkOptions,
+        unified_functions: bool,
+    ) -> FixedSections {
+        let function_table = unified_functions && !options.relocatable;
+        let mut fixed = |name: &'static [u8], kind, flags, align| {
+            let name = self.names.intern(name);
+            self.add_section(name, kind, flags, align)
+        };
+        let fixed = FixedSections {
+            tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
+            cuinfo: fixed(b".note.nv.cuinfo", SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
+            function_table: function_table
+                .then(|| fixed(b".nv.uft.entry", SectionKind::FunctionTable, 0, ENTRY_SIZE as u64)),
+            file_info: fixed(b".nv.info", SectionKind::FileInfo, 0, 4),
+            compat: options
+                .target
+                .has_compat
+                .then(|| fixed(b".nv.compat", SectionKind::Compat, 0, 4)),
+        };
+        if let Some(index) = &options.index {
+            let name = self.names.intern(b".nv.uidx");
+            let section = self.add_section(name, SectionKind::Index, 0, 1);
+            let bytes = &index.bytes;
+            self.sections[section].append_halves(HalfBytes::same(bytes), bytes.len() as u64, 1);
+        }
+        self.fixed_sections = self.sections.len();
+        if let Some(compat) = fixed.compat {
+            let cuinfo = &mut self.sections[fixed.cuinfo];
+            cuinfo.flags |= shf::INFO_LINK;
+            cuinfo.owner = Some(compat);
+        }
+        fixed
+    }
+
+    /// `st_info` of an input variable, for either of its two types. An object has CUDA's own type
+    /// only. An executable has the plain type, except for variables without memory space, which no
+    /// compiler writes (`xtask probe --symbol object-init`).
+    pub(crate) fn variable_info(&self, symbol: &Symbol<'_>) -> u8 {
+        let plain = !self.relocatable && symbol.other & sto::SPACE != 0;
+        let kind = match symbol.kind() {
+            stt::OBJECT | stt::CUDA_OBJECT if plain => stt::OBJECT,
+            stt::OBJECT | stt::CUDA_OBJECT => stt::CUDA_OBJECT,
+            kind => kind,
+        };
+        symbol.info & 0xf0 | kind
+    }
+
+    /// True if a symbol that is first seen with `binding` belongs to the global list.
+    pub(crate) fn is_global(&self, binding: u8) -> bool {
+        binding == stb::GLOBAL || binding == stb::WEAK && self.dialect.weak_is_global
+    }
+
+    /// `st_info` of variables of the system.
+    pub(crate) fn system_info(&self) -> u8 {
+        let kind = match self.flavour {
+            Flavour::Classic => stt::OBJECT,
+            Flavour::Mercury => stt::CUDA_OBJECT,
+        };
+        stb::GLOBAL << 4 | kind
+    }
+
+    /// `st_value` of a variable until it is defined.
+    pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
+        if self.flavour == Flavour::Classic
+            && let Some(value) = reserved_value(symbol.name, self.reserved_shared)
+        {
+            return value;
+        }
+        // Also the alignment of an array without size, as the first file has it
+        // (case dialects/dynamic-aligned).
+        let extern_array = symbol.is_shared() && symbol.size == 0;
+        let kept = self.relocatable && (symbol.binding() == stb::LOCAL || extern_array);
+        if kept || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name) {
+            return symbol.value;
+        }
+        let variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        let waits = variable && !extern_array && !is_unified_table(symbol.name);
+        if waits { self.undefined_value } else { 0 }
+    }
+
+    /// Makes room for the names of `sections` sections and of their relocations.
+    pub(crate) fn reserve_names(&mut self, sections: usize) {
+        self.names.reserve_derived(sections);
+        let names = self.names.len() + sections;
+        let lists = [&mut self.section_strings, &mut self.local_strings, &mut self.global_strings];
+        lists.into_iter().for_each(|list| list.reserve(names));
+    }
+
+    /// Adds a section name to both string tables, whether or not the section survives.
+    pub(crate) fn intern_section_name(&mut self, name: NameId) {
+        self.section_strings.add(name);
+        self.local_strings.add(name);
+    }
+
+    /// Adds a section name once more to both string tables. That becomes its place if the first one
+    /// is removed.
+    pub(crate) fn intern_section_name_again(&mut self, name: NameId) {
+        self.section_strings.add_again(name);
+        self.local_strings.add_again(name);
+    }
+
+    /// The bank of constant variables, `.nv.constant3`.
+    pub(crate) fn constant_variables(&self) -> Option<SectionId> {
+        self.common_bank(3)
+    }
+
+    /// A constant bank that belongs to no function.
+    pub(crate) fn common_bank(&self, number: u8) -> Option<SectionId> {
+        let kind = SectionKind::Constant(number);
+        let is_bank = |id: &SectionId| {
+            let section = &self.sections[*id];
+            section.kind == kind && section.owner.is_none()
+        };
+        self.category_of(kind).iter().copied().find(is_bank)
+    }
+
+    /// All sections of the category of `kind`, in order of creation: a short list to search for a
+    /// kind.
+    pub(crate) fn category_of(&self, kind: SectionKind) -> &[SectionId] {
+        &self.categories[usize::from(kind.category())]
+    }
+
+    /// The first section of a kind.
+    pub(crate) fn first_of(&self, kind: SectionKind) -> Option<SectionId> {
+        self.category_of(kind).iter().copied().find(|&id| self.sections[id].kind == kind)
+    }
+
+    /// Creates a section, its names and its section symbol.
+    pub(crate) fn add_section(
+        &mut self,
+        name: NameId,
+        kind: SectionKind,
+        flags: u64,
+        align: u64,
+    ) -> SectionId {
+        self.intern_section_name(name);
+        let section = self.push_section(name, kind, flags, align);
+        if kind.has_symbol() {
+            let symbol = self.symbols.push(OutSymbol::section(name, section));
+            self.locals.push(symbol);
+            self.sections[section].symbol = Some(symbol);
+        }
+        section
+    }
+
+    /// Creates a section without names and symbol.
+    pub(crate) fn push_section(
+        &mut self,
+        name: NameId,
+        kind: SectionKind,
+        flags: u64,
+        align: u64,
+    ) -> SectionId {
+        let section = self.sections.push(OutSection {
+            name,
+            kind,
+            sh_type: kind.sh_type(self.relocatable),
+            flags,
+            align,
+            owner: None,
+            function: None,
+            registers: 0,
+            size: 0,
+            mercury_size: 0,
+            chunks: ThinVec::new(),
+            symbol: None,
+            losers_only: false,
+            emptied: false,
+            dropped: false,
+        });
+        self.categories[usize::from(kind.category())].push(section);
+        section
+    }
+
+    /// Creates a section that only takes an index: it has no name and no symbol, and is in no file.
+    pub(crate) fn add_unlisted(&mut self) {
+        let name = self.names.intern(b"");
+        let section = self.push_section(name, SectionKind::Unlisted, 0, 1);
+        self.sections[section].dropped = true;
+    }
+}
+
+/// The symbol by which nvlink's finalizer identifies each code section: the first one in it, in
+/// 13.5 its function (case alias/other-file).
+pub(crate) fn first_names(draft: &Draft<'_>) -> IdVec<SectionId, Option<OutSymbolId>> {
+    let mut first = IdVec::filled(None, draft.sections.len());
+    for &id in draft.locals.iter().chain(&draft.globals) {
+        let symbol = &draft.symbols[id];
+        if let (stt::FUNC, Some(section)) = (symbol.info & 15, symbol.section) {
+            // The section of all jump slots has the symbol at its start (case unified/called).
+            let code = &draft.sections[section];
+            let counts = match code.kind {
+                SectionKind::JumpSlots => symbol.value == 0,
+                // A function that is a part of this code.
+                _ if symbol.value > 0 => false,
+                _ if draft.dialect.knows_code_by_function => {
+                    code.function.is_none_or(|own| own == id)
+                }
+                _ => true,
+            };
+            if !counts {
+                continue;
+            }
+            first[section].get_or_insert(id);
+        }
+    }
+    first
+}

@@ -1,0 +1,127 @@
+//! Contents of synthetic sections.
+
+use culd_cubin::encode;
+
+use crate::base::id::{IdVec, OutSymbolId, RelocId, SectionId};
+use crate::draft::Draft;
+use crate::objects::InputObjects;
+use crate::relocs::kept::OutRecord;
+use crate::relocs::relocated::ResolvedRelocs;
+
+/// Contents by section; a section without is copied from the inputs.
+pub(crate) struct SyntheticContents {
+    pub(super) sections: IdVec<SectionId, Option<SyntheticContent>>,
+    /// The bytes of all [`SyntheticContent::List`]s, in the blocks in which tasks made them.
+    pub(super) lists: Vec<Vec<u8>>,
+    /// The bytes of all [`SyntheticContent::Bytes`].
+    bytes: Vec<Vec<u8>>,
+}
+
+impl SyntheticContents {
+    pub(crate) fn new(draft: &Draft<'_>) -> Self {
+        let sections = IdVec::filled(None, draft.sections.len());
+        SyntheticContents { sections, lists: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Gives `section` its bytes.
+    pub(crate) fn set(&mut self, section: SectionId, bytes: Vec<u8>) {
+        self.sections[section] = Some(SyntheticContent::Bytes { place: self.bytes.len() as u32 });
+        self.bytes.push(bytes);
+    }
+
+    /// Size of the contents of `section`, if it has any here.
+    pub(crate) fn size(&self, section: SectionId) -> Option<u64> {
+        self.sections[section].map(|content| self.size_of(content))
+    }
+
+    fn size_of(&self, content: SyntheticContent) -> u64 {
+        match content {
+            SyntheticContent::Bytes { place } => self.bytes[place as usize].len() as u64,
+            SyntheticContent::List { len, .. } => u64::from(len),
+            SyntheticContent::Records { count, rela, .. } => {
+                u64::from(count) * record_size(rela) as u64
+            }
+        }
+    }
+
+    /// All sections with contents here, and their sizes.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (SectionId, u64)> {
+        let size = |content: SyntheticContent| self.size_of(content);
+        self.sections.iter().filter_map(move |(id, content)| Some((id, content.map(size)?)))
+    }
+
+    /// Writes the contents of `section` to `bytes`; false if it has none here. `symbol` gives the
+    /// output index of a symbol.
+    pub(crate) fn write(
+        &self,
+        section: SectionId,
+        objects: &InputObjects<'_>,
+        relocated: &ResolvedRelocs,
+        symbol: impl Fn(OutSymbolId) -> u32,
+        bytes: &mut [u8],
+    ) -> bool {
+        match self.sections[section] {
+            None => return false,
+            Some(SyntheticContent::Bytes { place }) => {
+                bytes.copy_from_slice(&self.bytes[place as usize])
+            }
+            Some(SyntheticContent::List { piece, start, len }) => {
+                bytes
+                    .copy_from_slice(&self.lists[piece as usize][start as usize..][..len as usize]);
+            }
+            Some(SyntheticContent::Records { reloc, rela, .. }) => {
+                let mut write = record_writer(rela, symbol, bytes);
+                relocated.each_kept(objects, reloc, &mut write);
+            }
+        }
+        true
+    }
+}
+
+/// The contents of one synthetic section. Most sections are synthetic, so this is small.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SyntheticContent {
+    /// An entry of [`SyntheticContents::bytes`].
+    Bytes { place: u32 },
+    /// The attributes of a function, which are small: a range of a block in
+    /// [`SyntheticContents::lists`].
+    List { piece: u32, start: u32, len: u32 },
+    /// The kept records of a relocation section. They are numerous, and encoded when they are
+    /// written.
+    Records {
+        reloc: RelocId,
+        count: u32,
+        /// RELA; otherwise REL.
+        rela: bool,
+    },
+}
+
+/// Size of a relocation record, bytes.
+fn record_size(rela: bool) -> usize {
+    if rela { RELA_SIZE } else { REL_SIZE }
+}
+
+/// A function that encodes one relocation record after the other into `bytes`, RELA if `rela`;
+/// `symbol` gives the output index of a symbol.
+pub(super) fn record_writer<'b>(
+    rela: bool,
+    symbol: impl Fn(OutSymbolId) -> u32 + 'b,
+    bytes: &'b mut [u8],
+) -> impl FnMut(OutRecord) + 'b {
+    let mut places = bytes.chunks_exact_mut(record_size(rela));
+    move |record: OutRecord| {
+        let Some(bytes) = places.next() else { return };
+        let OutRecord { offset, symbol: named, kind, addend } = record;
+        let symbol = named.map_or(0, &symbol);
+        if rela {
+            bytes.copy_from_slice(&encode::rela(offset, symbol, kind, addend));
+        } else {
+            bytes.copy_from_slice(&encode::rel(offset, symbol, kind));
+        }
+    }
+}
+
+/// Bytes of a record with an addend, and below without.
+pub(super) const RELA_SIZE: usize = 24;
+
+const REL_SIZE: usize = 16;

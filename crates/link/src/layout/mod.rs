@@ -1,0 +1,155 @@
+//! Phase `layout`: the order, contents and offsets of sections.
+//!
+//! In: the program and its resolved relocations. Out: the contents of all sections that are not
+//! copied, for both halves, and the [`FileLayout`]. Guaranteed: afterwards no section changes its
+//! size. Contents name symbols by index, so the order is fixed first. Offsets need sizes, so they
+//! are set last.
+
+pub(crate) mod contents;
+pub(crate) mod file_map;
+mod jump_slots;
+mod maker;
+pub(crate) mod mercury_names;
+pub(crate) mod mercury_sections;
+pub(crate) mod notes;
+pub(crate) mod numbers;
+pub(crate) mod place;
+mod sass_attributes;
+mod strings;
+mod synthetic;
+
+use culd_cubin::arch::Flavour;
+use culd_cubin::elf::shf;
+
+use self::contents::SyntheticContents;
+use self::maker::ContentMaker;
+use self::numbers::Numbers;
+use self::place::{FileLayout, SectionNames};
+use self::sass_attributes::SassAttributes;
+use crate::base::half::{Half, Halves};
+use crate::base::id::{IdVec, SectionId};
+use crate::base::session::{LIST_WORK, Session};
+use crate::program::LinkedProgram;
+use crate::relocs::debug::RebuiltDebug;
+use crate::relocs::relocated::ResolvedRelocs;
+
+/// Lays out the file: everything but its bytes.
+pub(crate) fn assemble(
+    session: &Session,
+    program: &mut LinkedProgram<'_, '_>,
+    rebuilt: RebuiltDebug,
+    relocated: &Halves<ResolvedRelocs>,
+) -> (Halves<SyntheticContents>, FileLayout) {
+    let LinkedProgram { graph, merged, data, attributes, .. } = program;
+    synthetic::drop_empty(merged, graph, &data.synthetic, attributes, relocated.leading());
+    for &node in &attributes.added_barriers {
+        if let Some(code) = merged.code(graph, node) {
+            merged.draft.sections[code].flags &= !shf::BARRIERS;
+        }
+    }
+    let mut high_indices = None;
+    if merged.draft.flavour == Flavour::Mercury {
+        high_indices = mercury_sections::keep_high_indices(&mut merged.draft);
+        mercury_names::rename(&mut merged.draft);
+    }
+    let numbers = Numbers::new(&merged.draft, graph);
+    let work = LIST_WORK * graph.nodes.len();
+    let (mut contents, sections) = session.join(
+        work,
+        || contents(session, program, rebuilt, relocated, &numbers),
+        || SectionNames::new(&program.merged.draft, &numbers),
+    );
+    if let (Some(section), Some(mercury)) = (high_indices, &mut contents.mercury) {
+        let headers = sections.mercury.as_ref();
+        let (indices, mercury_indices) =
+            mercury_sections::high_indices(&program.merged.draft, &numbers, headers);
+        contents.sass.set(section, indices);
+        mercury.set(section, mercury_indices);
+    }
+    synthetic::set_sizes(&mut program.merged.draft, &contents.sass);
+    let layout =
+        FileLayout::new(&program.merged.draft, numbers, sections, contents.mercury.as_ref());
+    (contents, layout)
+}
+
+fn contents(
+    session: &Session,
+    program: &LinkedProgram<'_, '_>,
+    rebuilt: RebuiltDebug,
+    relocated: &Halves<ResolvedRelocs>,
+    numbers: &Numbers,
+) -> Halves<SyntheticContents> {
+    let LinkedProgram { objects, symbols, graph, merged, data, attributes, options, .. } = program;
+    let slots = &data.slots;
+    let leading = ContentMaker {
+        graph,
+        merged,
+        attributes,
+        sass: None,
+        jump_slots: &attributes.slots,
+        relocated: relocated.leading(),
+        half: Half::leading(merged.draft.flavour),
+        slots,
+        numbers,
+    };
+    let filled =
+        |maker: ContentMaker<'_, '_>| synthetic::contents(session, &maker, &data.synthetic);
+    let halves = || match relocated.mercury {
+        None => Halves { sass: filled(leading), mercury: None },
+        Some(_) => {
+            let own = || {
+                let functions = &attributes.functions;
+                let sass =
+                    SassAttributes::new(objects, merged, functions, slots, graph, numbers, options);
+                let jump_slots = sass.jump_slots(graph, &attributes.slots);
+                filled(ContentMaker {
+                    sass: Some(&sass),
+                    jump_slots: &jump_slots,
+                    relocated: &relocated.sass,
+                    half: Half::Sass,
+                    ..leading
+                })
+            };
+            let (own, mercury) =
+                session.join(LIST_WORK * graph.nodes.len(), own, || filled(leading));
+            Halves { sass: own, mercury: Some(mercury) }
+        }
+    };
+    let work = LIST_WORK * graph.nodes.len();
+    let (mut contents, notes) = session.join(work, halves, || notes_of(program));
+    let sass = &mut contents.sass;
+    for (section, bytes) in rebuilt.into_contents() {
+        sass.set(section, bytes);
+    }
+    if let (Some(section), Some(mercury)) = (merged.unified.slots_table, &mut contents.mercury) {
+        let (code, capsule) = jump_slots::table(objects, merged, options.for_debugger());
+        sass.set(section, code);
+        mercury.set(section, capsule);
+    }
+    if let (true, Some(mercury)) = (options.relocatable, &mut contents.mercury) {
+        for (section, code, capsule) in jump_slots::slots_of_object(objects, symbols, merged) {
+            sass.set(section, code);
+            mercury.set(section, capsule);
+        }
+    }
+    for (section, bytes) in notes {
+        sass.set(section, bytes);
+    }
+    contents
+}
+
+/// The notes and `.nv.compat`: records about inputs and tools.
+fn notes_of(program: &LinkedProgram<'_, '_>) -> Vec<(SectionId, Vec<u8>)> {
+    let LinkedProgram { objects, symbols, graph, merged, options, .. } = program;
+    let mut notes = vec![
+        (merged.fixed.tkinfo, notes::tkinfo(objects, options)),
+        (merged.fixed.cuinfo, notes::cuinfo(objects, options)),
+    ];
+    if let Some(section) = merged.fixed.compat {
+        let mut live = IdVec::filled(false, objects.all.len());
+        let definitions = graph.nodes.values().filter_map(|&node| symbols.all[node].definition);
+        definitions.for_each(|site| live[site.object] = true);
+        notes.push((section, notes::compat(objects, options, &live)));
+    }
+    notes
+}

@@ -1,0 +1,415 @@
+//! Merging: constant banks of functions, and the literals in them.
+//!
+//! In: a bank of an input, and the copy of the function that owns it. Out: where its bytes go. The
+//! bank of an entry is a section. The bank of another function is kept apart until all entries that
+//! reach it are known (`data/banks.rs`). Copies that lost or are replaced leave literals behind
+//! (docs/LINKING.md, weak definitions).
+
+use std::collections::HashMap;
+
+use culd_cubin::elf::sht;
+use culd_cubin::{Section, SectionIndex};
+
+use super::Merger;
+use super::jump_tables::{self, JumpTables};
+use crate::base::derived_names::Prefix;
+use crate::base::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::{BankKey, FunctionBank, Merged, SectionPlacement, SymbolTarget};
+use crate::draft::section::{InputChunk, InputContent};
+use crate::objects::object::InputObject;
+use crate::objects::roles::{SectionRole, is_internal};
+
+/// True for constants of the shapes that nvlink looks up by contents when kernels are selected. It
+/// leaves the offset of the last new one in symbol 0 (case selection/constants). It also drops
+/// those that it finds, and then uses wrong addresses (docs/DIFFERENCES.md, equal-constants).
+pub(super) fn looked_up(input: &Section<'_>) -> bool {
+    matches!((input.size, input.align()), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
+}
+
+/// The constant banks of functions while files are merged.
+#[derive(Default)]
+pub(super) struct Banks<'d> {
+    /// Sections that only hold literals of copies that lost.
+    losers: HashMap<BankKey, SectionId>,
+    /// Second sections of a name.
+    second: HashMap<BankKey, SectionId>,
+    /// In an object, the symbols of literals of accepted copies, by their section.
+    pub(super) literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
+    /// The bank of a function that is no entry, by its number.
+    of_functions: HashMap<(NodeId, u8), BankId>,
+    /// Offset of a file's literals in the bank of a function, bytes.
+    pub(super) offsets: HashMap<(ObjectId, SectionIndex), (BankId, u64)>,
+    /// Jump tables of accepted copies.
+    pub(super) tables: JumpTables<'d>,
+}
+
+impl<'d> Merger<'_, 'd> {
+    /// True for a function whose constant banks are kept for itself: an entry, or any function of
+    /// an object.
+    fn keeps_banks(&self, function: OutSymbolId) -> bool {
+        let draft = &self.merged.draft;
+        draft.relocatable || draft.symbols[function].is_entry()
+    }
+
+    /// Places a constant bank that belongs to a function.
+    pub(super) fn owned_bank(
+        &mut self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        index: SectionIndex,
+        number: u8,
+        text: SectionIndex,
+    ) -> SectionPlacement {
+        let input = object.section(index);
+        let literals = bank_content(object, index, number);
+        let unnamed = literals.is_none() && number != 0;
+        match self.placement(id, text) {
+            SectionPlacement::At { section, .. } => {
+                let Some(node) = self.node_of_text.get(section) else {
+                    return SectionPlacement::Dropped;
+                };
+                let function = self.merged.function(self.graph, node);
+                let key = BankKey { code: section, number };
+                self.note_tables(object, index, key);
+                let content = literals
+                    .unwrap_or_else(|| InputContent::whole(input, object.counterpart_data(index)));
+                if self.keeps_banks(function) {
+                    let known = self.merged.entry_banks.contains_key(&key);
+                    let placed = self.entry_bank(key, node, input, &content, true);
+                    if let SectionPlacement::At { section, .. } = placed
+                        && unnamed
+                        && !known
+                    {
+                        // In an object: literals of a copy that lost (case literals/replaced-tables
+                        // in steps).
+                        self.merged.draft.sections[section].losers_only = true;
+                    }
+                    placed
+                } else if unnamed {
+                    SectionPlacement::LosersLiterals
+                } else {
+                    let bank = self.function_bank(key, node, &content);
+                    self.banks.offsets.insert((id, index), (bank, 0));
+                    SectionPlacement::Bank(bank)
+                }
+            }
+            // Parameters of an entry that lost go into the winner's bank (cases weak/entries-*).
+            SectionPlacement::Lost(function) if number == 0 => {
+                let symbol = &self.merged.draft.symbols[function];
+                match symbol.section {
+                    Some(section) if symbol.is_entry() => match self.node_of_text.get(section) {
+                        Some(node) => {
+                            let content =
+                                InputContent::whole(input, object.counterpart_data(index));
+                            let key = BankKey { code: section, number };
+                            self.entry_bank(key, node, input, &content, false)
+                        }
+                        None => SectionPlacement::Dropped,
+                    },
+                    _ => SectionPlacement::Dropped,
+                }
+            }
+            SectionPlacement::Lost(_) => SectionPlacement::LosersLiterals,
+            _ => {
+                self.count_dead_bank(id, object, text, number);
+                SectionPlacement::Dropped
+            }
+        }
+    }
+
+    /// Fills the bank of a function that is no entry. A replacing copy uses the slot of the first
+    /// copy, and its bytes are put over what is left of that copy (case literals/left-behind).
+    fn function_bank(&mut self, key: BankKey, node: NodeId, content: &InputContent<'d>) -> BankId {
+        let left = self.left_parts(key);
+        let Merged { banks, draft, .. } = &mut self.merged;
+        let id = *self.banks.of_functions.entry((node, key.number)).or_insert_with(|| {
+            draft.add_unlisted();
+            banks.push(FunctionBank::new(node, key.number))
+        });
+        let bank = &mut banks[id];
+        bank.emptied = false;
+        bank.align = bank.align.max(content.align);
+        bank.chunks.extend(left);
+        bank.chunks.extend(content.chunks_at(0));
+        bank.size = bank.size.max(content.size);
+        id
+    }
+
+    /// Keeps literals of a copy that lost: behind those of the winner, or in a section of their own
+    /// that nothing uses (cases weak/literal-banks, literals/replaced-*). Literals that no symbol
+    /// names are kept the same way: an object has such literals of copies that lost
+    /// (case weak/literal-banks in steps).
+    pub(super) fn lost_literals(
+        &mut self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        index: SectionIndex,
+    ) {
+        let input = object.section(index);
+        let (SectionRole::Constant(number), Some(text)) =
+            (object.role(index), input.info_section())
+        else {
+            return;
+        };
+        let function = match self.placement(id, text) {
+            SectionPlacement::Lost(function) => Some(function),
+            SectionPlacement::At { section, .. } => self.merged.draft.sections[section].function,
+            _ => None,
+        };
+        let Some(function) = function else { return };
+        let symbol = &self.merged.draft.symbols[function];
+        let code = symbol.section;
+        let Some(node) = code.and_then(|code| self.node_of_text.get(code)) else { return };
+        let known = code.and_then(|code| self.banks.losers.get(&BankKey { code, number }));
+        let content = match code {
+            Some(code) => self.lost_content(object, index, BankKey { code, number }),
+            None => InputContent::whole(input, object.counterpart_data(index)),
+        };
+        if let Some(&place) =
+            self.banks.of_functions.get(&(node, number)).filter(|_| known.is_none())
+        {
+            let bank = &mut self.merged.banks[place];
+            bank.emptied = false;
+            let base = append_to_bank(bank, &content);
+            bank.lost_at = Some(base);
+            self.banks.offsets.insert((id, index), (place, base));
+            self.name_lost_literals(id, object, index, place);
+            return;
+        }
+        let name = self.merged.draft.names.intern(input.name);
+        let keeps_banks = self.keeps_banks(function);
+        let own =
+            code.and_then(|code| self.merged.entry_banks.get(&BankKey { code, number }).copied());
+        let existing = own.or_else(|| self.find(name));
+        let section = existing.unwrap_or_else(|| {
+            self.create(name, SectionKind::Constant(number), input.flags, input.align())
+        });
+        let output = &mut self.merged.draft.sections[section];
+        output.losers_only |= existing.is_none();
+        output.owner = code;
+        output.align = output.align.max(input.align());
+        let base = output.append_content(&content);
+        // A section symbol may stand for them, and they may have relocations
+        // (cases relocations/unnamed-literals-90, literals/of-losers-86,
+        // literals/jump-tables-of-copies).
+        self.set_placement(id, index, SectionPlacement::At { section, base });
+        let Some(code) = code else { return };
+        if keeps_banks {
+            self.merged.entry_banks.insert(BankKey { code, number }, section);
+        } else {
+            self.banks.losers.insert(BankKey { code, number }, section);
+        }
+    }
+
+    /// Resolves the symbols of literals that lost to the winner's bank: in edited files, code of
+    /// other functions names them, and nvlink takes the winner's literals at that offset
+    /// (case literals/of-losers-86).
+    fn name_lost_literals(
+        &mut self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        section: SectionIndex,
+        bank: BankId,
+    ) {
+        for (index, symbol) in object.cubin.symbol_indices() {
+            let literal = symbol.defined_in() == Some(section) && is_internal(symbol);
+            if let Some(program) = self.symbols.of(id, index).filter(|_| literal) {
+                let (placed, value) = (SectionPlacement::Bank(bank), symbol.value);
+                self.merged.targets[program] = SymbolTarget::Internal { placement: placed, value };
+            }
+        }
+    }
+
+    /// Discards the literals of a copy that is replaced. An entry's section is removed with its
+    /// name, unless something fills it again. Returns true if relocations were discarded, too,
+    /// which happens since 13.5 only.
+    pub(super) fn discard_literals(&mut self, code: SectionId, node: NodeId) -> bool {
+        let computes_tables = self.computes_tables();
+        let discards_relocs = self.merged.draft.dialect.emptied_banks_lose_records;
+        let mut discarded_relocs = false;
+        for number in 1..=17 {
+            let key = BankKey { code, number };
+            // nvlink finds the first section of the name; a second one does not change.
+            let first = self.merged.entry_banks.get(&key).or(self.banks.losers.get(&key)).copied();
+            let second = self.banks.second.get(&key).filter(|_| computes_tables).copied();
+            let bank = self.banks.of_functions.get(&(node, number)).copied();
+            let stays = second.is_some() || computes_tables && first.is_some() && bank.is_some();
+            self.replace_tables(key, stays);
+            // Then the copy's literals stay in a second bank, or in the banks of kernels. But
+            // machine code's tables are those of the code that counts (case literals/left-behind,
+            // with -r too).
+            if let Some(second) = second {
+                jump_tables::clear(&mut self.merged.draft.sections[second].chunks);
+            }
+            if let Some(section) = first {
+                let output = &mut self.merged.draft.sections[section];
+                output.chunks.clear();
+                output.size = 0;
+                output.emptied = true;
+                // nvlink keeps symbols of what is gone (docs/DIFFERENCES.md, literals-of-replaced).
+                for symbol in self.banks.literal_symbols.remove(&section).unwrap_or_default() {
+                    self.merged.draft.symbols[symbol].dropped = true;
+                }
+                if let Some(bank) = bank.filter(|_| stays) {
+                    jump_tables::clear(&mut self.merged.banks[bank].chunks);
+                }
+                discarded_relocs |= discards_relocs && self.clear_relocs(section);
+            } else if let Some(bank) = bank {
+                let bank = &mut self.merged.banks[bank];
+                if discards_relocs {
+                    discarded_relocs |= !bank.sources.is_empty();
+                    bank.sources.clear();
+                }
+                bank.chunks.clear();
+                bank.starts.clear();
+                bank.size = 0;
+                bank.emptied = true;
+                bank.lost_at = None;
+            }
+        }
+        discarded_relocs
+    }
+
+    /// Fills a bank of an entry. Weak copies share one parameter bank; the bank of a strong copy is
+    /// appended.
+    fn entry_bank(
+        &mut self,
+        key: BankKey,
+        node: NodeId,
+        input: &Section<'d>,
+        content: &InputContent<'d>,
+        accepted: bool,
+    ) -> SectionPlacement {
+        let BankKey { code, number } = key;
+        let program = self.graph.nodes[node];
+        let (names, function) = (&mut self.merged.draft.names, self.symbols.all[program].name);
+        let name = names.intern_with_prefix(input.name, Prefix::Parameters, function);
+        // Banks of local functions of one name are kept apart (local/kernels-with-tables), but
+        // parameters of kernels are found by name (local/kernels).
+        let by_name = number == 0
+            && self.merged.draft.symbols[self.merged.function(self.graph, node)].is_entry();
+        let existing =
+            if by_name { self.find(name) } else { self.merged.entry_banks.get(&key).copied() };
+        let emptied = |section: SectionId| {
+            let output = &self.merged.draft.sections[section];
+            output.emptied && output.losers_only && output.size == 0
+        };
+        if self.banks.second.contains_key(&key) || existing.is_some_and(emptied) {
+            return self.second_bank(key, input, content);
+        }
+        let relocatable = self.merged.draft.relocatable;
+        let Some(section) = existing else {
+            let draft = &mut self.merged.draft;
+            let reloc = draft.names.derived(Prefix::Rel, name);
+            if number == 0 && !relocatable {
+                // In .shstrtab the bank's name precedes that of its relocations, in .strtab it
+                // follows it.
+                draft.local_strings.add(reloc);
+            }
+            let section =
+                self.create(name, SectionKind::Constant(number), input.flags, input.align());
+            let output = &mut self.merged.draft.sections[section];
+            output.owner = Some(code);
+            let base = output.append_content(content);
+            self.merged.entry_banks.insert(key, section);
+            if number == 0 && !relocatable {
+                self.slot_relocations(reloc, section);
+            }
+            return SectionPlacement::At { section, base };
+        };
+        self.merged.entry_banks.entry(key).or_insert(section);
+        let weak_only = number == 0 && !self.strong_seen[program];
+        let output = &mut self.merged.draft.sections[section];
+        output.align = output.align.max(input.align());
+        if weak_only {
+            // The bytes of the first copy are kept (`tests/strange.rs`).
+            if accepted && output.size != content.size {
+                output.chunks = content.chunks_at(0).collect();
+                output.size = content.size;
+            }
+            return SectionPlacement::At { section, base: 0 };
+        }
+        SectionPlacement::At { section, base: output.append_content(content) }
+    }
+
+    /// Fills the second bank of a name. A section filled by losing copies only is kept, for the
+    /// literals of callees. The literals of a new copy go into another section of the same name (a
+    /// defect of nvlink, kept: docs/DIFFERENCES.md, literals-of-replaced-kernels). Those of the
+    /// next copy are put over them (case literals/replaced-twice).
+    fn second_bank(
+        &mut self,
+        key: BankKey,
+        input: &Section<'d>,
+        content: &InputContent<'d>,
+    ) -> SectionPlacement {
+        let BankKey { code, number } = key;
+        let existing = self.banks.second.get(&key).copied();
+        let section = existing.unwrap_or_else(|| {
+            let draft = &mut self.merged.draft;
+            let name = draft.names.intern(input.name);
+            draft.intern_section_name_again(name);
+            let section =
+                self.create(name, SectionKind::Constant(number), input.flags, input.align());
+            self.merged.draft.sections[section].owner = Some(code);
+            self.banks.second.insert(key, section);
+            section
+        });
+        let left = self.left_parts(key);
+        let output = &mut self.merged.draft.sections[section];
+        output.align = output.align.max(input.align());
+        output.chunks.extend(left);
+        output.chunks.extend(content.chunks_at(0));
+        output.size = output.size.max(content.size);
+        SectionPlacement::At { section, base: 0 }
+    }
+
+    /// True if `section` is the second one of its name.
+    pub(super) fn is_second_bank(&self, section: SectionId) -> bool {
+        let output = &self.merged.draft.sections[section];
+        let (SectionKind::Constant(number), Some(code)) = (output.kind, output.owner) else {
+            return false;
+        };
+        self.banks.second.get(&BankKey { code, number }) == Some(&section)
+    }
+
+    /// Creates the section for relocations of texture slots, which most programs leave empty.
+    fn slot_relocations(&mut self, name: NameId, bank: SectionId) {
+        let reloc = self.merged.draft.add_section(name, SectionKind::Reloc, 0, 8);
+        let section = &mut self.merged.draft.sections[reloc];
+        section.sh_type = sht::REL;
+        section.owner = Some(bank);
+        section.dropped = true;
+        self.merged.slot_relocs.insert(bank, reloc);
+    }
+}
+
+/// What symbols name in a bank of literals; `None` for parameters, and if symbols name nothing.
+/// nvlink copies literal by literal, so bytes that no symbol names are zero
+/// (case weak/literal-banks in steps).
+fn bank_content<'d>(
+    object: &InputObject<'d>,
+    index: SectionIndex,
+    bank: u8,
+) -> Option<InputContent<'d>> {
+    let input = object.section(index);
+    let mercury = object.counterpart_data(index);
+    let literals = if bank == 0 { Vec::new() } else { object.literals(index) };
+    let size = literals.last()?.1;
+    let part = |&(start, end): &(u64, u64)| {
+        let range = start as usize..end as usize;
+        let mercury = mercury.get(range.clone()).unwrap_or_default();
+        Some(InputChunk { offset: start, bytes: input.data.get(range)?, mercury })
+    };
+    let parts = literals.iter().filter_map(part).collect();
+    Some(InputContent { chunks: parts, size, align: input.align() })
+}
+
+/// Appends `content` to a bank; returns its offset, bytes.
+fn append_to_bank<'d>(bank: &mut FunctionBank<'d>, content: &InputContent<'d>) -> u64 {
+    let offset = bank.size.next_multiple_of(content.align);
+    bank.align = bank.align.max(content.align);
+    bank.chunks.extend(content.chunks_at(offset));
+    bank.size = offset + content.size;
+    offset
+}

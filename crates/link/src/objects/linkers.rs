@@ -1,0 +1,86 @@
+//! Phase `objects`: objects that NVIDIA's linkers made with `-r`.
+//!
+//! In: the tool records and symbols of an object. Out: which linker made it, and its symbols as
+//! those of ptxas: literals that nothing names are forgotten, and arrays that the linker defined
+//! are declarations again.
+
+use culd_cubin::elf::{self, stt};
+use culd_cubin::{Cubin, SymbolIndex, SymbolSection, note};
+
+use super::object::InputObject;
+use super::roles::{SectionRole, is_internal};
+
+/// What kernels refer to in the place of any `extern` array in objects of NVIDIA's linkers.
+pub(super) const EXTERN_INSTANCE: &[u8] = b"externsharedinstance";
+
+/// A linker of NVIDIA's that makes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Linker {
+    Nvlink,
+    /// libnvJitLink, of LTO-IR too.
+    JitLink,
+}
+
+impl Linker {
+    /// The linker that made an object with that tool note. Its own record comes first; other tools
+    /// have none in an object.
+    pub(super) fn of_object(tkinfo: &[u8]) -> Option<Linker> {
+        match note::first_tool(tkinfo)? {
+            (b"nvlink", options) => {
+                let mut options = options.split(|&byte| byte == b' ');
+                options.any(|option| option == b"-r").then_some(Linker::Nvlink)
+            }
+            (b"nvJIT API", _) => Some(Linker::JitLink),
+            _ => None,
+        }
+    }
+
+    /// Its name in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Linker::Nvlink => "nvlink",
+            Linker::JitLink => "libnvJitLink",
+        }
+    }
+}
+
+/// Makes nothing of the symbols of literals that lie outside their bank. With `-r` nvlink keeps the
+/// symbols of literals of a replaced copy, behind the end of the bank that the new copy brought;
+/// nothing refers to them (docs/DIFFERENCES.md, literals-of-replaced).
+pub(super) fn forget_lost_literals(cubin: &mut Cubin<'_>, roles: &[SectionRole]) {
+    let Cubin { symbols, sections, .. } = cubin;
+    for symbol in symbols.iter_mut().filter(|symbol| is_internal(symbol)) {
+        let SymbolSection::In(at) = symbol.section else { continue };
+        let end = symbol.value.checked_add(symbol.size);
+        let inside = end.is_some_and(|end| end <= sections[at.0 as usize].size);
+        if matches!(roles[at.0 as usize], SectionRole::Constant(1..)) && !inside {
+            symbol.info = elf::stb::LOCAL << 4 | stt::NOTYPE;
+        }
+    }
+}
+
+impl InputObject<'_> {
+    /// Turns `extern` arrays that nvlink defined into declarations. With `-r` nvlink defines them,
+    /// without size, in `.nv_debug.shared`. They still have no place of their own, and later links
+    /// lay them out like declared arrays (case shared/dynamic-in-steps). The symbol that kernels
+    /// refer to instead has the size of their other variables as alignment; nvlink, which links
+    /// LTO-IR without that step, takes the alignment of the arrays.
+    pub(super) fn declare_arrays(&mut self) {
+        for (index, symbol) in (0..).map(SymbolIndex).zip(&mut self.cubin.symbols) {
+            let SymbolSection::In(section) = symbol.section else { continue };
+            let pool = self.roles[section.0 as usize] == SectionRole::PoolShared;
+            if pool && symbol.is_shared() && symbol.size == 0 && symbol.binding() != elf::stb::LOCAL
+            {
+                symbol.section = SymbolSection::Undefined;
+                self.array_definitions.push(index);
+            }
+        }
+        if self.linker == Some(Linker::JitLink) {
+            let arrays = self.array_definitions.iter().map(|&index| self.symbol(index).value);
+            let align = arrays.max().unwrap_or(0);
+            let symbols = self.cubin.symbols.iter_mut();
+            let instances = symbols.filter(|symbol| symbol.name == EXTERN_INSTANCE);
+            instances.for_each(|symbol| symbol.value = align);
+        }
+    }
+}

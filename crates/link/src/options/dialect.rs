@@ -1,0 +1,248 @@
+//! The releases of nvlink whose rules culd can follow, and their differences.
+//!
+//! nvlink's behaviour depends on its own release, not on those of the inputs. So a [`Dialect`] has
+//! a field for each difference, and code that depends on the release reads the field. The table
+//! below is the whole list (docs/DIALECTS.md says what each row means and how it was found).
+
+use std::fmt;
+use std::str::FromStr;
+
+use culd_cubin::arch::Arch;
+use culd_cubin::note;
+
+/// How many releases there are.
+const COUNT: usize = 6;
+
+macro_rules! dialects {
+    ($($(#[$doc:meta])* $field:ident: $kind:ty = $values:expr;)*) => {
+        /// A release of NVIDIA's linker whose rules are followed.
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct Dialect {
+            $($(#[$doc])* pub $field: $kind,)*
+        }
+
+        const fn dialect(place: usize) -> Dialect {
+            Dialect { $($field: { const VALUES: [$kind; COUNT] = $values; VALUES[place] },)* }
+        }
+    };
+}
+
+const NO: bool = false;
+const YES: bool = true;
+const VERBOSE2: &str = "verbose2";
+const PATCH: &str = "-astoolspatch";
+const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
+const SINCE_135: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64", "nvvm-latest"];
+
+type Names = &'static [&'static [u8]];
+const FABRIC: Names = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
+const COPIES: Names = &[
+    b"cudaFabricOpErrorStatusCount",
+    b"cudaFabricOpErrorStatusGet",
+    b"cudaDeviceMemcpyAsync",
+    b"cudaDeviceMemcpyBatchAsync",
+];
+
+#[rustfmt::skip]
+dialects! {
+    /// The release as notes store it: 130 is 13.0.
+    toolkit: u16 =                       [130,   131,   132,   133,   134,   135];
+    /// The build that culd was compared with.
+    build: &'static str = ["13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92", "13.5.37"];
+    /// Bytes of the strings in nvlink's own tool record, without the option line. culd pads its own
+    /// record to this length, so that all later offsets are equal.
+    tool_strings: usize =                [97,    98,    97,    97,    97,    97];
+
+    // What is accepted.
+    /// Objects for an `a` target may go into a target without that letter.
+    mixes_accelerated: bool =            [YES,   NO,    NO,    NO,    NO,    NO];
+    /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
+    whole_ampere_family: bool =          [NO,    NO,    YES,   YES,   YES,   YES];
+    /// sm_107 and its variants exist.
+    knows_sm_107: bool =                 [NO,    NO,    NO,    NO,    YES,   YES];
+    /// Options, and values of options, that the oldest release does not have.
+    words: &'static [&'static str] = [&[], &[],  &[VERBOSE2], SINCE_133, SINCE_133, SINCE_135];
+    /// The name of the option in the message about a function without the attribute of a tools
+    /// patch; older releases do not have the option.
+    tools_patch: &'static str = [PATCH, PATCH, PATCH, "--astoolspatch", PATCH, PATCH];
+    /// A weak symbol that nothing defines is an error.
+    weak_must_be_defined: bool =         [NO,    NO,    NO,    NO,    YES,   YES];
+    /// With a register file, files of nothing but device code are told.
+    tells_missing_host_code: bool =      [NO,    NO,    NO,    YES,   YES,   YES];
+    /// Functions of the driver that came after the oldest release.
+    driver_functions: Names =            [&[],   &[],   &[],   FABRIC, FABRIC, COPIES];
+
+    // Link-time optimization beside other code.
+    /// What LTO-IR becomes is the first input; else it stands where the last LTO-IR stood.
+    lto_comes_first: bool =              [NO,    NO,    NO,    NO,    NO,    YES];
+    /// What host code refers to does not count.
+    lto_ignores_host: bool =             [NO,    NO,    NO,    NO,    NO,    YES];
+
+    // `.nv.compat`.
+    /// COMMON is written, and PAIR even if it is 0.
+    compat_keeps_common: bool =          [YES,   NO,    NO,    NO,    NO,    NO];
+    /// FINALIZER is written on targets without Mercury, too. On targets with Mercury it keeps its
+    /// place instead of being added last.
+    compat_keeps_finalizer: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
+    /// ISA_VERSION is known, VERSION is left out if it says nothing, and FINALIZER is the target's
+    /// own.
+    compat_isa_version: bool =           [NO,    NO,    NO,    YES,   YES,   YES];
+    /// FINALIZER of an accelerated target has the target's own bit only, unless PAIR says that the
+    /// code suits the family.
+    compat_asks_pair: bool =             [NO,    YES,   YES,   YES,   YES,   YES];
+    /// ISA_LEVEL and FINALIZER_VERSION are known. The value is FINALIZER_VERSION on targets with
+    /// Mercury.
+    compat_finalizer_version: Option<u16> = [None, None, None, None, Some(0x400), Some(0x440)];
+
+    /// A zeroed variable is a definition like an initialised one, not a tentative one.
+    zeroed_is_definition: bool =         [NO,    NO,    NO,    YES,   YES,   YES];
+
+    // Memory and attributes.
+    /// The alignment of arrays without size counts, and the section of an entry that reaches such
+    /// an array ends at a multiple of its alignment.
+    aligns_dynamic_shared: bool =        [NO,    YES,   YES,   YES,   YES,   YES];
+    /// The shared section of an entry gets its size if an object has no variable in it.
+    bare_shared_counts: bool =           [NO,    NO,    NO,    NO,    YES,   YES];
+    /// A program's only entry lists its own EXTERNS in reading order.
+    externs_in_order: bool =             [NO,    NO,    YES,   YES,   YES,   YES];
+    /// A program's only entry must not reach tensor memory of both kinds, even if it uses none
+    /// itself.
+    asks_single_entry: bool =            [NO,    NO,    YES,   YES,   YES,   YES];
+    /// With a kernel selection, constants are looked up by their contents.
+    looks_constants_up: bool =           [YES,   YES,   YES,   YES,   YES,   NO];
+
+    /// The ATTRIBUTE_64 records of functions and files become one record of the file.
+    gathers_64: bool =                   [NO,    NO,    NO,    YES,   YES,   YES];
+
+    // Symbols and names.
+    /// Weak symbols are in the global part of the symbol table, whatever was seen first.
+    weak_is_global: bool =               [NO,    NO,    NO,    NO,    YES,   YES];
+    /// Shared variables of one entry that keep their symbols are local.
+    own_shared_is_local: bool =          [NO,    NO,    NO,    NO,    YES,   YES];
+    /// A RELA section with a record without addend also leaves the name of a REL section.
+    leaves_rel_names: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
+
+    // Objects (`-r`).
+    /// An object keeps records against shared variables.
+    keeps_shared_records: bool =         [NO,    NO,    YES,   YES,   YES,   YES];
+
+    // Mercury.
+    /// The oldest release with the same finalizer. A finalizer leaves code of its own compiler as
+    /// it is.
+    finalizer: u16 =                     [130,   131,   132,   133,   134,   134];
+    /// The finalizer identifies code by its function, not by its first symbol.
+    knows_code_by_function: bool =       [NO,    NO,    NO,    NO,    NO,    YES];
+    /// In the table of jump slots each slot keeps its padding, and nothing follows the last slot.
+    slots_keep_padding: bool =           [NO,    YES,   YES,   YES,   YES,   YES];
+    /// In a line table, a unit that has lost all its sequences gets one without rows.
+    empty_units_end: bool =              [NO,    NO,    NO,    NO,    NO,    YES];
+    /// Symbols of literals are renamed to the name of their section and their number.
+    renames_literals: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
+    /// A bank that a replaced copy leaves empty loses its relocations, too.
+    emptied_banks_lose_records: bool =   [NO,    NO,    NO,    NO,    NO,    YES];
+    /// Entries inherit the flag ATTRIBUTE_6D from functions that they reach.
+    entries_take_flag: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
+    /// They also inherit it where an alias of such a function is called or named.
+    flag_through_aliases: bool =         [NO,    NO,    NO,    NO,    NO,    YES];
+    /// Mercury has a call graph and prototypes of its own.
+    mercury_callgraph: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
+    /// A new writer makes the file: Mercury's names are collected when they are written, and in
+    /// Mercury's half the symbol table comes first and code last.
+    new_writer: bool =            [NO,    NO,    NO,    NO,    NO,    YES];
+}
+
+/// All releases, oldest first.
+pub static DIALECTS: [Dialect; COUNT] =
+    [dialect(0), dialect(1), dialect(2), dialect(3), dialect(4), dialect(5)];
+
+impl Dialect {
+    /// The rules of the oldest release.
+    pub fn oldest() -> &'static Dialect {
+        &DIALECTS[0]
+    }
+
+    /// The rules of the newest release.
+    pub fn newest() -> &'static Dialect {
+        &DIALECTS[COUNT - 1]
+    }
+
+    /// The rules for objects of release `toolkit`, numbered as in notes: those of that release,
+    /// else of the oldest that takes such objects, else of the newest.
+    pub fn for_toolkit(toolkit: u16) -> &'static Dialect {
+        DIALECTS.iter().find(|dialect| dialect.toolkit >= toolkit).unwrap_or(Dialect::newest())
+    }
+
+    /// True when an object made for SM number `sm` may be linked for `target`.
+    pub fn takes(&self, target: &Arch, sm: u32) -> bool {
+        let ampere = self.whole_ampere_family && (87..=89).contains(&target.sm);
+        target.takes(sm) || ampere && (80..=target.sm).contains(&sm)
+    }
+
+    /// True for a target that the release knows.
+    pub fn knows(&self, target: &Arch) -> bool {
+        target.sm != 107 || self.knows_sm_107
+    }
+
+    /// True for an option, or a value of one, that the release has and the oldest does not have.
+    pub fn has_word(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    /// The rules for a link of the cubins `files` to `target`: those of the newest file by
+    /// [`Dialect::for_toolkit`], or of the next release that knows the target.
+    pub fn for_cubins<'d>(
+        target: &Arch,
+        files: impl IntoIterator<Item = &'d [u8]>,
+    ) -> &'static Dialect {
+        let newest = files.into_iter().filter_map(note::toolkit).max();
+        let chosen = newest.map_or(Dialect::oldest(), Dialect::for_toolkit);
+        let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
+        DIALECTS.iter().find(knows).unwrap_or(Dialect::newest())
+    }
+
+    /// True for the rules of the newest release.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.toolkit == Dialect::newest().toolkit
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.toolkit / 10, self.toolkit % 10)
+    }
+}
+
+/// A text that names none of the releases.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no release of CUDA whose rules are known: '{0}'")]
+pub struct UnknownRelease(pub String);
+
+impl FromStr for &'static Dialect {
+    type Err = UnknownRelease;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRelease> {
+        let found = DIALECTS.iter().find(|dialect| dialect.to_string() == text);
+        found.ok_or_else(|| UnknownRelease(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_ascend_and_have_names() {
+        assert!(DIALECTS.windows(2).all(|pair| pair[0].toolkit < pair[1].toolkit));
+        for dialect in &DIALECTS {
+            assert_eq!(dialect.to_string().parse(), Ok(dialect));
+            assert!(dialect.build.starts_with(&format!("{dialect}.")));
+        }
+        assert!("12.9".parse::<&Dialect>().is_err());
+    }
+
+    #[test]
+    fn objects_choose_the_oldest_release_that_takes_them() {
+        let chosen = |toolkit| Dialect::for_toolkit(toolkit).toolkit;
+        assert_eq!([129, 130, 132, 135, 140].map(chosen), [130, 130, 132, 135, 135]);
+    }
+}

@@ -1,0 +1,62 @@
+//! The functions of the driver, which a linked program may leave undefined.
+//!
+//! In: the name of a function, and the release. Out: whether the driver provides it.
+
+use super::dialect::{DIALECTS, Dialect};
+
+/// The prefix of the names of the driver's own entry points, and of no others.
+const SYSTEM_CALL: &[u8] = b"__cuda_syscall";
+
+/// Functions of the driver by exact name, those that every release knows: printing, memory,
+/// assertions and profiling; graphs that kernels change or launch; the old runtime for kernel
+/// launches from kernels. Later ones are in [`Dialect::driver_functions`]. `cargo xtask names`
+/// looks for more (corpus errors-undefined/allowed-names).
+const DRIVER_FUNCTIONS: &[&[u8]] = &[
+    b"malloc",
+    b"free",
+    b"vprintf",
+    b"vfprintf",
+    b"__assertfail",
+    b"__profile",
+    b"cudaGraphLaunch",
+    b"cudaGraphSetConditional",
+    b"cudaGraphKernelNodeSetEnabled",
+    b"cudaGraphKernelNodeSetGridDim",
+    b"cudaGraphKernelNodeSetParam",
+    b"cudaGraphKernelNodeUpdatesApply",
+    b"cnpGetCacheConfig",
+    b"cnpGetLimit",
+    b"cnpGetSharedMemConfig",
+    b"cnpGetParameterBuffer",
+    b"cnpGetParameterBufferV2",
+    b"cnpLaunchDevice",
+    b"cnpLaunchDeviceV2",
+    b"cnpGetLastError",
+    b"cnpSetLastError",
+    b"cnpGetDevice",
+    b"cnpGetDeviceCount",
+    b"cnpDeviceGetAttribute",
+    b"cnpDeviceGetName",
+    b"cnpFuncGetAttribute",
+    b"cnpCtxSynchronize",
+    b"cnpStreamCreate",
+    b"cnpStreamDestroy",
+    b"cnpStreamWaitEvent",
+    b"cnpEventCreate",
+    b"cnpEventDestroy",
+    b"cnpEventRecord",
+];
+
+/// True for names of functions of the driver, which a linked program may leave undefined.
+pub(crate) fn is_driver_function(name: &[u8], dialect: &Dialect) -> bool {
+    // Fast path: most names are those of C++.
+    !name.starts_with(b"_Z")
+        && (name.starts_with(SYSTEM_CALL)
+            || DRIVER_FUNCTIONS.contains(&name)
+            || dialect.driver_functions.contains(&name))
+}
+
+/// The first release whose linker knows that the driver has this function.
+pub fn driver_function_since(name: &[u8]) -> Option<&'static Dialect> {
+    DIALECTS.iter().find(|dialect| is_driver_function(name, dialect))
+}

@@ -1,0 +1,108 @@
+//! What nvlink's finalizer makes of the code of a kernel.
+//!
+//! In: the code as ptxas wrote it, relocated. Out: [`Finalized`], of which the first line that fits counts:
+//!
+//! | code | what the finalizer does |
+//! |---|---|
+//! | calls anything | nothing |
+//! | has words around fences that are left out | closes up what is left, and allocates barriers again |
+//! | is optimized, starts with the load of the stack's end into R1, which sets a barrier, and never reads R1 | drops that barrier, and allocates barriers again |
+//! | all other | nothing |
+//!
+//! ptxas puts in front of each fence (MEMBAR) what it takes for any program, since it does not know what called functions
+//! do. Left out of that are
+//!
+//! * loads that never happen (`@!PT LDS RZ, [RZ]`) directly in front of a fence, unless the code has an asynchronous copy
+//!   (LDGSTS; case mercury/fences, `copies_and_fences`);
+//! * `MEMBAR.ALL.CTA` directly in front of a fence of the device or the system, unless the code does something to a barrier
+//!   in shared memory (SYNCS; `barriers_and_fences`).
+//!
+//! What follows moves up, and with it what instructions name by distance. NOPs fill the last eight instructions, and at
+//! least eight of them.
+//!
+//! Which barriers are allocated is not known in all cases, so control bits are compared only where none are.
+
+mod instruction;
+mod shortened;
+#[cfg(test)]
+mod tests;
+
+pub(super) use shortened::Shortened;
+
+use instruction::Instruction;
+
+/// Bytes of an instruction.
+pub(super) const INSTRUCTION: usize = instruction::SIZE as usize;
+
+/// What the finalizer makes of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finalized {
+    Same,
+    /// The same instructions with other barriers.
+    Barriers,
+    /// Fewer instructions.
+    Shortened(Shortened),
+}
+
+/// What the finalizer makes of `code`.
+pub(super) fn finalized(code: &[u8]) -> Finalized {
+    let code = Instruction::all(code);
+    let spare = has_spare_barrier(&code);
+    let left_out = left_out(&code);
+    match () {
+        () if code.iter().any(|instruction| instruction.is_call()) => Finalized::Same,
+        () if !left_out.is_empty() => Finalized::Shortened(Shortened::of(&code, left_out, spare)),
+        () if spare => Finalized::Barriers,
+        () => Finalized::Same,
+    }
+}
+
+/// True for instructions that differ in nothing but their operands.
+pub(super) fn same_operation(one: &[u8], other: &[u8]) -> bool {
+    let all = |code| Instruction::all(code).into_iter().map(Instruction::without_operands);
+    all(one).eq(all(other))
+}
+
+/// True for code that calls a function.
+pub(super) fn calls(code: &[u8]) -> bool {
+    Instruction::all(code).iter().any(|instruction| instruction.is_call())
+}
+
+/// True when R1 is loaded behind a barrier, and nothing needs it.
+fn has_spare_barrier(code: &[Instruction]) -> bool {
+    code.first().is_some_and(|first| first.loads_stack() && first.result_has_barrier())
+        && !is_plain(code)
+        && !code.iter().any(|instruction| instruction.reads_r1())
+}
+
+/// True for code without optimization, in which each instruction, the first one too, waits for all barriers: none is
+/// allocated.
+fn is_plain(code: &[Instruction]) -> bool {
+    code.first().is_some_and(|first| first.waits())
+}
+
+/// True when the first instruction of `code` is the load of the stack's end, without a barrier.
+pub(super) fn loads_stack_for_nobody(code: &[u8]) -> bool {
+    Instruction::all(code)
+        .first()
+        .is_some_and(|first| first.loads_stack() && !first.result_has_barrier())
+}
+
+/// The numbers of the instructions that are left out, ascending.
+fn left_out(code: &[Instruction]) -> Vec<usize> {
+    let copies = code.iter().any(|instruction| instruction.is_asynchronous_copy());
+    let barriers = code.iter().any(|instruction| instruction.is_on_barrier());
+    let mut left_out = Vec::new();
+    for (at, fence) in code.iter().enumerate().filter(|(_, instruction)| instruction.is_fence()) {
+        let before = code.get(..at).unwrap_or_default();
+        if !copies {
+            let loads = before.iter().rev().take_while(|word| word.is_idle_load()).count();
+            left_out.extend(at - loads..at);
+        }
+        let doubled = || before.last().is_some_and(|word| word.is_fence_of_block());
+        if !barriers && fence.is_wide_fence() && doubled() {
+            left_out.push(at - 1);
+        }
+    }
+    left_out
+}

@@ -1,0 +1,110 @@
+//! Code without the instructions that the finalizer leaves out.
+//!
+//! In: code and the numbers of those instructions. Out: the code that is left, where each place of it is then, and the
+//! Mercury code of the function. Guaranteed: places behind an instruction that is left out move up, all others stay.
+
+use super::instruction::{Instruction, SIZE};
+use super::is_plain;
+use culd_cubin::capmerc::{Capsule, Kind};
+use std::ops::Range;
+
+/// The code of a function ends with so many NOPs, and its length is a multiple of as many instructions.
+const PADDING: usize = 8;
+/// The first byte of a group's record has the lowest bit of the number of its instructions; the second one has the rest.
+const ODD: u8 = 0x80;
+
+/// What is left of the code of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Shortened {
+    code: Vec<Instruction>,
+    /// The numbers of the instructions that were left out, ascending.
+    left_out: Vec<usize>,
+    /// Which barriers the instructions use may differ.
+    allocated: bool,
+}
+
+impl Shortened {
+    /// `code` without the instructions `left_out`; `spare`: a barrier was dropped besides.
+    pub(super) fn of(code: &[Instruction], left_out: Vec<usize>, spare: bool) -> Self {
+        let is_left = |(at, _): &(usize, &Instruction)| left_out.binary_search(at).is_err();
+        let (kept, dropped): (Vec<_>, Vec<_>) = code.iter().enumerate().partition(is_left);
+        let uses_barriers = || dropped.iter().any(|(_, instruction)| instruction.uses_barriers());
+        let allocated = spare || (!is_plain(code) && uses_barriers());
+        let mut shortened = Shortened { code: Vec::new(), left_out, allocated };
+        let moved = kept.into_iter().map(|(at, &instruction)| shortened.moved(at, instruction));
+        shortened.code = moved.collect();
+        shortened.pad();
+        shortened
+    }
+
+    /// An instruction that stood at number `at`, where it is now.
+    fn moved(&self, at: usize, instruction: Instruction) -> Instruction {
+        let Some(distance) = instruction.distance() else { return instruction };
+        let next = (at as u64 + 1) * SIZE;
+        let target = next.wrapping_add_signed(distance);
+        // The place behind an instruction that stays, not that of the next one that does.
+        let from = self.place(at as u64 * SIZE) + SIZE;
+        instruction.with_distance(self.place(target) as i64 - from as i64)
+    }
+
+    fn pad(&mut self) {
+        let Some(&nop) = self.code.last().filter(|last| last.is_nop()) else { return };
+        let used = self.code.iter().rposition(|instruction| !instruction.is_nop());
+        let used = used.map_or(0, |last| last + 1);
+        self.code.resize((used + PADDING).next_multiple_of(PADDING), nop);
+        self.code.iter_mut().skip(used).for_each(|word| *word = nop);
+    }
+
+    /// Bytes of the code.
+    pub(in super::super) fn size(&self) -> u64 {
+        self.code.len() as u64 * SIZE
+    }
+
+    /// Where in it the byte is that stood at `place`; of what was left out, where what follows is.
+    pub(in super::super) fn place(&self, place: u64) -> u64 {
+        let in_front = |&&at: &&usize| (at as u64) < place.div_ceil(SIZE);
+        place - self.left_out.iter().filter(in_front).count() as u64 * SIZE
+    }
+
+    /// Where `theirs` is other code.
+    pub(in super::super) fn difference(&self, theirs: &[u8]) -> Option<String> {
+        if self.size() != theirs.len() as u64 {
+            let (own, their) = (self.size(), theirs.len());
+            return Some(format!(": {own:#x} bytes are left instead of {their:#x}"));
+        }
+        let pairs = self.code.iter().zip(Instruction::all(theirs)).enumerate();
+        let differ = |(_, (own, theirs)): &(usize, (&Instruction, Instruction))| {
+            **own != *theirs
+                && !(self.allocated && own.without_control() == theirs.without_control())
+        };
+        let (at, (own, theirs)) = pairs.into_iter().find(differ)?;
+        let (own, theirs) = (own.bytes(), theirs.bytes());
+        Some(format!("+{:#x}: {own:02x?} instead of {theirs:02x?}", at as u64 * SIZE))
+    }
+
+    /// The Mercury code of the function, `section` with the contents `data`, when its groups stand for what is left: of one
+    /// instruction nothing but its record is left.
+    pub(in super::super) fn capsule(&self, section: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+        let capsule = Capsule::parse(section, data).ok()?;
+        let all = capsule.instructions();
+        let mut bytes = data.get(..capsule.records().next()?.bytes.start)?.to_vec();
+        for record in capsule.records() {
+            let own = data.get(record.bytes.clone())?;
+            let Range { start, end } = record.instructions;
+            let place = |at: u64| if at == all { self.size() } else { self.place(at * SIZE) };
+            let count = (place(end) - place(start)) / SIZE;
+            match (record.kind, own) {
+                (Kind::Group, [_, _, left @ ..]) if count == 1 && end - start > 1 => {
+                    bytes.extend(left);
+                }
+                (Kind::Group, [first, _, records @ ..]) => {
+                    let odd = if count.is_multiple_of(2) { 0 } else { ODD };
+                    bytes.extend([first & !ODD | odd, u8::try_from(count / 2).ok()?]);
+                    bytes.extend(records);
+                }
+                _ => bytes.extend(own),
+            }
+        }
+        Some(bytes)
+    }
+}

@@ -1,0 +1,113 @@
+//! Names as text, and text as it is printed.
+//!
+//! In: names of files, members, sections and symbols, which are any bytes; lines that have such
+//! names in them. Out: text. Guaranteed: no I/O; printable UTF-8 stays as it is, so that a line
+//! with ordinary names is the one that nvlink prints; what [`escaped`] returns has no character
+//! that a terminal obeys, that ends a line, or that changes the order of others.
+//!
+//! A name becomes text once, where it is read ([`name`]), and a line is escaped once, where it
+//! leaves the program.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::Write;
+
+/// What is shown of `bytes`: UTF-8 as it is, any other byte as `\xe9`. The text is of a copy,
+/// because the bytes may be those of a mapped file that somebody else writes into.
+pub fn name(bytes: impl AsRef<OsStr>) -> String {
+    // For the compiler the copy is other bytes, too.
+    let bytes = std::hint::black_box(bytes.as_ref().as_encoded_bytes().to_vec());
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The same of bytes that need not be a path's.
+pub fn bytes(bytes: &[u8]) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    name(OsStr::from_bytes(bytes))
+}
+
+/// `line` for a terminal, a file or a pipe: controls and what reorders or hides text become `\n`,
+/// `\x1b`, `\u{202e}`. A backslash stays as it is.
+pub fn escaped(line: &str) -> Cow<'_, str> {
+    // Nearly every line is plain.
+    if line.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || !line.chars().any(is_hidden) {
+        return Cow::Borrowed(line);
+    }
+    let mut text = String::with_capacity(line.len() + 8);
+    for char in line.chars() {
+        let _ = match char {
+            '\n' => text.write_str("\\n"),
+            '\r' => text.write_str("\\r"),
+            '\t' => text.write_str("\\t"),
+            _ if !is_hidden(char) => text.write_char(char),
+            '\0'..='\x7f' => write!(text, "\\x{:02x}", u32::from(char)),
+            _ => write!(text, "\\u{{{:x}}}", u32::from(char)),
+        };
+    }
+    Cow::Owned(text)
+}
+
+/// True for what a reader does not see: controls (C0, DEL, C1), ends of lines and paragraphs, marks
+/// of direction, characters without width that join no letters, and tags.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_what_is_text() {
+        assert_eq!(name("größe\u{1b}[2J\\"), "größe\u{1b}[2J\\");
+        assert_eq!(bytes(b"caf\xe9\xff.cubin"), "caf\\xe9\\xff.cubin");
+        assert_eq!(bytes(b""), "");
+        // A surrogate and an overlong slash are no UTF-8.
+        assert_eq!(bytes(b"\xed\xa0\x80\xc0\xaf"), "\\xed\\xa0\\x80\\xc0\\xaf");
+    }
+
+    #[test]
+    fn a_line_with_ordinary_names_is_not_copied() {
+        for line in
+            ["", "nvlink error   : 'a b.o' ~", "größe/é/e\u{301}/日本/می\u{200c}خواهم", "a\\nb"]
+        {
+            assert!(matches!(escaped(line), Cow::Borrowed(same) if same == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_is_escaped() {
+        for (line, shown) in [
+            ("\u{1b}[2J\u{7}", "\\x1b[2J\\x07"),
+            ("a\r\n\tb\0\u{7f}", "a\\r\\n\\tb\\x00\\x7f"),
+            // CSI as one character of Latin 1.
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("a\u{202e}cod.exe\u{2069}", "a\\u{202e}cod.exe\\u{2069}"),
+            ("\u{feff}\u{e0041}\u{2028}ß", "\\u{feff}\\u{e0041}\\u{2028}ß"),
+        ] {
+            assert_eq!(escaped(line), shown);
+        }
+    }
+
+    #[test]
+    fn nothing_hidden_is_left_of_any_character() {
+        for char in '\0'..=char::MAX {
+            let line = char.to_string();
+            let shown = escaped(&line);
+            assert!(!shown.chars().any(is_hidden), "{char:?}");
+            assert!(shown == line || shown.is_ascii(), "{char:?}");
+        }
+    }
+}

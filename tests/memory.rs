@@ -1,0 +1,275 @@
+//! Memory of links whose inputs are a hundred thousand of one thing, as small as a file can say it.
+//!
+//! In: files made here. Out: no report, or a link that took more memory than docs/RELIABILITY.md
+//! promises. Guaranteed: each link ends as it should; what counts is the most resident memory of
+//! the process, as the kernel tells it.
+#![allow(clippy::unwrap_used)]
+
+use culd_fatbin::host::Reference;
+use culd_testkit::pack::{self, Flavour, HostParts};
+use culd_tests::crafted::Object;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+/// Runs a program and prints what it took.
+const MEASURE: &str = "import resource, subprocess, sys\n\
+                       status = subprocess.run(sys.argv[1:], stderr=open('said', 'w')).returncode\n\
+                       print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+/// What a link may take: bytes, as many for each byte of an input, and as many for each line that
+/// it says.
+const FIXED: u64 = 24 << 20;
+const FACTOR: u64 = 12;
+const LINE: u64 = 512;
+/// Options files are small and have a limit of their own.
+const OPTIONS: u64 = 64 << 20;
+
+/// A file, and what is done with it.
+struct Family {
+    name: &'static str,
+    files: Vec<(&'static str, Vec<u8>)>,
+    words: Vec<&'static str>,
+    status: i32,
+}
+
+fn family(name: &'static str, bytes: Vec<u8>) -> Family {
+    Family { name, files: vec![("a.cubin", bytes)], words: vec!["a.cubin"], status: 0 }
+}
+
+/// Bytes of the inputs, lines that are said, and bytes of memory at most.
+fn measure(family: &Family, more: &[&str]) -> (u64, u64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut input = 0;
+    for (name, bytes) in &family.files {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        input += bytes.len() as u64;
+    }
+    let mut python = Command::new("python3");
+    python.args(["-c", MEASURE, CULD, "-arch=sm_80", "--threads=1", "--no-fork", "-o", "out"]);
+    python.args(&family.words).args(more).current_dir(folder.path());
+    let output = python.output().unwrap();
+    let said = String::from_utf8(fs::read(folder.path().join("said")).unwrap()).unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let (status, kib) = told.trim().split_once(' ').unwrap_or_else(|| panic!("{told}"));
+    let head: String = said.chars().take(1000).collect();
+    assert_eq!(status, family.status.to_string(), "{} {more:?}: {head}", family.name);
+    (input, said.lines().count() as u64, kib.parse::<u64>().unwrap() << 10)
+}
+
+fn functions_at_one_place() -> Family {
+    let mut object = Object::default();
+    for n in 0..300_000 {
+        let _ = writeln!(object.globals, "  global func f{n} in=.text.k size=0x10");
+    }
+    family("functions at one place", object.bytes())
+}
+
+fn variables(binding: &'static str) -> Family {
+    let mut object = Object::default();
+    for n in 0..300_000 {
+        object.variable(binding, &format!("v{n}"), 0);
+    }
+    object.data(4);
+    family(if binding == "local" { "local variables" } else { "variables" }, object.bytes())
+}
+
+fn undefined_names() -> Family {
+    let mut object = Object::default();
+    for n in 0..300_000 {
+        let _ = writeln!(object.globals, "  global notype u{n}");
+    }
+    family("undefined names that nothing uses", object.bytes())
+}
+
+fn used_undefined_names() -> Family {
+    let mut object = Object { code: 16 * 100_001, ..Object::default() };
+    for n in 0..100_000 {
+        let _ = writeln!(object.globals, "  global cuda_object u{n}");
+        let _ = writeln!(object.records, "  {:#x} R_CUDA_ABS32_LO_32 u{n}", 16 * n);
+    }
+    Family { status: 255, ..family("undefined names", object.bytes()) }
+}
+
+fn functions() -> Family {
+    let mut object = Object::default();
+    for n in 0..30_000 {
+        object.function("global", &format!("f{n}"));
+    }
+    Family { words: vec!["-r", "a.cubin"], ..family("functions", object.bytes()) }
+}
+
+fn records() -> Family {
+    let mut object =
+        Object { records: "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(500_000), ..Object::default() };
+    object.variable("global", "v", 0);
+    object.data(4);
+    family("records", object.bytes())
+}
+
+fn kept_records() -> Family {
+    Family { words: vec!["-r", "a.cubin"], name: "kept records", ..records() }
+}
+
+fn calls() -> Family {
+    let mut object = Object::default();
+    object.function("global", "f");
+    object.calls = "  k f\n".repeat(1_000_000);
+    family("calls", object.bytes())
+}
+
+fn sections() -> Family {
+    let mut object = Object::default();
+    for n in 0..60_000 {
+        let _ = writeln!(object.sections, "section .debug_{n} progbits");
+    }
+    family("empty sections", object.bytes())
+}
+
+fn attributes() -> Family {
+    let attributes = "  REGCOUNT words k 24\n".repeat(500_000);
+    let object = Object { attributes, ..Object::default() };
+    family("attributes", object.bytes())
+}
+
+fn empty_members() -> Family {
+    let members = vec![("m.o", &b""[..]); 300_000];
+    let mut files = family("empty members", Object::default().bytes()).files;
+    files.push(("all.a", pack::archive(&members, Flavour::Gnu)));
+    Family { name: "empty members", files, words: vec!["a.cubin", "all.a", "-w"], status: 0 }
+}
+
+fn host_names(kind: Reference, name: &'static str) -> Family {
+    let target = culd_fatbin::writer::Target::sm(80);
+    let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
+    let mut names = vec!["k".to_owned()];
+    names.extend((0..3_000_000).map(|_| "a".to_owned()));
+    let references = vec![(kind, names)];
+    let parts = HostParts { fatbins: vec![fatbin], references, ..HostParts::default() };
+    let files = vec![("a.o", pack::host_object(&parts).unwrap())];
+    Family { name, files, words: vec!["a.o"], status: 0 }
+}
+
+fn module_ids() -> Family {
+    let target = culd_fatbin::writer::Target::sm(80);
+    let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
+    let module_ids = vec!["a".to_owned(); 1_000_000];
+    let parts = HostParts { fatbins: vec![fatbin], module_ids, ..HostParts::default() };
+    let files = vec![("a.o", pack::host_object(&parts).unwrap())];
+    let words = vec!["a.o", "--register-link-binaries=r"];
+    Family { name: "module ids", files, words, status: 0 }
+}
+
+fn images_for_others() -> Family {
+    let target = culd_fatbin::writer::Target::sm(90);
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    let image = pack::fatbin(&[culd_fatbin::writer::Image::ptx(text, target).unwrap()]).unwrap();
+    let mut files = family("", Object::default().bytes()).files;
+    files.push(("b.fatbin", image.repeat(100_000)));
+    Family { name: "images for others", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
+}
+
+fn empty_containers() -> Family {
+    let container = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut files = family("", Object::default().bytes()).files;
+    files.push(("b.fatbin", container.repeat(300_000)));
+    Family { name: "empty containers", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
+}
+
+fn ptx() -> Family {
+    let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
+    for n in 0..200_000 {
+        let _ = writeln!(text, ".extern .func f{n}();");
+    }
+    let files = vec![("a.ptx", text.into_bytes())];
+    Family {
+        name: "declarations of PTX",
+        files,
+        words: vec!["a.ptx", "--ptxas-path=/x"],
+        status: 1,
+    }
+}
+
+fn parameters_of_ptx() -> Family {
+    let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func f(".to_owned();
+    for n in 0..500_000 {
+        let _ = write!(text, "{}.param .b8 a", if n == 0 { "" } else { "," });
+    }
+    text.push_str(");\n");
+    let files = vec![("a.ptx", text.into_bytes())];
+    Family { name: "parameters of PTX", files, words: vec!["a.ptx", "--ptxas-path=/x"], status: 1 }
+}
+
+fn faults_of_ptx() -> Family {
+    let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
+    for n in 0..100_000 {
+        let _ = writeln!(text, ".extern .func f{n}();\n.extern .func f{n}(.param .b8 a);");
+    }
+    let files = vec![("a.ptx", text.into_bytes())];
+    Family { name: "faults of PTX", files, words: vec!["a.ptx", "--ptxas-path=/x"], status: 1 }
+}
+
+fn words_of_options_files() -> Family {
+    let files = vec![("f", "a ".repeat(1 << 18).into_bytes())];
+    Family { name: "words of an options file", files, words: vec!["@f"], status: 1 }
+}
+
+fn doubles() -> Family {
+    let mut object = Object::default();
+    for n in 0..100_000 {
+        object.variable("global", &format!("v{n}"), 0);
+    }
+    object.data(4);
+    let bytes = object.bytes();
+    let files = vec![("a.cubin", bytes.clone()), ("b.cubin", bytes)];
+    Family { name: "double definitions", files, words: vec!["a.cubin", "b.cubin"], status: 1 }
+}
+
+fn families() -> Vec<Family> {
+    vec![
+        functions_at_one_place(),
+        variables("global"),
+        variables("local"),
+        undefined_names(),
+        used_undefined_names(),
+        functions(),
+        records(),
+        kept_records(),
+        calls(),
+        sections(),
+        attributes(),
+        empty_members(),
+        host_names(Reference::Kernel, "names of kernels"),
+        host_names(Reference::Variable, "names of variables"),
+        module_ids(),
+        images_for_others(),
+        empty_containers(),
+        faults_of_ptx(),
+        ptx(),
+        parameters_of_ptx(),
+        words_of_options_files(),
+        doubles(),
+    ]
+}
+
+#[test]
+fn memory_stays_in_proportion() {
+    for family in families() {
+        // What keeps everything takes most.
+        let options: &[&[&str]] = match family.status {
+            0 => &[&[], &["-g"], &["--preserve-relocs"]],
+            _ => &[&[]],
+        };
+        for more in options {
+            let (input, lines, memory) = measure(&family, more);
+            let name = family.name;
+            println!(
+                "{name} {more:?}: {input} bytes of input, {lines} lines, {memory} bytes of memory, {:.1} for each of input",
+                memory.saturating_sub(FIXED) as f64 / input as f64
+            );
+            let fixed = if family.words == ["@f"] { OPTIONS } else { FIXED };
+            let most = fixed + FACTOR * input + LINE * lines;
+            assert!(memory <= most, "{name} {more:?}: {memory} bytes, {most} allowed");
+        }
+    }
+}

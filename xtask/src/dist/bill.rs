@@ -1,0 +1,208 @@
+//! The bill of materials of what is shipped, CycloneDX 1.6 in JSON (<https://cyclonedx.org>).
+//!
+//! In: what cargo tells of the crates that the programs and the library are made of, and Cargo.lock for their checksums.
+//! Out: the text of `culd.cdx.json`. Guaranteed: every crate that is compiled is in it once, with name, version, licence and
+//! package URL; sorted, without a time or a path, so that the same tree gives the same text.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The words behind `cargo tree`: one line for each use of a crate, and how deep it is.
+pub(super) const TREE: &[&str] = &[
+    "tree",
+    "--locked",
+    "--edges=no-dev",
+    "--target=x86_64-unknown-linux-gnu",
+    "--prefix=depth",
+    "--no-dedupe",
+    "--format={p}\t{l}\t{r}",
+];
+
+/// The crate with a C library in it, whose version stands behind the `+` of its own.
+const ZSTD: &str = "zstd-sys";
+
+/// A crate, or a library in another language.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Material {
+    name: String,
+    version: String,
+    licence: String,
+    repository: String,
+    /// SHA-256 of the package; none for our own crates.
+    checksum: Option<String>,
+    /// Package URLs of what it needs.
+    needs: BTreeSet<String>,
+}
+
+/// The bill for what `tree` lists.
+///
+/// # Errors
+/// A tree or lock file of another form.
+pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
+    let checksums = checksums(lock)?;
+    let mut materials: BTreeMap<String, Material> = BTreeMap::new();
+    let mut path: Vec<String> = Vec::new();
+    let mut roots = BTreeSet::new();
+    for line in tree.lines().filter(|line| !line.is_empty()) {
+        let (depth, mut material) = entry(line).with_context(|| format!("cargo tree: '{line}'"))?;
+        let id = (material.name.clone(), material.version.clone());
+        material.checksum = checksums.get(&id).cloned().flatten();
+        let url = material.url();
+        path.truncate(depth);
+        match path.last().and_then(|parent| materials.get_mut(parent)) {
+            Some(parent) => _ = parent.needs.insert(url.clone()),
+            None => _ = roots.insert(url.clone()),
+        }
+        path.push(url.clone());
+        materials.entry(url).or_insert(material);
+    }
+    add_zstd(&mut materials);
+    let components: Vec<Value> = materials.values().map(Material::component).collect();
+    let edges = materials.iter().map(|(url, material)| (url, &material.needs));
+    let edges = edges.map(|(url, needs)| json!({ "ref": url, "dependsOn": needs }));
+    let program = "culd-dist";
+    let all = [json!({ "ref": program, "dependsOn": roots })].into_iter().chain(edges);
+    let bill = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": { "component": {
+            "type": "application",
+            "bom-ref": program,
+            "name": "culd",
+            "version": env!("CARGO_PKG_VERSION"),
+            "licenses": [{ "expression": "MIT OR Apache-2.0" }],
+        }},
+        "components": components,
+        "dependencies": all.collect::<Vec<_>>(),
+    });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&bill)?))
+}
+
+/// `2thiserror v2.0.21 (...)`, licence and repository with tabs between.
+fn entry(line: &str) -> Option<(usize, Material)> {
+    let digits = line.find(|c: char| !c.is_ascii_digit())?;
+    let (depth, rest) = line.split_at(digits);
+    let mut fields = rest.split('\t');
+    let mut words = fields.next()?.split(' ');
+    let material = Material {
+        name: words.next()?.to_owned(),
+        version: words.next()?.strip_prefix('v')?.to_owned(),
+        // An older form that is none of SPDX.
+        licence: fields.next()?.replace('/', " OR "),
+        repository: fields.next()?.to_owned(),
+        ..Material::default()
+    };
+    Some((depth.parse().ok()?, material))
+}
+
+/// Name and version of each package, and its checksum.
+fn checksums(lock: &str) -> Result<BTreeMap<(String, String), Option<String>>> {
+    let lock: toml::Table = toml::from_str(lock).context("Cargo.lock")?;
+    let packages = lock.get("package").and_then(toml::Value::as_array).context("no packages")?;
+    let text = |package: &toml::Value, key: &str| {
+        package.get(key).and_then(toml::Value::as_str).map(str::to_owned)
+    };
+    let row = |package: &toml::Value| {
+        let id = (text(package, "name")?, text(package, "version")?);
+        Some((id, text(package, "checksum")))
+    };
+    packages.iter().map(row).collect::<Option<_>>().context("a package without name or version")
+}
+
+/// The C library that is compiled into its crate.
+fn add_zstd(materials: &mut BTreeMap<String, Material>) {
+    let Some(own) = materials.values_mut().find(|material| material.name == ZSTD) else { return };
+    let Some((_, version)) = own.version.split_once("+zstd.") else { return };
+    let library = Material {
+        name: "zstd".to_owned(),
+        version: version.to_owned(),
+        licence: "BSD-3-Clause".to_owned(),
+        repository: "https://github.com/facebook/zstd".to_owned(),
+        ..Material::default()
+    };
+    let url = format!("pkg:github/facebook/zstd@v{version}");
+    own.needs.insert(url.clone());
+    materials.insert(url, library);
+}
+
+impl Material {
+    /// Its package URL.
+    fn url(&self) -> String {
+        match self.repository.as_str() {
+            "https://github.com/facebook/zstd" => {
+                format!("pkg:github/facebook/zstd@v{}", self.version)
+            }
+            _ => format!("pkg:cargo/{}@{}", self.name, self.version.replace('+', "%2B")),
+        }
+    }
+
+    fn component(&self) -> Value {
+        let url = self.url();
+        let mut component = json!({
+            "type": "library",
+            "bom-ref": url,
+            "name": self.name,
+            "version": self.version,
+            "licenses": [{ "expression": self.licence }],
+            "purl": url,
+        });
+        if let Some(checksum) = &self.checksum {
+            component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
+        }
+        if !self.repository.is_empty() {
+            component["externalReferences"] = json!([{ "type": "vcs", "url": self.repository }]);
+        }
+        component
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"b\"\nversion = \"2.0.0\"\n\
+        checksum = \"00ff\"\n\n[[package]]\nname = \"zstd-sys\"\nversion = \"2.0.16+zstd.1.5.7\"\nchecksum = \"11\"\n";
+    const TREE: &str = "0a v1.0.0 (/opt/builder/a)\tMIT OR Apache-2.0\t\n1b v2.0.0\tMIT/Apache-2.0\thttps://b\n\
+        1zstd-sys v2.0.16+zstd.1.5.7\tMIT\thttps://z\n2b v2.0.0 (*)\tMIT/Apache-2.0\thttps://b\n";
+
+    fn bill(tree: &str) -> Value {
+        serde_json::from_str(&text(tree, LOCK).expect("a bill")).expect("JSON")
+    }
+
+    #[test]
+    fn each_crate_is_told_once_with_what_it_needs() {
+        let bill = bill(TREE);
+        let list = |key: &str| bill[key].as_array().cloned().expect("a list");
+        let urls: Vec<String> =
+            list("components").iter().map(|one| one["purl"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(
+            urls,
+            [
+                "pkg:cargo/a@1.0.0",
+                "pkg:cargo/b@2.0.0",
+                "pkg:cargo/zstd-sys@2.0.16%2Bzstd.1.5.7",
+                "pkg:github/facebook/zstd@v1.5.7"
+            ]
+        );
+        let b = &list("components")[1];
+        assert_eq!(b["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(b["hashes"][0]["content"], "00ff");
+        let needs = |of: &str| {
+            let edges = list("dependencies");
+            edges.iter().find(|edge| edge["ref"] == of).expect("it")["dependsOn"].clone()
+        };
+        assert_eq!(needs("culd-dist"), json!(["pkg:cargo/a@1.0.0"]));
+        assert_eq!(needs("pkg:cargo/a@1.0.0"), json!([&urls[1], &urls[2]]));
+        assert_eq!(needs(&urls[2]), json!([&urls[1], &urls[3]]));
+        assert!(!text(TREE, LOCK).expect("a bill").contains("builder"));
+    }
+
+    #[test]
+    fn a_tree_of_another_form_is_refused() {
+        for tree in ["a v1.0.0\tMIT\t", "0a\tMIT\t", "0a 1.0.0\tMIT\t", "0a v1.0.0"] {
+            assert!(text(tree, LOCK).is_err(), "{tree}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `xtask dist`: everything a user installs, in one folder.
+//!
+//! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed: built from this tree just
+//! now; the linker is a static program; the shared library has the names that NVIDIA's has, as readelf tells them; no path of
+//! this machine but the prefix, in the programs neither ([`paths`]); all that is compiled in is listed ([`bill`]).
+
+mod bill;
+mod paths;
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::process;
+use culd_testkit::readers;
+use paths::Folders;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask dist [options]
+  --to DIR       the folder (default <target>/dist), which is made anew
+  --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
+
+/// The linker, which `cargo static` builds: a static program starts in half the time, and runs on any Linux of its machine.
+const LINKER: &str = "culd";
+/// Programs beside it. `culd-lto` loads NVIDIA's library and cannot be static.
+const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
+/// What is built for them; one build for all.
+const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-lto"];
+/// The library is built with the profile of the linker: it is for short links, too.
+const LIBRARY_BUILD: &[&str] = &["build", "--profile", "static", "-p", "culd-jitlink"];
+/// The packages of all of it.
+const SHIPPED: &[&str] = &["-p=culd", "-p=culd-inspect", "-p=culd-lto", "-p=culd-jitlink"];
+/// The bill of materials.
+const BILL: &str = "culd.cdx.json";
+const LIBRARY: &str = "libnvJitLink.so.13";
+const LINK: &str = "libnvJitLink.so";
+/// Shell, folder, name.
+const COMPLETIONS: &[(&str, &str, &str)] = &[
+    ("bash", "share/bash-completion/completions", "culd"),
+    ("zsh", "share/zsh/site-functions", "_culd"),
+    ("fish", "share/fish/vendor_completions.d", "culd.fish"),
+];
+/// Pages that explain what is installed.
+const PAGES: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// A release build from nothing takes minutes on a small machine.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let named = args.option::<PathBuf>("--to")?;
+    let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
+    let prefix = args.option("--prefix")?.unwrap_or_else(|| "/usr/local".to_owned());
+    args.finish()?;
+    // Other flags make other files of the same names; those of everyday builds stay.
+    let built = workspace::target().join("dist-build");
+    let folders = Folders::find(&built)?;
+    let cargo = || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(workspace::root()).env("CARGO_TARGET_DIR", &built);
+        folders.hide(&mut cargo);
+        cargo
+    };
+    let tree = said(cargo().args(bill::TREE).args(SHIPPED))?;
+    let lock = fs::read_to_string(workspace::root().join("Cargo.lock"))?;
+    let bill = bill::text(&tree, &lock)?;
+    said(cargo().args(["build", "--release"]).args(PACKAGES))?;
+    said(cargo().arg("static"))?;
+    said(cargo().args(LIBRARY_BUILD))?;
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
+    }
+    let dist = Dist { folder: dist, built };
+    dist.programs(&folders)?;
+    dist.shared_library(&prefix, &folders)?;
+    dist.pages(&bill)?;
+    dist.list(&dist.folder.clone())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Dist {
+    folder: PathBuf,
+    /// Where cargo puts what it builds.
+    built: PathBuf,
+}
+
+impl Dist {
+    /// A folder of it, made.
+    fn at(&self, folder: &str) -> Result<PathBuf> {
+        let path = self.folder.join(folder);
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
+    fn programs(&self, folders: &Folders) -> Result<()> {
+        for program in PROGRAMS {
+            let to = self.at("bin")?.join(program);
+            fs::copy(self.built.join("release").join(program), &to)?;
+            folders.check(&to)?;
+        }
+        let culd = self.at("bin")?.join(LINKER);
+        fs::copy(self.built.join("static").join(LINKER), &culd)?;
+        folders.check(&culd)?;
+        let needs = readers::needed(&culd)?;
+        ensure!(needs.is_empty(), "{} needs {}", culd.display(), needs.join(", "));
+        let text = |arguments: &[&str]| said(Command::new(&culd).args(arguments));
+        fs::write(self.at("share/man/man1")?.join("culd.1"), text(&["man"])?)?;
+        for (shell, folder, name) in COMPLETIONS {
+            fs::write(self.at(folder)?.join(name), text(&["completions", shell])?)?;
+        }
+        Ok(())
+    }
+
+    fn shared_library(&self, prefix: &str, folders: &Folders) -> Result<()> {
+        let library = self.at("lib")?.join(LIBRARY);
+        fs::copy(self.built.join("static").join(LINK), &library)?;
+        std::os::unix::fs::symlink(LIBRARY, self.at("lib")?.join(LINK))?;
+        folders.check(&library)?;
+        check_names(&library)?;
+        let source = workspace::root().join("crates/jitlink");
+        fs::copy(source.join("include/nvJitLink.h"), self.at("include")?.join("nvJitLink.h"))?;
+        let pc = format!(
+            "prefix={prefix}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
+             Name: nvjitlink\nDescription: culd's libnvJitLink: links device code at run time\n\
+             Version: 13.0\nLibs: -L${{libdir}} -lnvJitLink\nCflags: -I${{includedir}}\n"
+        );
+        fs::write(self.at("lib/pkgconfig")?.join("nvjitlink.pc"), pc)?;
+        Ok(())
+    }
+
+    fn pages(&self, bill: &str) -> Result<()> {
+        let folder = self.at("share/doc/culd")?;
+        fs::write(folder.join(BILL), bill)?;
+        for page in PAGES {
+            fs::copy(workspace::root().join(page), folder.join(page))?;
+        }
+        fs::copy(workspace::root().join("docs/JITLINK.md"), folder.join("JITLINK.md"))?;
+        Ok(())
+    }
+
+    /// Prints what there is.
+    fn list(&self, folder: &Path) -> Result<()> {
+        let mut entries: Vec<PathBuf> =
+            fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                self.list(&path)?;
+            } else {
+                let size = fs::symlink_metadata(&path)?.len();
+                println!("{size:>9}  {}", path.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks names of the library and its functions.
+fn check_names(library: &Path) -> Result<()> {
+    let list = workspace::root().join("crates/jitlink/exports.txt");
+    let list = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
+    let found = readers::exports(library)?;
+    let expected: Vec<&str> = list.lines().collect();
+    ensure!(found == expected, "{} exports:\n{}", library.display(), found.join("\n"));
+    let name = readers::soname(library)?;
+    ensure!(name == LIBRARY, "{}: is called {name}", library.display());
+    Ok(())
+}
+
+/// What a command prints.
+fn said(command: &mut Command) -> Result<String> {
+    let run = process::run(command, LIMIT).with_context(|| format!("{command:?}"))?;
+    ensure!(run.status.success(), "{command:?}: {}", run.stderr_text());
+    Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}

@@ -1,0 +1,246 @@
+//! Links of LTO-IR by both libraries, alone and with other code.
+//!
+//! In: sources of `xtask lto`, rows with the options and inputs of a link. Out: a line for each that
+//! differs. Guaranteed: results, logs, PTX and images count; a row that names an entry of
+//! docs/JITLINK.md or docs/DIFFERENCES.md has to differ.
+
+use super::{Bench, LIMIT, Transcript, compare_images, first_difference, groups};
+use crate::lto::sources;
+use crate::tally::Tally;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::{Oracle, process};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Options and inputs; behind a `#` the entry that says why a link differs and where: `old` is 13.0 to
+/// 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
+const ROWS: &str = "\
+a.ltoir b.ltoir c.ltoir
+c.ltoir b.ltoir a.ltoir
+a.o b.o c.o
+a.fatbin b.ltoir c.o
+x.ltoir
+a.ltoir
+lost.ltoir
+calls.ltoir
+child.ltoir
+child.ltoir -lcudadevrt # order new
+parts.ltoir more.ltoir
+x.ltoir -r # relocatable old
+a.ltoir -r # relocatable old
+a.ltoir b.ltoir c.ltoir -r # relocatable old
+a.ltoir b.ltoir c.ltoir -time
+a.ltoir b.ltoir c.ltoir -g
+a.ltoir b.ltoir c.ltoir -lineinfo
+a.ltoir b.ltoir c.ltoir -kernels-used=k2
+a.ltoir b.ltoir c.ltoir -kernels-used=nosuch
+a.ltoir b.ltoir c.ltoir -variables-used=count
+a.ltoir b.ltoir c.ltoir -kernels-used=k2 -optimize-unused-variables
+a.ltoir b.ltoir c.ltoir -maxrregcount=16
+a.ltoir b.ltoir c.ltoir -O0
+a.ltoir b.ltoir c.ltoir -Ofc=min
+a.ltoir b.ltoir c.ltoir -Ofc=mid
+fast.ltoir slow.ltoir -ftz=1 -prec-div=0 -fma=0
+fast.ltoir slow.ltoir -Xnvvm=-opt=0
+fast.ltoir slow.ltoir -Xnvvm=-bogus
+fast.ltoir slow.ltoir -Xptxas=-bogus
+fast.ltoir slow.ltoir -Xptxas=-v
+fast.ltoir slow.ltoir -split-compile=1
+fast.ltoir slow.ltoir -ptx
+a.ltoir -ptx
+newer.ltoir
+newer.ltoir x.ltoir
+x.ltoir newer.ltoir
+x.ltoir newer.ltoir -ptx
+newer.ltoir x.cubin
+x.ltoir x.ltoir
+
+-ptx
+x.cubin
+x.cubin -ptx
+x.ptx -Ofc=max
+x.cubin x.ltoir # errors
+x.ltoir x.cubin # errors
+a.ltoir b.ltoir c.cubin
+a.ltoir b.ltoir c.ptx
+c.ptx a.ltoir b.ltoir
+a.ltoir b.cubin c.cubin
+a.ltoir b.ptx c.ltoir
+a.ltoir b.cubin c.ltoir
+c.ltoir x.cubin # order newer
+fast.ltoir slow.cubin
+slow.ltoir fast.cubin
+slow.ltoir fast.ptx
+a.ltoir b.ltoir c.ptx -Ofc=min
+a.ltoir b.ltoir c.cubin -kernels-used=k2
+a.ltoir b.ltoir c.cubin -r
+a.ltoir b.ltoir c.cubin -g # kept later
+a.ltoir b.ltoir c.cubin -ptx
+parts.ltoir more.cubin needs.cubin # order new
+parts.ltoir more.ltoir needs.cubin # closed
+parts.ltoir more.ltoir needs.ptx -maxrregcount=24 # closed
+";
+
+/// PTX is compiled with `-Ofc` also where nothing is LTO-IR.
+const PLAIN: &[&str] = &["x.ptx c.ptx -Ofc=max", "fast.ptx slow.ptx -Ofc=min", "fast.ptx slow.ptx"];
+
+/// The numbers of the kinds of inputs.
+const KINDS: &[(&str, u32)] = &[("cubin", 1), ("ptx", 2), ("ltoir", 3), ("fatbin", 4), ("o", 5)];
+
+/// An architecture whose LTO-IR is newer than that of every target here.
+const NEWER: &str = "sm_121";
+
+struct Row {
+    words: String,
+    /// An entry, if the link differs.
+    listed: Option<String>,
+}
+
+pub(super) fn run(
+    bench: &Bench,
+    releases: &str,
+    archs: &[String],
+    work: &Path,
+    tally: &mut Tally,
+) -> Result<()> {
+    for release in releases.split(',') {
+        let oracle = workspace::oracle_of(release.parse()?)?;
+        for arch in archs {
+            let name = format!("{release} sm_{arch}");
+            let dir = work.join(format!("lto-{release}-sm_{arch}"));
+            fs::create_dir_all(&dir)?;
+            let rows = rows(release, arch);
+            let list = list(&oracle, arch, &dir, &rows)?;
+            let path = dir.join("list");
+            fs::write(&path, list)?;
+            let theirs = transcript(bench, &oracle, arch, &dir, None)?;
+            let ours = transcript(bench, &oracle, arch, &dir, Some(&bench.under_test))?;
+            for (number, row) in rows.iter().enumerate() {
+                let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
+                let what = match (&row.listed, what) {
+                    (Some(_), Some(_)) => None,
+                    (Some(key), None) => Some(format!("the same, but listed under *{key}*")),
+                    (None, what) => what,
+                };
+                tally.add(&format!("{name} {}", row.words), what.as_deref());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rows, with what is listed for this release and target.
+fn rows(release: &str, arch: &str) -> Vec<Row> {
+    let (old, new) = (release < "13.3", release >= "13.2");
+    let later = arch.parse::<u32>().is_ok_and(|number| number >= 100);
+    let with_lto = ROWS.lines().map(|row| {
+        let (words, note) = row.split_once('#').unwrap_or((row, ""));
+        let mut note = note.split_whitespace();
+        let key = note.next();
+        let here = match note.next() {
+            Some("old") => old,
+            Some("new") => new,
+            Some("newer") => !old,
+            Some("later") => later,
+            _ => true,
+        };
+        let listed = key.filter(|_| here).map(str::to_owned);
+        Row { words: format!("-lto {}", words.trim()), listed }
+    });
+    let plain = PLAIN.iter().map(|&words| Row { words: words.to_owned(), listed: None });
+    with_lto.chain(plain).collect()
+}
+
+/// The calls; makes the inputs.
+fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[Row]) -> Result<String> {
+    let mut list = String::new();
+    let target = format!("sm_{arch}");
+    for (number, row) in rows.iter().enumerate() {
+        let (options, inputs): (Vec<&str>, Vec<&str>) =
+            row.words.split_whitespace().partition(|word| word.starts_with('-'));
+        let system = options.contains(&"-lcudadevrt");
+        let options: Vec<&str> =
+            options.into_iter().filter(|word| !word.starts_with("-lc")).collect();
+        writeln!(list, "= {number}\ncreate -arch=sm_@ {}", options.join(" "))?;
+        for name in inputs {
+            if name == "newer.ltoir" {
+                if !dir.join(name).exists() {
+                    sources::make(oracle, NEWER, dir, "z.ltoir")?;
+                    fs::rename(dir.join("z.ltoir"), dir.join(name))?;
+                }
+            } else {
+                sources::make(oracle, &target, dir, name)?;
+            }
+            let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+            let kind = KINDS.iter().find(|kind| kind.0 == ending).context("a kind of input")?;
+            writeln!(list, "data {} {name} {name}", kind.1)?;
+        }
+        if system {
+            let library = oracle.toolkit().join("lib/libcudadevrt.a");
+            writeln!(list, "file 6 {}", library.display())?;
+        }
+        writeln!(list, "complete\nlogs\ncubin {number}\nptx {number}\ndestroy")?;
+    }
+    Ok(list)
+}
+
+/// Runs the calls against NVIDIA's library, or `own`.
+fn transcript(
+    bench: &Bench,
+    oracle: &Oracle,
+    arch: &str,
+    dir: &Path,
+    own: Option<&PathBuf>,
+) -> Result<Transcript> {
+    let out = dir.join(if own.is_some() { "ours" } else { "theirs" });
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    fs::create_dir_all(&out)?;
+    let original = oracle.toolkit_library("libnvJitLink.so.13");
+    let mut command = Command::new(&bench.program);
+    command.arg(own.unwrap_or(&original)).arg(dir.join("list")).arg(arch);
+    command.current_dir(dir).env("OUT", &out).env("CULD_NVJITLINK", &original);
+    command.env("CULD_PTXAS", oracle.toolkit().join("bin/ptxas"));
+    command.env("CUDA_HOME", oracle.toolkit());
+    let run = process::run(&mut command, LIMIT)?;
+    ensure!(run.status.success(), "{command:?}: {}: {}", run.status, run.stderr_text());
+    Ok(groups(&String::from_utf8_lossy(&run.stdout)))
+}
+
+/// What is not the same in a link.
+fn difference(
+    dir: &Path,
+    arch: &str,
+    number: &str,
+    theirs: &Transcript,
+    ours: &Transcript,
+) -> Result<Option<String>> {
+    let of = |transcript: &Transcript| transcript.get(number).cloned().unwrap_or_default();
+    if let Some(what) = first_difference(&of(theirs), &of(ours)) {
+        return Ok(Some(what));
+    }
+    for kind in ["cubin", "ptx"] {
+        let files = ["theirs", "ours"].map(|side| dir.join(side).join(format!("{number}.{kind}")));
+        if !files[0].exists() {
+            continue;
+        }
+        let [expected, actual] = [fs::read(&files[0])?, fs::read(&files[1])?];
+        let same = match kind {
+            "cubin" => match compare_images(dir, arch, number, &expected, &actual) {
+                // Those of PTX that was compiled on the way may be of another length.
+                Err(what) if what.ends_with("sections that differ: .note.nv.tkinfo") => Ok(()),
+                same => same,
+            },
+            _ if expected == actual => Ok(()),
+            _ => Err("another text".to_owned()),
+        };
+        if let Err(what) = same {
+            return Ok(Some(format!("{kind}: {what}")));
+        }
+    }
+    Ok(None)
+}

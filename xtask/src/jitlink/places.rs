@@ -1,0 +1,57 @@
+//! The library in the places that docs/JITLINK.md names: a plain Python environment, and nothing of
+//! CUDA anywhere else.
+//!
+//! In: the library, the inputs of one architecture. Out: what is wrong. Guaranteed: PTX and LTO-IR
+//! are linked by ours in every place, and what is replaced is put back.
+
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::process;
+use culd_testkit::oracle::wheels::Environment;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::LIMIT;
+use crate::workspace;
+
+/// What a user installs: cuda.bindings, NVIDIA's library and a ptxas.
+const WHEELS: &[&str] =
+    &["cuda-bindings==13.0.3", "nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"];
+const NAME: &str = "libnvJitLink.so.13";
+const MOVED: &str = "libnvJitLink.so.13.nvidia";
+
+/// Links in each place with `library`; `dir` has the inputs for `arch`.
+pub(super) fn check(
+    library: &Path,
+    script: &Path,
+    dir: &Path,
+    arch: &str,
+) -> Result<Option<String>> {
+    let environment = Environment::install(&workspace::target().join("plain-bindings"), WHEELS)?;
+    let folder = environment.package("nvidia/cu13")?.join("lib");
+    let (place, moved) = (folder.join(NAME), folder.join(MOVED));
+    if moved.exists() {
+        // An earlier run was interrupted.
+        fs::rename(&moved, &place)?;
+    }
+    let run = |preload: Option<&Path>, loaded: &Path| {
+        let mut python = Command::new(environment.program("python3"));
+        python.arg(script).arg(arch).arg(loaded).current_dir(dir);
+        python.env_clear().env("PATH", "/usr/bin:/bin");
+        python.envs(preload.map(|library| ("LD_PRELOAD", library)));
+        let run = process::run(&mut python, LIMIT)?;
+        let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr_text());
+        Ok::<_, anyhow::Error>((!run.status.success()).then_some(said))
+    };
+    // The script is right about NVIDIA's.
+    let theirs = run(None, &place)?;
+    ensure!(theirs.is_none(), "with NVIDIA's library: {}", theirs.unwrap_or_default());
+    if let Some(what) = run(Some(library), library)? {
+        return Ok(Some(format!("preloaded: {what}")));
+    }
+    fs::rename(&place, &moved)?;
+    let copied = fs::copy(library, &place).with_context(|| place.display().to_string());
+    let replaced = copied.and_then(|_| run(None, &place));
+    fs::rename(&moved, &place)?;
+    Ok(replaced?.map(|what| format!("in the place of NVIDIA's: {what}")))
+}

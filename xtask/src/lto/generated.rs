@@ -1,0 +1,54 @@
+//! Generated programs of CUDA C++: all of it LTO-IR, and with one file of it compiled without.
+
+use super::families::Listed;
+use super::{Bench, sources};
+use crate::workspace;
+use anyhow::{Context, Result};
+use culd_testkit::generate::{Wish, family, generate, ptx};
+use std::fs;
+use std::ops::Range;
+
+/// What may differ where a file is no LTO-IR.
+const MIXED: &[Listed] = &[Listed::Order, Listed::Variables, Listed::Shared];
+
+pub(super) fn run(bench: &mut Bench, seeds: Range<u64>) -> Result<()> {
+    let arch = workspace::archs(Some(bench.arch.clone()))?.pop().context("an architecture")?;
+    let family = family("cplusplus").context("a family of programs")?;
+    for seed in seeds {
+        let wish = Wish { family: Some(family), arch: Some(arch), plain: true, ..Wish::default() };
+        let program = generate(seed, wish);
+        let mut compiled = true;
+        for unit in &program.units {
+            let source = format!("{}.cu", unit.name);
+            fs::write(bench.folder.join(&source), ptx::print(&program, unit))?;
+            for (ending, word) in [(".o", "-dlto"), ("s.o", "-DNO_LTO")] {
+                let target = format!("-arch={}", bench.arch);
+                let output = format!("{}{ending}", unit.name);
+                let words = [word, "-dc", &target, &source, "-o", &output];
+                compiled &= sources::nvcc(&bench.tools.oracle, &bench.folder, &words).is_ok();
+            }
+        }
+        if !compiled {
+            println!("seed {seed}: does not compile with these options");
+            continue;
+        }
+        let names: Vec<&str> = program.units.iter().map(|unit| unit.name.as_str()).collect();
+        let words = |plain: Option<usize>, first: &[&str]| -> Vec<String> {
+            let file = |(place, name): (usize, &&str)| match plain == Some(place) {
+                true => format!("{name}s.o"),
+                false => format!("{name}.o"),
+            };
+            let files = names.iter().enumerate().map(file);
+            let own = first.iter().map(|&word| word.to_owned());
+            own.chain(files).chain(["-lcudadevrt".to_owned()]).collect()
+        };
+        bench.compare("generated, whole", &words(None, &[]), &[])?;
+        if names.len() > 1 {
+            for place in [0, names.len() - 1] {
+                bench.compare("generated, mixed", &words(Some(place), &[]), MIXED)?;
+            }
+        }
+        bench.compare("generated, -r", &words(None, &["-r"]), MIXED)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! `xtask lto`: `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and beside other code.
+//!
+//! In: sources, and rows that say which of their files are linked and how. Out: a table with a row for each kind of link.
+//! Guaranteed: exit code 1 when exit status, messages, image or register file differ in a way that no row lists.
+
+mod families;
+mod generated;
+mod images;
+mod nvcc;
+pub(crate) mod sources;
+
+use crate::args::Args;
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use culd_testkit::case::plain_lines;
+use culd_testkit::compare;
+use culd_testkit::compare::code::{Code, functions};
+use culd_testkit::compare::trial::Tools;
+use culd_testkit::oracle::process::{self, Run, Status};
+use families::{FAMILIES, Listed};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask lto [options]
+  --release R[,R]  by nvlink of these releases (default 13.0)
+  --arch SM[,SM]   architectures (default sm_90)
+  --family F[,F]   whole mixed devrt objects host options words register images generated nvcc
+                   (default: all but generated and nvcc)
+  --seeds A..B     programs of the family generated (default 0..6)
+  --code           registers and bytes of code of every program, by both linkers
+  --keep DIR       where differing links are written (default <target>/lto)
+  --culd PATH      the linker under test (default <target>/release/culd); culd-lto has to lie beside it
+Links objects of `nvcc -dlto` with nvlink -dlto and culd -dlto.";
+
+/// A link takes seconds, much more on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What culd says and nvlink does not (docs/DIFFERENCES.md, lto).
+const OWN: [&str; 1] = ["doing partial LTO because no LTO-IR defines"];
+
+/// Where and what is compared.
+struct Bench {
+    tools: Tools,
+    arch: String,
+    /// Of the sources.
+    folder: PathBuf,
+    keep: PathBuf,
+    /// Registers and bytes are told.
+    code: bool,
+    /// By kind: equal, and by what is listed.
+    counts: BTreeMap<String, Counts>,
+    /// Sums over the kernels of equal and listed links: nvlink's, culd's.
+    sums: [Code; 2],
+    /// Kernels of culd with more registers or bytes than nvlink's.
+    worse: Vec<String>,
+}
+
+#[derive(Default)]
+struct Counts {
+    equal: usize,
+    listed: BTreeMap<Listed, usize>,
+    different: usize,
+}
+
+/// What a linker did.
+struct Done {
+    run: Run,
+    output: Option<Vec<u8>>,
+    register: Option<Vec<u8>>,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let list = |text: Option<String>, usual: &str| -> Vec<String> {
+        text.unwrap_or_else(|| usual.to_owned()).split(',').map(str::to_owned).collect()
+    };
+    let releases = list(args.option("--release")?, "13.0");
+    let archs = list(args.option("--arch")?, "sm_90");
+    let usual = "whole,mixed,devrt,objects,host,options,words,register,images";
+    let wanted = list(args.option("--family")?, usual);
+    let seeds = args.range("--seeds")?.unwrap_or(0..6);
+    let code = args.flag("--code");
+    let keep = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("lto"));
+    let candidate = args.option::<String>("--culd")?;
+    args.finish()?;
+    let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
+    let others = ["images", "generated", "nvcc"];
+    if let Some(name) = wanted.iter().find(|name| !own(name) && !others.contains(&name.as_str())) {
+        bail!("no family is called '{name}'");
+    }
+    let mut different = 0;
+    for release in &releases {
+        for arch in &archs {
+            let mut tools = workspace::tools(candidate.clone())?;
+            tools.oracle = workspace::oracle_of(release.parse()?)?;
+            let folder = tempfile::tempdir()?;
+            let mut bench = Bench {
+                tools,
+                arch: arch.clone(),
+                folder: folder.path().to_owned(),
+                keep: keep.join(format!("{release}-{arch}")),
+                code,
+                counts: BTreeMap::new(),
+                sums: [Code::default(); 2],
+                worse: Vec::new(),
+            };
+            for name in &wanted {
+                match name.as_str() {
+                    "images" => images::run(&mut bench)?,
+                    "generated" => generated::run(&mut bench, seeds.clone())?,
+                    "nvcc" => nvcc::run(&mut bench)?,
+                    _ => bench.family(name)?,
+                }
+            }
+            different += bench.end();
+        }
+    }
+    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Bench {
+    fn release(&self) -> &'static str {
+        self.tools.oracle.release().name
+    }
+
+    fn family(&mut self, name: &str) -> Result<()> {
+        let family = FAMILIES.iter().find(|family| family.name == name).context("a family")?;
+        for (words, listed) in family.links {
+            let mark = if words.contains('\t') { '\t' } else { ' ' };
+            let words: Vec<String> = words.split(mark).map(str::to_owned).collect();
+            for word in &words {
+                let (oracle, folder) = (&self.tools.oracle, &self.folder);
+                sources::make(oracle, &self.arch, folder, word)?;
+            }
+            self.compare(name, &words, listed)?;
+        }
+        Ok(())
+    }
+
+    /// Links with both and counts what came of it.
+    fn compare(&mut self, kind: &str, words: &[String], listed: &[Listed]) -> Result<()> {
+        let nvvm = self.nvvm()?;
+        let mut all = vec![format!("-arch={}", self.arch), "-dlto".to_owned()];
+        all.push(format!("-nvvmpath={}", nvvm.display()));
+        all.push(format!("-L{}", self.tools.oracle.toolkit().join("lib").display()));
+        all.extend_from_slice(words);
+        let theirs = self.link(self.tools.oracle.command("nvlink"), &all)?;
+        let mut culd = Command::new(&self.tools.candidate);
+        culd.arg(format!("--dialect={}", self.release()));
+        culd.env("CUDA_HOME", self.tools.oracle.toolkit()).env_remove("LD_LIBRARY_PATH");
+        let ours = self.link(culd, &all)?;
+        let difference = self.difference(&all, &theirs, &ours);
+        let counts = self.counts.entry(kind.to_owned()).or_default();
+        match &difference {
+            None => counts.equal += 1,
+            Some(what) => {
+                match listed.iter().find(|listed| is_listed(**listed, what, &theirs, &ours)) {
+                    Some(listed) => *counts.listed.entry(*listed).or_default() += 1,
+                    None => {
+                        counts.different += 1;
+                        println!(
+                            "{} {} {kind}: {}: {what}",
+                            self.release(),
+                            self.arch,
+                            words.join(" ")
+                        );
+                        self.keep(words, &theirs, &ours)?;
+                    }
+                }
+            }
+        }
+        self.add_code(words, &theirs, &ours);
+        Ok(())
+    }
+
+    /// A folder as a toolkit has it; that of an installation from wheels may have no library in it.
+    fn nvvm(&self) -> Result<PathBuf> {
+        let folder = self.tools.oracle.toolkit().join("nvvm");
+        if folder.join("lib64/libnvvm.so").exists() {
+            return Ok(folder);
+        }
+        let folder = self.folder.join("nvvm");
+        let link = folder.join("lib64/libnvvm.so");
+        if !link.exists() {
+            fs::create_dir_all(folder.join("lib64"))?;
+            std::os::unix::fs::symlink(self.tools.oracle.toolkit_library("libnvvm.so.4"), link)?;
+        }
+        Ok(folder)
+    }
+
+    fn link(&self, mut linker: Command, words: &[String]) -> Result<Done> {
+        let (output, register) = (self.folder.join("out"), self.folder.join("reg"));
+        for file in [&output, &register] {
+            if file.exists() {
+                fs::remove_file(file)?;
+            }
+        }
+        linker.args(words).args(["-o", "out"]).current_dir(&self.folder);
+        let run = process::run(&mut linker, LIMIT).with_context(|| format!("{linker:?}"))?;
+        Ok(Done { run, output: fs::read(output).ok(), register: fs::read(register).ok() })
+    }
+
+    /// Where the two part.
+    fn difference(&self, words: &[String], theirs: &Done, ours: &Done) -> Option<String> {
+        if theirs.run.status != ours.run.status {
+            let status = (&ours.run.status, &theirs.run.status);
+            return Some(format!(
+                "{} instead of {}: {}",
+                status.0,
+                status.1,
+                ours.run.stderr_text()
+            ));
+        }
+        let (expected, actual) = (messages(&theirs.run, "nvlink"), messages(&ours.run, "culd"));
+        if expected != actual {
+            return Some(format!("messages {actual:?} instead of {expected:?}"));
+        }
+        if theirs.register != ours.register {
+            let text = |file: &Option<Vec<u8>>| {
+                file.as_deref().map(|text| String::from_utf8_lossy(text).into_owned())
+            };
+            let files = (text(&ours.register), text(&theirs.register));
+            return Some(format!("register file {:?} instead of {:?}", files.0, files.1));
+        }
+        match (&theirs.output, &ours.output) {
+            (None, None) => None,
+            (Some(expected), Some(actual)) if !expected.starts_with(b"\x7fELF") => {
+                (expected != actual).then(|| "another text".to_owned())
+            }
+            (Some(expected), Some(actual)) => {
+                let what = compare::outputs_in(words, &self.folder, expected, actual).err()?;
+                // docs/DIFFERENCES.md: the record of ptxas names its files then, and for
+                // sm_100f and the like nvlink's names sm_100.
+                let note = what.ends_with("sections that differ: .note.nv.tkinfo")
+                    || what.starts_with(".note.nv.tkinfo: ");
+                let same_code = functions(expected) == functions(actual);
+                let debug = words.iter().any(|word| word == "-g");
+                let family = self.arch.ends_with('f');
+                (!(note && same_code && (debug || family))).then_some(what)
+            }
+            _ => Some("only one of them has made an output".to_owned()),
+        }
+    }
+
+    /// Adds the kernels of both images where both have the same.
+    fn add_code(&mut self, words: &[String], theirs: &Done, ours: &Done) {
+        let of = |done: &Done| done.output.as_deref().and_then(functions);
+        let (Some(expected), Some(actual)) = (of(theirs), of(ours)) else { return };
+        for (name, theirs) in &expected {
+            let Some(ours) = actual.get(name) else { continue };
+            for (sum, code) in self.sums.iter_mut().zip([theirs, ours]) {
+                sum.bytes += code.bytes;
+                sum.registers += code.registers;
+            }
+            if ours.bytes > theirs.bytes || ours.registers > theirs.registers {
+                self.worse.push(format!(
+                    "{}: {name}: {} registers, {} bytes; nvlink {}, {}",
+                    words.join(" "),
+                    ours.registers,
+                    ours.bytes,
+                    theirs.registers,
+                    theirs.bytes
+                ));
+            }
+        }
+    }
+
+    /// Writes inputs and outputs of a link for people.
+    fn keep(&self, words: &[String], theirs: &Done, ours: &Done) -> Result<()> {
+        let name: String =
+            words.join("_").chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let folder = self.keep.join(name);
+        fs::create_dir_all(&folder)?;
+        for word in words {
+            let file = self.folder.join(word);
+            if file.is_file() {
+                fs::copy(&file, folder.join(Path::new(word).file_name().unwrap_or_default()))?;
+            }
+        }
+        for (name, done) in [("nvlink", theirs), ("culd", ours)] {
+            if let Some(output) = &done.output {
+                fs::write(folder.join(format!("out.{name}")), output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the table; the number of differences.
+    fn end(self) -> usize {
+        println!("\n{}, {}", self.release(), self.arch);
+        println!("| links | equal | listed | different |\n|---|--:|---|--:|");
+        let mut all = Counts::default();
+        for (kind, counts) in &self.counts {
+            println!("{}", row(kind, counts));
+            all.equal += counts.equal;
+            all.different += counts.different;
+            for (listed, count) in &counts.listed {
+                *all.listed.entry(*listed).or_default() += count;
+            }
+        }
+        println!("{}", row("all", &all));
+        let [theirs, ours] = self.sums;
+        println!(
+            "functions that both have: nvlink {} registers, {} bytes; culd {}, {}; culd has more in {}",
+            theirs.registers,
+            theirs.bytes,
+            ours.registers,
+            ours.bytes,
+            self.worse.len()
+        );
+        if self.code {
+            self.worse.iter().for_each(|line| println!("  {line}"));
+        }
+        all.different
+    }
+}
+
+fn row(kind: &str, counts: &Counts) -> String {
+    let listed: Vec<String> =
+        counts.listed.iter().map(|(listed, count)| format!("{} {count}", listed.name())).collect();
+    format!("| {kind} | {} | {} | {} |", counts.equal, listed.join(", "), counts.different)
+}
+
+/// The lines that count. Times differ.
+fn messages(run: &Run, program: &str) -> Vec<String> {
+    let lines = plain_lines(&run.stderr_text(), program);
+    let counts = |line: &String| {
+        !line.trim().is_empty()
+            && !line.contains("Compile time = ")
+            && !OWN.iter().any(|own| line.contains(own))
+    };
+    lines.into_iter().filter(counts).collect()
+}
+
+/// Whether a difference is the listed one: what has to be equal all the same.
+fn is_listed(listed: Listed, what: &str, theirs: &Done, ours: &Done) -> bool {
+    let both = theirs.run.status == ours.run.status && ours.run.status == Status::Exit(0);
+    let of = |done: &Done| done.output.as_deref().and_then(functions).unwrap_or_default();
+    let (expected, actual) = (of(theirs), of(ours));
+    let said = |text: &str| theirs.run.stderr_text().contains(text);
+    let links = ours.run.status == Status::Exit(0);
+    match listed {
+        Listed::Order | Listed::Variables | Listed::Names => both && expected == actual,
+        Listed::Shared => both && expected.keys().eq(actual.keys()),
+        Listed::Within => both && expected.keys().all(|name| actual.contains_key(name)),
+        Listed::Library => both && actual.keys().all(|name| expected.contains_key(name)),
+        // Its image lacks the LTO-IR, or something is undefined.
+        Listed::Lost => links && expected.keys().all(|name| actual.contains_key(name)),
+        Listed::Demanded => links && said("expected libcudadevrt object"),
+        Listed::Folder => links && said("elfLink linker library load error"),
+        Listed::Words => both && what.starts_with("messages") && theirs.output == ours.output,
+    }
+}

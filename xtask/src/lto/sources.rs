@@ -1,0 +1,167 @@
+//! Sources whose objects are linked, and what is made of them.
+//!
+//! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: a file that is there is not made again.
+
+use anyhow::{Context, Result, ensure};
+use culd_testkit::oracle::{COMPILE_LIMIT, Oracle, process};
+use std::fs;
+use std::path::Path;
+
+/// Names and texts.
+pub(super) const SOURCES: &[(&str, &str)] = &[
+    ("a", "extern __device__ int f(int); __global__ void k(int *p) { *p = f(p[1]); }\n"),
+    ("b", "__device__ int g(int); __device__ int f(int x) { return x * 3 + g(x); }\n"),
+    (
+        "c",
+        "__device__ int count = 5; __device__ int g(int x) { return x + count; }\n\
+         __global__ void k2(int *p) { *p = g(*p) + count; }\n",
+    ),
+    // Kernels that need nothing.
+    ("x", "__global__ void kx(int *p) { *p = 11; }\n"),
+    ("y", "__global__ void ky(int *p) { *p = 12; }\n"),
+    ("z", "__global__ void kz(int *p) { *p = 13; }\n"),
+    // Floating point.
+    (
+        "fast",
+        "__device__ float half_of(float); __global__ void kf(float *p) {\n\
+         p[0] = half_of(p[1]) / p[3]; p[4] = sqrtf(p[5]) * p[6] + p[7]; }\n",
+    ),
+    ("slow", "__device__ float half_of(float x) { return x / 2.f + expf(x) * x; }\n"),
+    // A kernel that starts another, in code that runs and in code that does not.
+    (
+        "child",
+        "__device__ int seven(int x) { return x * 7; }\n\
+         __global__ void child(int *p) { *p = seven(*p); }\n\
+         __global__ void parent(int *p) { child<<<1, 1>>>(p); }\n",
+    ),
+    (
+        "dead",
+        "__global__ void child(int *p) { *p += 1; }\n\
+         __device__ void never(int *p) { child<<<1, 1>>>(p); }\n\
+         __global__ void parent(int *p) { *p = 2; }\n",
+    ),
+    (
+        "calls",
+        "#include <cstdio>\n#include <cassert>\n__device__ int six(int x) { return x * 6; }\n\
+         __global__ void kc(int *p) { printf(\"%d\", six(*p)); int *q = (int *)malloc(*p); *q = 1;\n\
+         free(q); assert(p[1] == 3); }\n",
+    ),
+    // Not defined anywhere.
+    ("lost", "__device__ int nowhere(int); __global__ void kl(int *p) { *p = nowhere(2); }\n"),
+    // Kernels and variables of which host code uses some.
+    (
+        "host",
+        "__device__ int used_one = 3; __device__ int second = 4; __constant__ int fixed = 5;\n\
+         static __device__ int inner = 6; __managed__ int shared_with_host = 7;\n\
+         __device__ int reads(int x) { return x + used_one; }\n\
+         template <class T> __global__ void made(T *p) { *p = 3; }\n\
+         static __global__ void hidden(int *p) { *p = 4; }\n\
+         namespace { __global__ void unnamed(int *p) { *p = 6; } }\n\
+         __global__ void launched(int *p) { *p = reads(*p) + inner; }\n\
+         __global__ void ignored(int *p) { *p = second + fixed; }\n\
+         __global__ void leftover(int *p) { *p = 9; }\n\
+         int main() { int x; cudaMemcpyFromSymbol(&x, fixed, 4); cudaMemcpyFromSymbol(&x, inner, 4);\n\
+         shared_with_host = 2; launched<<<1, 1>>>(0); made<int><<<1, 1>>>(0);\n\
+         hidden<<<1, 1>>>(0); unnamed<<<1, 1>>>(0); }\n",
+    ),
+    // Names of used things occur in those of others.
+    (
+        "within",
+        "__device__ int v = 3; __device__ int vv = 4;\n\
+         extern \"C\" __global__ void run(int *p) { *p = v + vv; }\n\
+         extern \"C\" __global__ void rerun(int *p) { *p = vv; }\n\
+         int main() { int x; cudaMemcpyFromSymbol(&x, v, 4); run<<<1, 1>>>(0); }\n",
+    ),
+    (
+        "guest",
+        "__device__ int reads(int); __global__ void visits(int *p) { *p = reads(3); }\n\
+         int main() { visits<<<1, 1>>>(0); }\n",
+    ),
+    // C++: templates, inline, static, unnamed, pointers to functions, virtual functions.
+    (
+        "parts",
+        "template <class T> __device__ T square(T x) { return x * x + T(1); }\n\
+         template <class T> __device__ __noinline__ T cube(T x) { return x * x * x; }\n\
+         inline __device__ int added(int x) { return x + 17; }\n\
+         static __device__ int kept(int x) { return x * 3; }\n\
+         static __device__ __noinline__ int called(int x) { return x * 5; }\n\
+         namespace { __device__ __noinline__ int own(int x) { return x ^ 9; } }\n\
+         extern \"C\" __device__ int plain(int x) { return x - 1; }\n\
+         __device__ int unused(int x) { return kept(x) + own(x); }\n\
+         __device__ float outside(float); __device__ int never_read = 4; __device__ int live;\n\
+         __constant__ int table[4] = {1, 2, 3, 4};\n\
+         template <class T> __global__ void each(T *p) { *p = square(*p) + cube(*p) + added(1); }\n\
+         template __global__ void each<int>(int *); template __global__ void each<float>(float *);\n\
+         __global__ void all(int *p) { *p = kept(p[1]) + called(p[2]) + own(p[3]) + plain(p[4]) + live\n\
+         + table[p[7] & 3]; p[8] = (int)outside((float)p[8]); }\n",
+    ),
+    (
+        "more",
+        "template <class T> __device__ T square(T x) { return x * x + T(1); }\n\
+         template <class T> __device__ __noinline__ T cube(T x) { return x * x * x; }\n\
+         extern __device__ int live; __device__ int one(int x) { return x + 1; }\n\
+         __device__ int two(int x) { return x + 2; }\n\
+         __device__ int (*choice[2])(int) = {one, two};\n\
+         __device__ __attribute__((weak)) int weak_one(int x) { return x + 100; }\n\
+         __device__ float outside(float x) { return square(x) + cube(x) + live; }\n\
+         struct Base { __device__ virtual int value(int x) { return x; } };\n\
+         struct Derived : Base { int m; __device__ Derived(int a) : m(a) {}\n\
+         __device__ int value(int x) override { return x + m; } };\n\
+         __global__ void dispatch(int *p) { Derived d(p[0]); Base *b = &d; if (p[1]) b = new Base;\n\
+         p[2] = b->value(3) + choice[p[3] & 1](p[4]) + weak_one(p[5]); p[6] = (int)outside(p[7]); }\n",
+    ),
+    (
+        "needs",
+        "__device__ float outside(float); extern \"C\" __device__ int plain(int);\n\
+         __device__ int unused(int); __global__ void needing(int *p) {\n\
+         *p = (int)outside(p[1]) + plain(p[2]) + unused(p[3]); }\n",
+    ),
+    // Shared memory that other files see.
+    (
+        "pool",
+        "__shared__ int pool_of_all[32]; extern __shared__ int sized_later[];\n\
+         __device__ int in_pool(int x) { return pool_of_all[x] + sized_later[x]; }\n\
+         __global__ void fills(int *p) { pool_of_all[threadIdx.x] = *p; *p = in_pool(p[1]); }\n",
+    ),
+    ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
+];
+
+/// What is made of a source: the ending of the file, and nvcc's words. `SM` is the number of the target.
+const KINDS: &[(&str, &str)] = &[
+    ("s.o", "-dc -arch=sm_SM"),
+    ("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),
+    ("e.o", "-dc -gencode arch=compute_SM,code=[sm_SM,lto_SM]"),
+    (".o", "-dlto -dc -arch=sm_SM"),
+    (".ltoir", "-dlto -ltoir -rdc=true -arch=sm_SM"),
+    (".fatbin", "-dlto -rdc=true -fatbin -arch=sm_SM"),
+    (".cubin", "-rdc=true -cubin -arch=sm_SM"),
+    (".ptx", "-rdc=true -ptx -arch=sm_SM"),
+];
+
+/// Makes the file called `name` in `folder` if it is that of a source; other words are left alone.
+pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Result<()> {
+    let of_kind = |(ending, _): &&(&str, &str)| {
+        name.strip_suffix(ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
+    };
+    let Some((ending, words)) = KINDS.iter().find(of_kind) else { return Ok(()) };
+    let file = folder.join(name);
+    if file.exists() {
+        return Ok(());
+    }
+    let stem = name.strip_suffix(ending).context("a name with its ending")?;
+    let (_, text) = SOURCES.iter().find(|one| one.0 == stem).context("a source")?;
+    let source = format!("{stem}.cu");
+    fs::write(folder.join(&source), text)?;
+    let words = words.replace("SM", arch.trim_start_matches("sm_"));
+    let words: Vec<&str> = words.split(' ').chain([source.as_str(), "-o", name]).collect();
+    nvcc(oracle, folder, &words)
+}
+
+/// Runs nvcc in `folder`.
+pub(super) fn nvcc(oracle: &Oracle, folder: &Path, words: &[&str]) -> Result<()> {
+    let mut nvcc = oracle.command("nvcc");
+    nvcc.args(words).current_dir(folder);
+    let run = process::run(&mut nvcc, COMPILE_LIMIT)?;
+    ensure!(run.status.success(), "{nvcc:?}: {}", run.stderr_text());
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! `xtask options`: generated programs compiled with every option of the compilers that changes an object, through both
+//! linkers.
+//!
+//! In: the table below, and what ptxas and nvcc say of their options. Out: a table of options and,
+//! for each program that the linkers treat differently, a line. Guaranteed: an option that is in
+//! the help of a compiler and in no list here is told; exit code 1 for it, and when there is a
+//! difference.
+
+use crate::args::Args;
+use crate::pool;
+use crate::workspace::{self, lock};
+use anyhow::{Context, Result};
+use culd_testkit::compare::trial::{Tools, Verdict, Way, trial};
+use culd_testkit::generate::model::{Arch, Debug, Program};
+use culd_testkit::generate::{Wish, family, generate};
+use culd_testkit::oracle::process;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask options [options]
+  --arch SM[,SM]   targets (default sm_75,sm_80,sm_90,sm_100,sm_120)
+  --tool NAME      only options of ptxas, or of nvcc
+  --only OPTION    only this option, as the help has it: '--only=-ewp'
+  --programs N     programs for each option, target and mode (default 2)
+  --first SEED     the first seed (default 800000)
+  --jobs N         programs at a time (default 2)
+  --culd PATH      the linker under test (default <target>/release/culd)
+Each program is compiled as several files (-c, -dc) and as one (-ewp).";
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A compiler, the name of an option in its help, and the words that ask for it; several rows for
+/// several values.
+type Row = (&'static str, &'static str, &'static [&'static str]);
+
+const PTXAS: &str = "ptxas";
+const NVCC: &str = "nvcc";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    (PTXAS, "-Ofc", &["-Ofc=min"]), (PTXAS, "-Ofc", &["-Ofc=mid"]), (PTXAS, "-Ofc", &["-Ofc=max"]), (PTXAS, "-Ofc", &["-Ofc=0"]),
+    (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=false"]),
+    (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=true", "-O1"]),
+    (PTXAS, "-astoolspatch", &["-astoolspatch"]),
+    (PTXAS, "-annotate", &["-annotate"]),
+    (PTXAS, "-dlcm", &["-dlcm=cg"]), (PTXAS, "-dscm", &["-dscm=wt"]), (PTXAS, "-flcm", &["-flcm=cv"]), (PTXAS, "-fscm", &["-fscm=cs"]),
+    (PTXAS, "-func-maxrregcount", &["-func-maxrregcount=40"]), (PTXAS, "-func-maxrregcount", &["-func-maxrregcount=archmax"]),
+    (PTXAS, "-device-stack-protector", &["-device-stack-protector=true"]),
+    (PTXAS, "-disable-optimizer-consts", &["-disable-optimizer-consts"]),
+    (PTXAS, "-no-bb-merge", &["-no-bb-merge"]),
+    (PTXAS, "-ewp", &[]),
+    (PTXAS, "-fmad", &["-fmad=false"]),
+    (PTXAS, "-g-tmem-access-check", &["-g-tmem-access-check"]), (PTXAS, "-gno-tmem-access-check", &["-gno-tmem-access-check"]),
+    (PTXAS, "-lineinfo", &["-lineinfo"]), (PTXAS, "-lineinfo", &["-lineinfo", "-suppress-debug-info"]),
+    (PTXAS, "-suppress-debug-info", &["-lineinfo", "-suppress-debug-info", "-O2"]),
+    (PTXAS, "-legacy-bar-warp-wide-behavior", &["-legacy-bar-warp-wide-behavior"]),
+    (PTXAS, "-make-errors-visible-at-exit", &["-make-errors-visible-at-exit"]),
+    (PTXAS, "-maxntid", &["-maxntid=128,2"]), (PTXAS, "-maxrregcount", &["-maxrregcount=32"]), (PTXAS, "-maxrregcount", &["-maxrregcount=archmin"]),
+    (PTXAS, "-minnctapersm", &["-maxntid=128", "-minnctapersm=4"]),
+    (PTXAS, "-O", &["-O0"]), (PTXAS, "-O", &["-O1"]), (PTXAS, "-O", &["-O2"]),
+    (PTXAS, "-opt-fp-atomics", &["-opt-fp-atomics"]),
+    (PTXAS, "-override-directive-values", &["-override-directive-values", "-maxntid=64", "-maxrregcount=64"]),
+    (PTXAS, "-pic", &["-pic=true"]), (PTXAS, "-pic", &["-pic=false"]),
+    (PTXAS, "-preserve-relocs", &["-preserve-relocs"]),
+    (PTXAS, "-regUsageLevel", &["-regUsageLevel=0"]), (PTXAS, "-regUsageLevel", &["-regUsageLevel=10"]),
+    (PTXAS, "-ret-end", &["-ret-end"]),
+    (PTXAS, "-sanitize", &["-sanitize=memcheck"]), (PTXAS, "-sanitize", &["-sanitize=threadsteer"]),
+    (PTXAS, "-sp-bounds-check", &["-sp-bounds-check"]),
+    (PTXAS, "-split-compile", &["-split-compile=2"]),
+    (PTXAS, "-enable-func-clone-sc", &["-enable-func-clone-sc=true"]),
+    (PTXAS, "-gno-fabric-access-check", &["-gno-fabric-access-check"]),
+    (NVCC, "-G", &["-G"]), (NVCC, "-G", &["-G", "-dopt=on"]), (NVCC, "-lineinfo", &["-lineinfo"]), (NVCC, "-lineinfo", &["-lineinfo", "-src-in-ptx"]),
+    (NVCC, "-src-in-ptx", &["-lineinfo", "-src-in-ptx"]), (NVCC, "-dopt", &["-dopt=on"]),
+    (NVCC, "-Ofc", &["-Ofc=min"]), (NVCC, "-Ofc", &["-Ofc=mid"]), (NVCC, "-Ofc", &["-Ofc=max"]),
+    (NVCC, "-maxrregcount", &["-maxrregcount=40"]),
+    (NVCC, "-use_fast_math", &["-use_fast_math"]),
+    (NVCC, "-ftz", &["-ftz=true"]), (NVCC, "-prec-div", &["-prec-div=false"]), (NVCC, "-prec-sqrt", &["-prec-sqrt=false"]), (NVCC, "-fmad", &["-fmad=false"]),
+    (NVCC, "-extra-device-vectorization", &["-extra-device-vectorization"]),
+    (NVCC, "-keep-device-functions", &["-keep-device-functions"]),
+    (NVCC, "-restrict", &["-restrict"]),
+    (NVCC, "-ewp", &[]),
+    (NVCC, "-astoolspatch", &["-astoolspatch"]),
+    (NVCC, "-jtd", &["-jtd=0"]), (NVCC, "-jtd", &["-jtd=101"]),
+    (NVCC, "-device-stack-protector", &["-device-stack-protector=true"]),
+    (NVCC, "-sanitize", &["-sanitize=memcheck"]), (NVCC, "-fdevice-sanitize", &["-fdevice-sanitize=memcheck"]),
+    (NVCC, "-std", &["-std=c++20"]), (NVCC, "-default-stream", &["-default-stream=per-thread"]),
+    (NVCC, "-split-compile", &["-split-compile=2"]), (NVCC, "-split-compile-extended", &["-split-compile-extended=2"]),
+    (NVCC, "-frandom-seed", &["-frandom-seed=7"]),
+    (NVCC, "-noeh", &["-noeh"]), (NVCC, "-expt-relaxed-constexpr", &["-expt-relaxed-constexpr"]), (NVCC, "-extended-lambda", &["-extended-lambda"]),
+    (NVCC, "-expt-extended-lambda", &["-expt-extended-lambda"]),
+    (NVCC, "-static-global-template-stub", &["-static-global-template-stub=false"]),
+    (NVCC, "-device-entity-has-hidden-visibility", &["-device-entity-has-hidden-visibility=false"]),
+    (NVCC, "-nohdinitlist", &["-nohdinitlist"]), (NVCC, "-nohdmoveforward", &["-nohdmoveforward"]),
+    (NVCC, "-pg", &["-pg"]), (NVCC, "-g", &["-g"]), (NVCC, "-O", &["-O0"]), (NVCC, "-O", &["-O3"]), (NVCC, "-shared", &["-shared"]),
+    (NVCC, "-skip-ptx-semantics-check", &["-skip-ptx-semantics-check"]), (NVCC, "-safety-compat", &["-safety-compat"]),
+    (NVCC, "-Xptxas", &["-Xptxas=-O1"]), (NVCC, "-Xptxas", &["-Xptxas=-pic=true"]), (NVCC, "-Xptxas", &["-Xptxas=-disable-optimizer-consts"]),
+    (NVCC, "-rdc", &["-rdc=true"]), (NVCC, "-D", &["-DNDEBUG"]), (NVCC, "-U", &["-UNDEBUG"]),
+];
+
+/// Options that say what is compiled, how, for what and with which messages, and leave the code as
+/// it is.
+const OTHERS: &[(&str, &str)] = &[
+    (
+        PTXAS,
+        "-c -w -e -g -arch -h -ias -version-ls -m -optf -o -suppress-async-bulk-multicast-advisory-warning -suppress-double-demote-warning \
+         -suppress-sparse-mma-advisory-info -suppress-stack-size-warning -v -V -warn-double-usage -warn-lmem-usage -warn-spills -Werror \
+         -apply-controls -jobserver -arch-ls -suppress-position-independent-code-warning -v2",
+    ),
+    (
+        NVCC,
+        "-cuda -cubin -fatbin -ptx -optix-ir -ltoir -enable-tile -tile-preview -tile-only -simt-only -tilebc -tilecubin -tilefatbin -Xtileiras \
+         -E -M -MM -MD -MMD -MF -MP -c -dc -dw -dlink -link -lib -run -o -include -objtemp -l -I -isystem -L -odir -ccbin \
+         -allow-unsupported-compiler -arbin -cudart -cudadevrt -ldir -target-dir -use-local-env -force-cl-env-setup -opt-info -dlto -lto \
+         -gen-opt-lto -ftemplate-backtrace-limit -ftemplate-depth -x -stdlib -m -m64 -apply-controls -Xcompiler -Xlinker -Xarchive -Xnvlink \
+         -Xnvprune -forward-unknown-to-host-compiler -forward-unknown-to-host-linker -forward-unknown-opts -noprof -dryrun -v -v2 -t \
+         -fmax-errors -fdevice-syntax-only -fdevice-time-trace -fdevice-time-trace-granularity -keep -keep-dir -save-temps -clean -time \
+         -run-args -idp -ddp -dp -MT --no-align-double -nodlink -arch -code -gencode -e -prune -w -Wreorder -Wdefault-stream-launch \
+         -Wmissing-launch-bounds -Wext-lambda-captures-this -Wno-deprecated-declarations -Wno-deprecated-gpu-targets -Wconversion -Werror \
+         -res-usage -no-compress -qpp-config -code-ls -arch-ls -err-no -no-err-no -diag-error -diag-suppress -diag-warn -hls -aug-hls -r \
+         -brief-diag -reloc-ptx -compress-mode -concat -jobserver -utf-8 -h -V -optf",
+    ),
+];
+
+const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"];
+
+struct Plan {
+    tools: Tools,
+}
+
+/// A program to be compiled with the words of a row.
+struct Task {
+    row: &'static Row,
+    arch: Arch,
+    whole: bool,
+    seed: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    identical: usize,
+    same_error: usize,
+    different: usize,
+    not_compiled: usize,
+    no_verdict: usize,
+    links: usize,
+    /// Links that differ on purpose.
+    deliberate: usize,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    if args.flag("--help") {
+        println!("{HELP}\n{}", workspace::RELEASE_HELP);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let archs = args.option("--arch")?.unwrap_or_else(|| ARCHS.join(","));
+    let archs = workspace::archs(Some(archs))?;
+    let tool: Option<String> = args.option("--tool")?;
+    let only: Option<String> = args.option("--only")?;
+    let programs: u64 = args.option("--programs")?.unwrap_or(2);
+    let first: u64 = args.option("--first")?.unwrap_or(800_000);
+    let jobs = args.option("--jobs")?.unwrap_or(2);
+    let plan = Plan { tools: workspace::tools_of(&mut args)? };
+    args.finish()?;
+    let unknown = plan.unknown_options()?;
+    unknown.iter().for_each(|option| println!("in no list: {option}"));
+    let chosen = |row: &&'static Row| {
+        tool.as_ref().is_none_or(|tool| tool == row.0)
+            && only.as_ref().is_none_or(|only| only == row.1)
+    };
+    let rows: Vec<&'static Row> = ROWS.iter().filter(chosen).collect();
+    let mut tasks = Vec::new();
+    for row in rows {
+        for &arch in &archs {
+            for whole in [false, true] {
+                let seeds = first..first + programs;
+                tasks.extend(seeds.map(|seed| Task { row, arch, whole, seed }));
+            }
+        }
+    }
+    let report = Mutex::new(BTreeMap::<String, Counts>::new());
+    pool::run(jobs, tasks.into_iter(), |queue| {
+        while let Some(task) = queue.take() {
+            plan.one(&task, &report)?;
+        }
+        Ok(())
+    })?;
+    let report = lock(&report);
+    table(&report);
+    let different: usize = report.values().map(|counts| counts.different).sum();
+    let clean = different == 0 && unknown.is_empty();
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Plan {
+    /// Options of the help that are in no list.
+    fn unknown_options(&self) -> Result<Vec<String>> {
+        let mut unknown = Vec::new();
+        for (tool, others) in OTHERS {
+            let mut command = self.tools.oracle.command(tool);
+            let run = process::run(command.arg("--help"), LIMIT).context("cannot ask for help")?;
+            let text = String::from_utf8_lossy(&run.stdout).into_owned();
+            for line in text.lines().filter(|line| line.starts_with("--")) {
+                let Some(name) = line.split_whitespace().next_back() else { continue };
+                let name = name.trim_start_matches('(').trim_end_matches(')');
+                let known = ROWS.iter().any(|row| row.0 == *tool && row.1 == name);
+                if !known && !others.split_whitespace().any(|other| other == name) {
+                    unknown.push(format!("{tool} {name}"));
+                }
+            }
+        }
+        Ok(unknown)
+    }
+
+    fn one(&self, task: &Task, report: &Mutex<BTreeMap<String, Counts>>) -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let Task { row: (tool, option, words), arch, whole, seed } = task;
+        let outcome = trial(&self.tools, &program(task), Way::Program, dir.path())?;
+        let mut report = lock(report);
+        let counts = report.entry(format!("{tool} {option}")).or_default();
+        counts.links += outcome.links;
+        counts.deliberate += outcome.deliberate.values().sum::<usize>();
+        match outcome.verdict {
+            Verdict::Identical(_) => counts.identical += 1,
+            Verdict::SameError(_) => counts.same_error += 1,
+            Verdict::NotCompiled(_) => counts.not_compiled += 1,
+            Verdict::NoVerdict(_) => counts.no_verdict += 1,
+            Verdict::Different(difference) => {
+                counts.different += 1;
+                let mode = if *whole { "whole" } else { "parts" };
+                let (words, what) = (words.join(" "), difference.what);
+                println!("{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The program of a task: that of a family with a little of everything, without options of its own.
+fn program(task: &Task) -> Program {
+    let Task { row: &(tool, _, words), arch, whole, seed } = *task;
+    let name = if tool == PTXAS { "everything" } else { "features" };
+    let wish = Wish { family: family(name), arch: Some(arch), ..Wish::default() };
+    let mut program = generate(seed, wish);
+    if whole {
+        program.units.truncate(2);
+        // docs/DIFFERENCES.md, whole-program-debug.
+        program.link_options.retain(|option| option != "-g");
+    }
+    for unit in &mut program.units {
+        unit.arch = arch;
+        unit.options = words.iter().map(|&word| word.to_owned()).collect();
+        unit.whole_program = whole;
+        if tool == PTXAS {
+            unit.debug = Debug::Off;
+        }
+    }
+    program
+}
+
+fn table(report: &BTreeMap<String, Counts>) {
+    println!(
+        "| option | identical | same error | different | no verdict | not compiled | links | of these on purpose |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+    let mut all = Counts::default();
+    let row = |name: &str, counts: &Counts| {
+        let Counts { identical, same_error, different, not_compiled, .. } = counts;
+        let Counts { no_verdict, links, deliberate, .. } = counts;
+        println!(
+            "| {name} | {identical} | {same_error} | {different} | {no_verdict} | {not_compiled} | {links} | {deliberate} |"
+        );
+    };
+    for (name, counts) in report {
+        row(name, counts);
+        all.identical += counts.identical;
+        all.same_error += counts.same_error;
+        all.different += counts.different;
+        all.not_compiled += counts.not_compiled;
+        all.no_verdict += counts.no_verdict;
+        all.links += counts.links;
+        all.deliberate += counts.deliberate;
+    }
+    row("all", &all);
+}
