@@ -30,7 +30,7 @@ use super::BuildError;
 use crate::arch::{Arch, Flavour};
 use crate::attr::{Record, format};
 use crate::cubin::{MAX_ALIGN, MAX_SIZE};
-use crate::elf::{entsize, is_nobits, shf, shn, sht, stb};
+use crate::elf::{TYPE_RELOCATABLE, entsize, is_nobits, shf, shn, sht, stb};
 use crate::encode::{
     FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel, write_rela,
 };
@@ -282,6 +282,8 @@ struct Symbol {
 #[derive(Debug, Clone)]
 pub struct Object {
     arch: &'static Arch,
+    /// `e_type`: a relocatable object, or a whole program.
+    e_type: u16,
     /// Bits 0 to 7 of `e_flags`.
     pub(super) kind: u8,
     pub(super) sections: Vec<Section>,
@@ -296,7 +298,8 @@ impl Object {
     pub fn new(arch: &'static Arch) -> Self {
         let [classic, mercury] = KIND;
         let kind = if arch.flavour == Flavour::Mercury { mercury } else { classic };
-        Object { arch, kind, sections: Vec::new(), symbols: Vec::new() }
+        let e_type = TYPE_RELOCATABLE;
+        Object { arch, e_type, kind, sections: Vec::new(), symbols: Vec::new() }
     }
 
     /// What it is for.
@@ -706,7 +709,7 @@ fn file(object: &Object, mut sections: Vec<Ready>) -> Result<Vec<u8>, BuildError
     let is_info = |section: &Ready| section.header.flags & shf::NOTE_CUINFO != 0;
     let cuinfo = sections.iter().position(is_info).map_or(0, |at| (at + NAMES) as u32);
     let header = FileHeader {
-        e_type: 1,
+        e_type: object.e_type,
         flags: u32::from(object.kind) | object.arch.sm << 8 | (cuinfo & 0xff) << 24,
         program_headers: 0,
         program_header_count: 0,

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::is_whole_program;
 use super::mercury::Classes;
 use super::trial::{Difference, Tools, Verdict, candidate, link};
 use crate::oracle::process::Status;
@@ -27,10 +26,6 @@ pub(super) fn compare_rebuilt(tools: &Tools, arguments: &[String], dir: &Path) -
         let Some(name) = path.file_name().filter(|_| path.is_file()) else { continue };
         let mut bytes = fs::read(&path)?;
         if path.extension().is_some_and(|extension| extension == "cubin") {
-            if is_whole_program(&bytes) {
-                // The builder makes objects of `ptxas -c` only.
-                return Ok(Verdict::NoVerdict("objects of -ewp are not built again".to_owned()));
-            }
             bytes = match rebuild(&bytes) {
                 Ok(bytes) => bytes,
                 Err(error) => return Ok(different(format!("{}: {error:#}", name.display()))),

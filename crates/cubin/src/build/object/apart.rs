@@ -11,7 +11,7 @@ use crate::arch::ARCHS;
 use crate::attr::{Record, Records, Shape, format, shape};
 use crate::callgraph;
 use crate::cubin::{Cubin, SectionIndex, SymbolIndex, SymbolSection};
-use crate::elf::{OSABI_CUDA, is_nobits, shf, sht};
+use crate::elf::{OSABI_CUDA, TYPE_EXTENSIBLE, TYPE_RELOCATABLE, is_nobits, shf, sht};
 use crate::error::Malformed;
 use crate::raw::FileHeader;
 use crate::{read, unified};
@@ -24,13 +24,17 @@ impl Object {
     pub fn parse(data: &[u8]) -> Result<Self, Malformed> {
         let cubin = Cubin::parse(data)?;
         let header = FileHeader::read(data, 0).unwrap_or_default();
-        if cubin.header.os_abi != OSABI_CUDA || cubin.header.e_type != 1 {
+        let e_type = cubin.header.e_type;
+        // A whole program differs from an object in the type only (case whole-program/shared).
+        let known = [TYPE_RELOCATABLE, TYPE_EXTENSIBLE].contains(&e_type);
+        if cubin.header.os_abi != OSABI_CUDA || !known {
             return Err(Malformed::file(7, "it is no object of CUDA 13"));
         }
         let arch = ARCHS.iter().find(|arch| arch.sm == cubin.header.sm());
         let arch = arch.ok_or_else(|| Malformed::file(48, "it is for an unknown architecture"))?;
         let apart = Apart::new(&cubin, u32::from(header.shstrndx));
         let mut object = Object::new(arch);
+        object.e_type = e_type;
         object.kind = cubin.header.flags as u8;
         for (index, section) in cubin.section_indices() {
             if apart.section(index.0).is_some() {
