@@ -51,6 +51,7 @@ pub mod host;
 mod module_id;
 mod ptx;
 mod read;
+pub mod registration;
 mod sections;
 mod sniff;
 pub mod writer;

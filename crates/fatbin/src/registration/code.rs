@@ -1,0 +1,98 @@
+//! Machine code as tables: bytes, and what has to be put into them.
+
+/// What a place in the code refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// What the runtime gave for the fat binary.
+    Handle,
+    /// How many modules have come.
+    Count,
+    /// Their fat binaries.
+    Images,
+    /// Their callbacks.
+    Callbacks,
+    /// The wrapper of the linked fat binary.
+    Wrapper,
+    /// `__cudaRegisterFatBinary`.
+    RegisterFatBinary,
+    /// `__cudaRegisterFatBinaryEnd`.
+    RegisterFatBinaryEnd,
+    /// `__cudaUnregisterFatBinary`.
+    UnregisterFatBinary,
+    /// `atexit`.
+    AtExit,
+    /// `__fatbinwrap<id>` of the module that the code is for.
+    ModuleWrapper,
+}
+
+/// Something to be put into the code at an offset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fix {
+    pub(super) at: usize,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
+    /// A relocation of this type, with an addend that is added to the place of the target.
+    Reloc { kind: u32, target: Target, addend: i64 },
+    /// The number of modules, 32 bits.
+    Count,
+    /// The number of modules in `movz` and `movk`, 16 bits from bit 5 of each.
+    CountWide,
+    /// The distance of the start of the code, behind the field.
+    Jump,
+    /// The same in instructions, in the low 26 bits of one.
+    Jump26,
+}
+
+pub(super) const fn reloc(at: usize, kind: u32, target: Target, addend: i64) -> Fix {
+    Fix { at, what: What::Reloc { kind, target, addend } }
+}
+
+pub(super) const fn count(at: usize) -> Fix {
+    Fix { at, what: What::Count }
+}
+
+pub(super) const fn count_wide(at: usize) -> Fix {
+    Fix { at, what: What::CountWide }
+}
+
+pub(super) const fn jump(at: usize) -> Fix {
+    Fix { at, what: What::Jump }
+}
+
+pub(super) const fn jump26(at: usize) -> Fix {
+    Fix { at, what: What::Jump26 }
+}
+
+/// Code for a machine.
+pub(super) struct Code {
+    /// `e_machine`.
+    pub(super) machine: u16,
+    /// What all modules share.
+    pub(super) common: &'static [u8],
+    pub(super) fixes: &'static [Fix],
+    /// Where the function for `atexit` begins in it.
+    pub(super) unregister: usize,
+    /// What each module has.
+    pub(super) module: &'static [u8; 16],
+    pub(super) module_fixes: &'static [Fix],
+    /// Type of the relocation for an address.
+    pub(super) abs64: u32,
+    /// Type of the relocation for a distance of 32 bits.
+    pub(super) pcrel32: u32,
+    /// The head of the unwind information.
+    pub(super) cie: &'static [u8],
+    /// The instructions of its only entry, for all code.
+    pub(super) unwind: &'static [u8],
+    /// Type and value of the property that says how calls are guarded.
+    pub(super) property: (u32, u32),
+}
+
+/// Puts `value` into the field at `at`, whose other bits are kept.
+pub(super) fn merge(code: &mut [u8], at: usize, value: u32) -> Option<()> {
+    let field: &mut [u8; 4] = code.get_mut(at..at.checked_add(4)?)?.try_into().ok()?;
+    *field = (u32::from_le_bytes(*field) | value).to_le_bytes();
+    Some(())
+}

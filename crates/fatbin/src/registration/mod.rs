@@ -1,0 +1,270 @@
+//! The host object of a device link, which nvcc has the host compiler make from a stub.
+//!
+//! In: the machine of the host, a linked fat binary, the ids of the modules in it. Out: [`HostImage`], a relocatable
+//! ELF file that makes the calls of the CUDA runtime that nvcc's object makes. Guaranteed: position independent, its
+//! indirect targets are marked (CET, BTI), the fat binary is not copied; the same input gives the same bytes.
+//!
+//! Every module's own object calls `__cudaRegisterLinkedBinary<id>` from a constructor. Nothing is registered until all
+//! have called. The code is in `x86_64.s` and `aarch64.s`; docs/FATBIN.md, host objects of a device link, has the rest.
+
+mod aarch64;
+mod code;
+mod elf;
+mod x86_64;
+
+use std::collections::HashSet;
+
+use self::code::{Code, Fix, Target, What, merge};
+use self::elf::{Object, Relocation, Section, Symbol};
+use crate::error::Error;
+
+/// The machine of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// `EM_X86_64`.
+    X86_64,
+    /// `EM_AARCH64`.
+    AArch64,
+}
+
+impl Machine {
+    /// The machine that this program runs on, if it is one of them.
+    #[must_use]
+    pub fn host() -> Option<Self> {
+        match std::env::consts::ARCH {
+            "x86_64" => Some(Machine::X86_64),
+            "aarch64" => Some(Machine::AArch64),
+            _ => None,
+        }
+    }
+
+    fn code(self) -> &'static Code {
+        match self {
+            Machine::X86_64 => &x86_64::CODE,
+            Machine::AArch64 => &aarch64::CODE,
+        }
+    }
+}
+
+/// A host object: its file is `head` and then `fatbin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostImage<'f> {
+    /// Everything before the fat binary.
+    pub head: Vec<u8>,
+    /// The fat binary, as it was given.
+    pub fatbin: &'f [u8],
+}
+
+/// The most modules whose code is within the reach of a jump on AArch64, 128 MiB.
+const MAX_MODULES: usize = (1 << 27) / 16 - 0x100;
+
+// The numbers of sections that symbols name, in the list that `host_object` makes.
+const TEXT: u16 = 1;
+const BSS: u16 = 2;
+const SEGMENT: u16 = 4;
+const FATBIN: u16 = 8;
+
+/// Symbols of sections come first, then two local names for debuggers; then all that is global.
+const SECTION_SYMBOLS: [u16; 4] = [TEXT, BSS, SEGMENT, FATBIN];
+const TEXT_SYMBOL: u32 = 1;
+const BSS_SYMBOL: u32 = 2;
+const SEGMENT_SYMBOL: u32 = 3;
+const FATBIN_SYMBOL: u32 = 4;
+const FIRST_GLOBAL: u32 = 7;
+const RUNTIME: [&[u8]; 4] = [
+    b"__cudaRegisterFatBinary",
+    b"__cudaRegisterFatBinaryEnd",
+    b"__cudaUnregisterFatBinary",
+    b"atexit",
+];
+
+/// The magic number and the version of a wrapper with a list of images.
+const WRAPPER: [u32; 2] = [0x4662_43b1, 2];
+
+/// Offsets in `.bss`.
+const HANDLE: u64 = 0;
+const COUNT: u64 = 8;
+const IMAGES: u64 = 16;
+
+/// The host object that registers `fatbin` and the modules `ids`, in their order.
+///
+/// # Errors
+/// An id that is empty, has a NUL, or stands there twice, which no host compiler would take either; more modules than a
+/// jump reaches over. The offset is the place in the list.
+pub fn host_object<'f>(
+    machine: Machine,
+    fatbin: &'f [u8],
+    ids: &[&[u8]],
+) -> Result<HostImage<'f>, Error> {
+    check(ids)?;
+    let code = machine.code();
+    let count = ids.len();
+    let (text, relocations) = text(code, ids).ok_or_else(too_large)?;
+    let mut listed = Vec::new();
+    for id in ids {
+        listed.extend_from_slice(b"def ");
+        listed.extend_from_slice(id);
+        listed.push(0);
+    }
+    let list = 8 * (count as u64 + 1);
+    let text_size = u32::try_from(text.len()).map_err(|_| too_large())?;
+    let (unwind, unwind_relocation) = unwind(code, text_size);
+    let sections = vec![
+        Section::code(b".text", 16, text).relocated(relocations),
+        Section::zeros(b".bss", 8, IMAGES + 2 * list),
+        Section::data(b"__nv_module_id", 1, listed),
+        Section::data(b".nvFatBinSegment", 8, wrapper()).writable().relocated(vec![
+            Relocation { at: 8, kind: code.abs64, symbol: FATBIN_SYMBOL, addend: 0 },
+            Relocation {
+                at: 16,
+                kind: code.abs64,
+                symbol: BSS_SYMBOL,
+                addend: IMAGES.cast_signed(),
+            },
+        ]),
+        Section::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
+        Section::note(b".note.gnu.property", 8, property(code.property)),
+        Section::mark(b".note.GNU-stack"),
+        Section::last(b".nv_fatbin", 8, fatbin.len() as u64),
+    ];
+    debug_assert_eq!(sections.len(), usize::from(FATBIN));
+    let symbols = symbols(code, ids, text_size.into());
+    let object = Object { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
+    let head = object.write().ok_or_else(too_large)?;
+    Ok(HostImage { head, fatbin })
+}
+
+fn too_large() -> Error {
+    Error::new(0, "too many modules for one object")
+}
+
+fn check(ids: &[&[u8]]) -> Result<(), Error> {
+    if ids.len() > MAX_MODULES {
+        return Err(too_large());
+    }
+    let mut seen = HashSet::new();
+    for (place, id) in ids.iter().enumerate() {
+        let what = match id {
+            [] => "a module without an id",
+            id if id.contains(&0) => "the id of a module has a NUL",
+            id if !seen.insert(id) => "is there twice",
+            _ => continue,
+        };
+        return Err(Error::new(place, format!("module '{}': {what}", id.escape_ascii())));
+    }
+    Ok(())
+}
+
+/// The code of all modules, and its relocations in the order of their places.
+fn text(code: &Code, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
+    let (mut text, mut relocations) = (Vec::new(), Vec::new());
+    if ids.is_empty() {
+        return Some((text, relocations));
+    }
+    let count = u32::try_from(ids.len()).ok()?;
+    let mut piece = |bytes: &[u8], fixes: &[Fix], module: u32| {
+        let start = text.len();
+        text.extend_from_slice(bytes);
+        for &Fix { at, what } in fixes {
+            let at = start + at;
+            let distance = u32::try_from(at).ok()?;
+            match what {
+                What::Reloc { kind, target, addend } => {
+                    let (symbol, offset) = place(target, module, count);
+                    let addend = addend + offset;
+                    relocations.push(Relocation { at: at as u64, kind, symbol, addend });
+                }
+                What::Count => merge(&mut text, at, count)?,
+                What::CountWide => {
+                    merge(&mut text, at, (count & 0xffff) << 5)?;
+                    merge(&mut text, at + 4, (count >> 16) << 5)?;
+                }
+                What::Jump => merge(&mut text, at, (distance + 4).wrapping_neg())?,
+                What::Jump26 => merge(&mut text, at, (distance / 4).wrapping_neg() & 0x3ff_ffff)?,
+            }
+        }
+        Some(())
+    };
+    piece(code.common, code.fixes, 0)?;
+    for module in 0..count {
+        piece(code.module, code.module_fixes, module)?;
+    }
+    Some((text, relocations))
+}
+
+/// The symbol that stands for a target, and the target's distance from it.
+fn place(target: Target, module: u32, count: u32) -> (u32, i64) {
+    let runtime = |number| (FIRST_GLOBAL + number, 0);
+    match target {
+        Target::Handle => (BSS_SYMBOL, HANDLE.cast_signed()),
+        Target::Count => (BSS_SYMBOL, COUNT.cast_signed()),
+        Target::Images => (BSS_SYMBOL, IMAGES.cast_signed()),
+        Target::Callbacks => (BSS_SYMBOL, IMAGES.cast_signed() + 8 * (i64::from(count) + 1)),
+        Target::Wrapper => (SEGMENT_SYMBOL, 0),
+        Target::RegisterFatBinary => runtime(0),
+        Target::RegisterFatBinaryEnd => runtime(1),
+        Target::UnregisterFatBinary => runtime(2),
+        Target::AtExit => runtime(3),
+        Target::ModuleWrapper => runtime(4 + 2 * module + 1),
+    }
+}
+
+fn symbols(code: &Code, ids: &[&[u8]], text_size: u64) -> Vec<Symbol> {
+    let mut symbols: Vec<Symbol> =
+        SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
+    let (common, unregister) = match ids {
+        [] => (0, 0),
+        _ => (code.unregister as u64, code.unregister as u64),
+    };
+    let padded = (code.common.len() as u64).min(text_size);
+    symbols.push(Symbol::function(b"culd_register".to_vec(), TEXT, 0, common).local());
+    let size = padded - unregister;
+    symbols.push(Symbol::function(b"culd_unregister".to_vec(), TEXT, unregister, size).local());
+    if ids.is_empty() {
+        return symbols;
+    }
+    symbols.extend(RUNTIME.iter().map(|name| Symbol::undefined(name.to_vec())));
+    let mut at = code.common.len() as u64;
+    for id in ids {
+        let size = code.module.len() as u64;
+        let name = [b"__cudaRegisterLinkedBinary", *id].concat();
+        symbols.push(Symbol::function(name, TEXT, at, size));
+        symbols.push(Symbol::undefined([b"__fatbinwrap", *id].concat()));
+        at += size;
+    }
+    symbols
+}
+
+/// The wrapper of the fat binary; its two pointers are relocated.
+fn wrapper() -> Vec<u8> {
+    let [magic, version] = WRAPPER.map(u32::to_le_bytes);
+    [&magic[..], &version, &[0; 16]].concat()
+}
+
+/// One entry for all code: where nothing is pushed the frame is that of the caller.
+fn unwind(code: &Code, text_size: u32) -> (Vec<u8>, Vec<Relocation>) {
+    if text_size == 0 {
+        return (Vec::new(), Vec::new());
+    }
+    let mut bytes = code.cie.to_vec();
+    let mut entry = Vec::new();
+    // From its own place back to the head; then the start of the code, which is relocated.
+    entry.extend_from_slice(&(code.cie.len() as u32 + 4).to_le_bytes());
+    entry.extend_from_slice(&[0; 4]);
+    entry.extend_from_slice(&text_size.to_le_bytes());
+    entry.push(0);
+    entry.extend_from_slice(code.unwind);
+    let end = (bytes.len() + 4 + entry.len()).next_multiple_of(8);
+    let size = end - bytes.len() - 4;
+    entry.resize(size, 0);
+    let at = bytes.len() as u64 + 8;
+    bytes.extend_from_slice(&(size as u32).to_le_bytes());
+    bytes.extend_from_slice(&entry);
+    (bytes, vec![Relocation { at, kind: code.pcrel32, symbol: TEXT_SYMBOL, addend: 0 }])
+}
+
+/// A note of type 5, `NT_GNU_PROPERTY_TYPE_0`, with one property.
+fn property((kind, value): (u32, u32)) -> Vec<u8> {
+    let gnu = u32::from_le_bytes(*b"GNU\0");
+    [4, 16, 5, gnu, kind, 4, value, 0].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
