@@ -249,10 +249,15 @@ impl Lab<'_> {
                 }
                 Encoding::Opaque => ensure!(part.kind == "nvvm", "{} is scrambled", part.file),
                 Encoding::Lz4 | Encoding::Zstd => {
-                    let data = entry.data(IMAGE_LIMIT)?;
+                    let compression = match entry.encoding() {
+                        Encoding::Lz4 => Compression::Lz4,
+                        _ if options.contains(&"-compress-mode=size") => Compression::ZstdSmall,
+                        _ => Compression::Zstd,
+                    };
+                    let ours = alone(&ours.compressed(compression)?)?;
                     ensure!(
-                        data == data_of(&ours)?,
-                        "{} decompresses to something else",
+                        ours == alone(&Image::from(entry))?,
+                        "{} is compressed to something else",
                         part.file
                     );
                 }

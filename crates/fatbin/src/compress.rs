@@ -68,13 +68,17 @@ fn wrong_size(made: u64, declared: usize) -> String {
     format!("{made:#x} bytes when decompressed, but {declared:#x} are declared")
 }
 
-/// Makes an LZ4 block.
-pub(crate) fn to_lz4(data: &[u8]) -> Vec<u8> {
-    lz4_flex::block::compress(data)
+/// Level of LZ4's high compression, as `fatbinary` 13.0 has it. Level 1 makes the same.
+const LZ4_LEVEL: i32 = 2;
+
+/// Makes an LZ4 block, by the C library: its bytes are those of `fatbinary`.
+pub(crate) fn to_lz4(data: &[u8]) -> Result<Vec<u8>, Error> {
+    let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
+    lz4::block::compress(data, Some(mode), false)
+        .map_err(|error| Error::new(0, format!("LZ4: {error}")))
 }
 
-/// Makes a zstd frame with the size of its contents.
-pub(crate) fn to_zstd(data: &[u8]) -> Result<Vec<u8>, Error> {
-    zstd::bulk::compress(data, zstd::DEFAULT_COMPRESSION_LEVEL)
-        .map_err(|error| Error::new(0, format!("zstd: {error}")))
+/// Makes a zstd frame with the size of its contents and without a checksum.
+pub(crate) fn to_zstd(data: &[u8], level: i32) -> Result<Vec<u8>, Error> {
+    zstd::bulk::compress(data, level).map_err(|error| Error::new(0, format!("zstd: {error}")))
 }

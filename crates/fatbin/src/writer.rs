@@ -1,8 +1,8 @@
 //! Fat binaries made of images.
 //!
 //! In: [`Image`] values, made of files or of read entries. Out: the bytes of one container. Guaranteed: what was read
-//! and is not damaged is written with the same bytes; an uncompressed image of a file is written as `fatbinary` 13.0
-//! writes it.
+//! and is not damaged is written with the same bytes; an image of a file is written as `fatbinary` 13.0 writes
+//! it, compressed or not, but for scrambled LTO-IR.
 
 use crate::compress;
 use crate::container::{Entry, Kind, Variant};
@@ -48,8 +48,10 @@ impl Target {
 pub enum Compression {
     /// As an LZ4 block, `fatbinary -compress-mode speed`.
     Lz4,
-    /// As a zstd frame, the other modes.
+    /// As a zstd frame of level 5, `fatbinary -compress-mode default` and `balance`.
     Zstd,
+    /// As a zstd frame of level 19, `fatbinary -compress-mode size`.
+    ZstdSmall,
 }
 
 /// An entry to be written.
@@ -157,8 +159,9 @@ impl Image {
             return Ok(self);
         }
         let (bit, payload) = match compression {
-            Compression::Lz4 => (flag::LZ4, compress::to_lz4(&self.payload)),
-            Compression::Zstd => (flag::ZSTD, compress::to_zstd(&self.payload)?),
+            Compression::Lz4 => (flag::LZ4, compress::to_lz4(&self.payload)?),
+            Compression::Zstd => (flag::ZSTD, compress::to_zstd(&self.payload, 5)?),
+            Compression::ZstdSmall => (flag::ZSTD, compress::to_zstd(&self.payload, 19)?),
         };
         self.header.flags |= bit;
         self.header.uncompressed_size = self.payload.len() as u64;
