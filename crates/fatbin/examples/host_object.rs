@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [fatbin, out, ids @ ..] = &words[..] else {
         return Err("usage: host_object <fat binary> <out.o> <module id>...".into());
     };
-    let machine = Machine::host().ok_or("a machine without host objects")?;
+    let machine =
+        Machine::by_name(std::env::consts::ARCH).ok_or("a machine without host objects")?;
     let fatbin = std::fs::read(fatbin)?;
     let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
     let HostImage { head, fatbin } = host_object(machine, &fatbin, &ids)?;

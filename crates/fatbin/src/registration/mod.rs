@@ -28,10 +28,10 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The machine that this program runs on, if it is one of them.
+    /// The machine of this name, as Rust's `ARCH` has it.
     #[must_use]
-    pub fn host() -> Option<Self> {
-        match std::env::consts::ARCH {
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
             "x86_64" => Some(Machine::X86_64),
             "aarch64" => Some(Machine::AArch64),
             _ => None,
