@@ -261,7 +261,7 @@ impl Moments {
         self.turn += 1;
         self.at_work += u32::from(at_work);
         *(if at_work { &mut self.all.0 } else { &mut self.all.1 }) += 1;
-        if self.turn % Self::ROUND == 0 {
+        if self.turn.is_multiple_of(Self::ROUND) {
             match self.at_work {
                 Self::ROUND => self.span *= 2,
                 few if few < Self::ROUND / 2 => self.span = self.span * 2 / 3,
