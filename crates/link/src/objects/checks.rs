@@ -11,7 +11,6 @@ use culd_cubin::{
 };
 use culd_reloc::RelocDesc;
 
-use super::linkers::EXTERN_INSTANCE;
 use super::object::InputObject;
 use super::roles::{SectionRole, is_internal, takes_part};
 use crate::base::system_names::is_unified_table;
@@ -144,12 +143,12 @@ impl<'d> InputObject<'d> {
     /// Checks the alignment that some symbols have as value: shared variables, `extern` arrays
     /// included, and tentative definitions. A shared variable that is declared with a size has no
     /// address yet; in an object made by a linker its value is -1. As alignment of the `extern`
-    /// arrays of a kernel nvlink gives the size of its other variables (case
-    /// shared/dynamic-in-steps).
+    /// arrays of a kernel nvlink gives the size of its other variables, in one symbol for all of
+    /// them (case shared/dynamic-in-steps) or with `-g` in each (shared/dynamic-with-g).
     fn check_alignment(
         index: SymbolIndex,
         symbol: &Symbol<'_>,
-        takes_part: bool,
+        (takes_part, from_linker): (bool, bool),
     ) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
@@ -158,7 +157,7 @@ impl<'d> InputObject<'d> {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        let any = shared && symbol.size == 0 && symbol.name == EXTERN_INSTANCE;
+        let any = shared && symbol.size == 0 && from_linker;
         if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
@@ -292,7 +291,8 @@ impl<'d> InputObject<'d> {
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             let takes_part = takes_part(symbol);
-            Self::check_alignment(index, symbol, takes_part)?;
+            let from_linker = self.linker.is_some();
+            Self::check_alignment(index, symbol, (takes_part, from_linker))?;
             Self::check_common(index, symbol, takes_part)?;
             Self::check_form(index, symbol, takes_part)?;
             if symbol.section == SymbolSection::Absolute && takes_part {
