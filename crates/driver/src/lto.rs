@@ -139,10 +139,13 @@ impl Task<'_, '_> {
     }
 
     /// A relocatable cubin of them with all their functions.
-    fn object(&self) -> Option<Vec<u8>> {
+    fn object(&self) -> Result<Vec<u8>, Failure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        let made = self.run(("object", "-r"), &[], Some(&Roots::open())).ok()?.bytes;
-        (made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE)).then_some(made)
+        let made = self.run(("object", "-r"), &[], Some(&Roots::open()))?.bytes;
+        if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
+            return Ok(made);
+        }
+        Err(Failure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
     }
 
     fn run(

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString, NulError, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
@@ -59,8 +60,9 @@ impl Drop for Link<'_> {
 pub struct Compiler {
     path: PathBuf,
     functions: Functions,
-    /// What the functions are in.
-    _library: Library,
+    /// What the functions are in. It stays loaded: unloading it ended the process in 2 of 8 runs
+    /// (13.5, sm_100, `-r`), perhaps because a thread of it still ran.
+    _library: ManuallyDrop<Library>,
 }
 
 impl Compiler {
@@ -81,7 +83,7 @@ impl Compiler {
                         libnvJitLink.so.13.nvidia";
             return Err(unusable(&keep));
         }
-        Ok(Compiler { path, functions, _library: library })
+        Ok(Compiler { path, functions, _library: ManuallyDrop::new(library) })
     }
 
     /// The file that the library was loaded from.
@@ -174,6 +176,8 @@ fn module(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> {
     let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
     // SAFETY: as that of libnvJitLink.
     let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
+    // As that of libnvJitLink.
+    let library = ManuallyDrop::new(library);
     let functions = Nvvm::of(&library).map_err(|error| unusable(error.to_string()))?;
     let name = arch.replace("sm_", "compute_");
     let options = [name.as_str(), "-gen-lto"].map(CString::new);

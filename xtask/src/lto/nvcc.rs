@@ -148,7 +148,9 @@ fn object(bench: &Bench, folder: &Path, file: &str, options: &[&str]) -> Result<
     let is_source = |stem: &str| sources::SOURCES.iter().find(|one| one.0 == stem);
     let (source, kind) = match is_source(stem) {
         Some(source) => (source, "-dlto"),
-        None => (is_source(stem.strip_suffix('s').unwrap_or(stem)).context("a source")?, "-DNO_LTO"),
+        None => {
+            (is_source(stem.strip_suffix('s').unwrap_or(stem)).context("a source")?, "-DNO_LTO")
+        }
     };
     let name = format!("{}.cu", source.0);
     fs::write(folder.join(&name), source.1)?;

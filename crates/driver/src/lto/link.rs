@@ -61,6 +61,8 @@ struct Names {
     outline: Outline,
     /// Some LTO-IR has no sibling.
     incomplete: bool,
+    /// Why its names cannot be had.
+    failure: Option<Failure>,
 }
 
 impl<'a> LinkTime<'a, '_> {
@@ -107,7 +109,7 @@ impl<'a> LinkTime<'a, '_> {
 
     /// The names in what lies beside the LTO-IR.
     fn names(&self) -> Names {
-        let mut names = Names { outline: Outline::default(), incomplete: false };
+        let mut names = Names { outline: Outline::default(), incomplete: false, failure: None };
         for part in &self.found.lto {
             match part.sibling.as_ref().and_then(outline) {
                 Some(outline) => names.outline.add(outline),
@@ -118,14 +120,20 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it. Where
-    /// there is none, the compilation that follows says why.
+    /// there is none, the compilation that follows says why, or else [`LinkTime::part`].
     fn complete(&mut self, names: &mut Names) {
         let unknown = |part: &&Part<'a>| part.sibling.as_ref().and_then(outline).is_none();
         let parts: Vec<Part<'a>> = self.found.lto.iter().filter(unknown).cloned().collect();
         let object = Task { parts: &parts, ..self.task() }.object();
-        if let Some(outline) = object.as_deref().and_then(Outline::of_cubin) {
-            names.outline.add(outline);
-            names.incomplete = false;
+        let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
+        let outline =
+            object.and_then(|bytes| Outline::of_cubin(&bytes).ok_or(Failure::Failed(unreadable())));
+        match outline {
+            Ok(outline) => {
+                names.outline.add(outline);
+                names.incomplete = false;
+            }
+            Err(failure) => names.failure = Some(failure),
         }
     }
 
@@ -161,6 +169,10 @@ impl<'a> LinkTime<'a, '_> {
         let begin = Instant::now();
         let made = self.task().ptx(&[], module.as_deref());
         let ptx = self.made(made, begin)?;
+        if let Some(failure) = names.failure {
+            // What only other code uses would be missing.
+            return Err(self.failed(failure));
+        }
         if self.options.flag(Id::EmitPtx) {
             self.found.finished = Some(ptx);
             return Ok(());
