@@ -64,15 +64,17 @@ impl World {
         self.compiler_and("");
     }
 
-    /// The same, which does `more` at its end.
+    /// The same, which does `more` at its end. The object of which names are read is `smooth.cubin`.
     fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",
             &format!(
-                "out=$2 text='// made of'\nprintf '%s\\n' \"$*\" >> words\nwhile [ $# -gt 0 ]; do\n\
+                "kind=$1 out=$2 text='// made of'\nprintf '%s\\n' \"$*\" >> words\nwhile [ $# -gt 0 ]; do\n\
                  [ \"$1\" = --input ] && text=\"$text $(head -c 2 $4)\"\n\
                  [ \"$1\" = --roots ] && cp $2 roots\nshift\ndone\n\
-                 printf '%s\\n\\0' \"$text\" > $out\necho made by a script\n{more}"
+                 printf '%s\\n\\0' \"$text\" > $out\n[ $kind = object ] && cp {} $out\n\
+                 echo made by a script\n{more}",
+                self.path("smooth.cubin").display()
             ),
         );
     }
@@ -333,6 +335,23 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
             Some(255)
         )
     );
+}
+
+/// Without them functions that only other code uses would be missing.
+#[test]
+fn names_that_cannot_be_had_end_the_link() {
+    let world = World::new();
+    for (more, why) in [
+        ("[ $kind = object ] && kill -9 $$; true", "it does not say why"),
+        ("[ $kind = object ] && cp ptxas $out; true", "libnvJitLink made no object of LTO-IR"),
+    ] {
+        world.compiler_and(more);
+        let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
+        assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+        let line = format!("culd fatal   : LTO-IR in 'a.ltoir' cannot be compiled: {why}\n");
+        assert!(said(&done).ends_with(&line), "{}", said(&done));
+        assert!(!world.path("out").exists());
+    }
 }
 
 #[test]

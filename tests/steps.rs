@@ -28,7 +28,38 @@ fn trials() -> Result<Vec<Trial>> {
             trials.push(Trial::test(name, check));
         }
     }
+    trials.push(Trial::test("a whole program among files it cannot be linked with", || {
+        refused_in_steps("errors/placed-already-75").map_err(|error| format!("{error:#}").into())
+    }));
     Ok(trials)
+}
+
+/// The link of a case that is refused is refused as well when an object of the first file is linked
+/// with the others: the code of its kernels names their own shared variables by place.
+fn refused_in_steps(case: &str) -> Result<()> {
+    let case = case::named(case)?;
+    let mut inputs = case.inputs()?;
+    let last = case.arguments();
+    let one = link(&case_options(&case, &last)?, &inputs, 1)?;
+    let step: Vec<String> = ["-r".to_owned()].into_iter().chain(last.clone()).collect();
+    let whole = inputs
+        .iter()
+        .position(|(_, bytes)| bytes.get(16..18) == Some(&[0x00, 0xff]))
+        .context("no whole program")?;
+    let object = link(&case_options(&case, &step)?, &inputs[whole..=whole], 1)?;
+    inputs[whole].1 = object.image.with_context(|| format!("{:?}", object.diagnostics))?;
+    let two = link(&case_options(&case, &last)?, &inputs, 1)?;
+    let lines = |messages: &[culd_link::Diagnostic]| {
+        let lines = messages.iter().map(|line| line.message.to_string());
+        lines.filter(|line| line.contains("partially linked kernel")).collect::<Vec<_>>()
+    };
+    // Not of kernels without shared variables of their own.
+    let (mut one, two_lines) = (lines(&one.diagnostics), lines(&two.diagnostics));
+    one.retain(|line| !line.contains("'third'"));
+    if one.is_empty() || two.image.is_some() || two_lines != one {
+        bail!("{one:?} in one step, {two_lines:?} in two");
+    }
+    Ok(())
 }
 
 fn check(case: &Case) -> Result<()> {

@@ -11,6 +11,7 @@ use culd_cubin::{
 };
 use culd_reloc::RelocDesc;
 
+use super::linkers::EXTERN_INSTANCE;
 use super::object::InputObject;
 use super::roles::{SectionRole, is_internal, takes_part};
 use crate::base::system_names::is_unified_table;
@@ -148,7 +149,7 @@ impl<'d> InputObject<'d> {
     fn check_alignment(
         index: SymbolIndex,
         symbol: &Symbol<'_>,
-        (takes_part, from_linker): (bool, bool),
+        (takes_part, any): (bool, bool),
     ) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
@@ -157,7 +158,7 @@ impl<'d> InputObject<'d> {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        let any = shared && symbol.size == 0 && from_linker;
+        let any = shared && symbol.size == 0 && any;
         if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
@@ -291,8 +292,8 @@ impl<'d> InputObject<'d> {
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             let takes_part = takes_part(symbol);
-            let from_linker = self.linker.is_some();
-            Self::check_alignment(index, symbol, (takes_part, from_linker))?;
+            let any = self.linker.is_some() || symbol.name == EXTERN_INSTANCE;
+            Self::check_alignment(index, symbol, (takes_part, any))?;
             Self::check_common(index, symbol, takes_part)?;
             Self::check_form(index, symbol, takes_part)?;
             if symbol.section == SymbolSection::Absolute && takes_part {

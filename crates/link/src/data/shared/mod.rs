@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::elf::shf;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::base::half::system_shared;
 use crate::base::id::{IdVec, NodeId, SectionId};
@@ -368,8 +368,10 @@ impl SharedBuilder<'_, '_> {
     }
 
     /// Pool variables with a size that kernels of whole programs use, each with such a kernel. The
-    /// own variables of those kernels have their places already. In the order of the pool; for
-    /// each record that names the variable, the last kernel first (case
+    /// own variables of those kernels have their places already, at the start of the kernel's
+    /// memory: their code names them without a record, also in an object that was made with `-r`,
+    /// where nvlink looks no more (DIFFERENCES.md, whole-program-again). In the order of the pool;
+    /// for each record that names the variable, the last kernel first (case
     /// errors-finish/placed-already).
     fn clashes(
         &self,
@@ -377,12 +379,16 @@ impl SharedBuilder<'_, '_> {
         objects: &InputObjects<'_>,
         symbols: &Symbols,
     ) -> Vec<(u32, EntryNumber)> {
-        if !objects.has_extensible() {
+        let placed = self.nodes.iter().filter(|node| node.laid_out && node.size > 0);
+        let placed: HashSet<EntryNumber> =
+            placed.flat_map(|node| self.users[node.group as usize].iter().copied()).collect();
+        if !objects.has_extensible() && placed.is_empty() {
             return Vec::new();
         }
-        let is_whole = |&kernel: &NodeId| {
+        let is_whole = |entry: EntryNumber, &kernel: &NodeId| {
             let definition = symbols.all[self.graph.nodes[kernel]].definition;
             definition.is_some_and(|site| objects[site.object].is_extensible())
+                || placed.contains(&entry)
         };
         // Functions that refer to a variable, once for each record.
         let mut namers: HashMap<u32, Vec<NodeId>> = HashMap::new();
@@ -397,7 +403,7 @@ impl SharedBuilder<'_, '_> {
         });
         let mut users: HashMap<NodeId, Vec<EntryNumber>> = HashMap::new();
         for (entry, nodes) in self.graph.reached_by_kernels(&wanted).into_iter().enumerate().rev() {
-            if is_whole(&self.graph.kernels()[entry]) {
+            if is_whole(entry, &self.graph.kernels()[entry]) {
                 nodes.into_iter().for_each(|node| users.entry(node).or_default().push(entry));
             }
         }
