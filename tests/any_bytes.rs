@@ -9,6 +9,7 @@
 use culd_fatbin::writer::Target;
 use culd_testkit::compare;
 use culd_testkit::pack::{self, Flavour};
+use culd_tests::world::copy_quickstart;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
 /// Latin 1, a command to a terminal, an end of a line, a mark that turns text around.
 const NAME: &[u8] = b"caf\xe9\x1b[2J\n\xe2\x80\xae";
 /// The same as it is printed.
@@ -29,9 +29,7 @@ struct World(tempfile::TempDir);
 impl World {
     fn new() -> Self {
         let world = World(tempfile::tempdir().unwrap());
-        for name in ["saxpy.cubin", "smooth.cubin"] {
-            fs::copy(format!("{QUICKSTART}{name}"), world.path(name)).unwrap();
-        }
+        copy_quickstart(world.0.path());
         world
     }
 

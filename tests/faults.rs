@@ -7,6 +7,7 @@ use culd_link::Severity;
 use culd_testkit::case;
 use culd_testkit::oracle::process::{self, Status};
 use culd_tests::fuzz::packed;
+use culd_tests::world::{ended, ignored_signals};
 use culd_tests::{link, link_options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
@@ -17,7 +18,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,13 +78,7 @@ fn while_linked(world: &Path, fault: impl FnOnce()) -> Output {
     // It may be gone.
     let _ = pipe.write_all(&bytes);
     drop(pipe);
-    ended(child)
-}
-
-fn ended(child: Child) -> Output {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    thread::spawn(move || sender.send(child.wait_with_output()));
-    receiver.recv_timeout(LIMIT).expect("it ends").expect("its output")
+    ended(child, LIMIT)
 }
 
 #[test]
@@ -334,12 +329,9 @@ fn a_link_that_is_stopped_for_a_while_goes_on() {
     }
 }
 
-/// Those of `signals` that are not ignored: what runs in the background of a shell ignores SIGINT, what nohup(1) has started
-/// SIGHUP, and so does what it starts.
+/// Those of `signals` that are not ignored.
 fn heeded(signals: &[Signal]) -> Vec<Signal> {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
-    let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
+    let mask = ignored_signals();
     let heeded = |signal: &Signal| mask & 1 << (*signal as u32 - 1) == 0;
     signals.iter().copied().filter(heeded).collect()
 }

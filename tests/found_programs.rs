@@ -6,6 +6,7 @@
 //! test fails if nothing is ever started.
 #![allow(clippy::unwrap_used)]
 
+use culd_tests::world::copy_quickstart;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +16,6 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
 /// What is started or loaded by these names.
 const NAMES: &[&str] = &["ptxas", "culd-lto", "gcc", "nvcc", "culd", "libnvJitLink.so.13"];
 /// What PATH may be without a folder that anybody named; `None`: there is none.
@@ -44,9 +44,7 @@ impl World {
         fs::write(world.path("here/a.ltoir"), [b'L'; 64]).unwrap();
         let ptx = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry e() { ret; }\n";
         fs::write(world.path("here/a.ptx"), ptx).unwrap();
-        for name in ["saxpy.cubin", "smooth.cubin"] {
-            fs::copy(format!("{QUICKSTART}{name}"), world.path("here").join(name)).unwrap();
-        }
+        copy_quickstart(&world.path("here"));
         for name in NAMES {
             for folder in ["here", "here/bin", "here/lib"] {
                 world.script(&format!("{folder}/{name}"));

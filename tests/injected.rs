@@ -8,6 +8,7 @@
 
 use culd_cubin::Cubin;
 use culd_testkit::case;
+use culd_tests::world::ignored_signals;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
@@ -439,18 +440,11 @@ const NOT_SENT: [Signal; 5] =
 /// The C library has two of those in between for itself.
 const SIGNALS: [std::ops::RangeInclusive<i32>; 2] = [1..=31, 34..=64];
 
-/// Signals that this process ignores, and with it what it starts, as a mask.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
-    u64::from_str_radix(mask.trim(), 16).expect("a number")
-}
-
 /// While a part of the output is in the temporary file.
 #[test]
 fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
     let world = World::new(&[], two());
-    let (mut ended, ignored) = (0, ignored());
+    let (mut ended, ignored) = (0, ignored_signals());
     let sent = |signal: &i32| NOT_SENT.iter().all(|&other| other as i32 != *signal);
     for signal in SIGNALS.into_iter().flatten().filter(sent) {
         let mut trial = world.stopped();

@@ -9,6 +9,7 @@
 
 use culd_testkit::oracle::process::{self, Status};
 use culd_testkit::pack::{self, Flavour};
+use culd_tests::world::copy_quickstart;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::fs::{self, File};
@@ -108,9 +109,7 @@ struct World(tempfile::TempDir);
 impl World {
     fn new() -> Self {
         let world = World(tempfile::tempdir().unwrap());
-        for name in ["saxpy.cubin", "smooth.cubin"] {
-            fs::copy(format!("{QUICKSTART}{name}"), world.path(name)).unwrap();
-        }
+        copy_quickstart(world.0.path());
         world
     }
 

@@ -4,6 +4,7 @@
 
 use culd::Arch;
 use culd::cubin::build::{Builder, Space, Variable};
+use culd_tests::world::copy_quickstart;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
 
 /// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin` of a whole program.
 struct World {
@@ -29,9 +29,7 @@ impl World {
         fs::copy(CULD, world.path("culd")).unwrap();
         fs::write(world.path("a.ltoir"), [b'L'; 64]).unwrap();
         fs::write(world.path("b.ltoir"), [b'M'; 64]).unwrap();
-        for name in ["saxpy.cubin", "smooth.cubin"] {
-            fs::copy(format!("{QUICKSTART}{name}"), world.path(name)).unwrap();
-        }
+        copy_quickstart(world.folder.path());
         fs::create_dir_all(world.path("toolkit/nvvm")).unwrap();
         let mut whole = Command::new(world.path("culd"));
         whole.args(["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "whole.cubin"]);

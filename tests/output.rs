@@ -3,9 +3,9 @@
 //! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed: the same link
 //! succeeds elsewhere, so that it is the place that is told.
 
-use culd_testkit::case;
 use culd_testkit::oracle::process::{self, Status};
-use std::fs::{self, Permissions};
+use culd_tests::world::{self, names, set_mode};
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,20 +21,7 @@ const NOBODY: u32 = 65534;
 
 /// A folder with the inputs of the case and a copy of culd, both for everybody to read.
 fn world() -> tempfile::TempDir {
-    let world = tempfile::tempdir().expect("a folder");
-    set_mode(world.path(), 0o755);
-    for (name, bytes) in case::named(CASE).and_then(|case| case.inputs()).expect("inputs") {
-        fs::write(world.path().join(name), bytes).expect("written");
-    }
-    // Copied by another process: a descriptor of ours could be inherited by a child of another
-    // test, and a program that is open for writing cannot be started.
-    let copied = Command::new("cp").arg(CULD).arg(world.path().join("culd")).status();
-    assert!(copied.expect("cp starts").success());
-    world
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+    world::with_program(CULD, CASE, 0o755)
 }
 
 /// The link in `world` with this output, as a command to be changed.
@@ -62,20 +49,6 @@ fn refused(command: &mut Command, output: &str, reason: &str) {
     assert!(line == opening || (line == writing && note.contains(output)), "{stderr}");
     assert!(note.starts_with("  >>> ") && note.contains(reason), "{stderr}");
     assert_eq!(note.lines().count(), 1, "{stderr}");
-}
-
-/// All names below a folder.
-fn names(dir: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).expect("listed") {
-        let path = entry.expect("an entry").path();
-        names.push(path.display().to_string());
-        if path.is_dir() && !path.is_symlink() {
-            names.extend(self::names(&path));
-        }
-    }
-    names.sort();
-    names
 }
 
 #[test]

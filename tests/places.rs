@@ -4,7 +4,7 @@
 //! Guaranteed: what the option makes arrives where whoever made the place looks for it, or the link
 //! says that it cannot; nothing else is left in any folder, and an old output that stays is whole.
 
-use culd_testkit::case;
+use culd_tests::world::{self, names, set_mode};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::pty::openpty;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -19,7 +19,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -155,10 +154,6 @@ fn reading<R: Read>(open: impl FnOnce() -> R + Send + 'static) -> impl FnOnce() 
 
 fn write_old(path: &Path) {
     fs::write(path, OLD).expect("written");
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
 /// Root may write anywhere.
@@ -364,18 +359,9 @@ fn fate_of(named: Named, name: &str, place: &Place) -> Fate {
     }
 }
 
-/// A folder with the inputs of the case and a copy of culd, both for everybody to read.
+/// A folder with the inputs of the case and a copy of culd, for everybody to write.
 fn world() -> tempfile::TempDir {
-    let world = tempfile::tempdir().expect("a folder");
-    set_mode(world.path(), 0o777);
-    for (name, bytes) in case::named(CASE).and_then(|case| case.inputs()).expect("inputs") {
-        fs::write(world.path().join(name), bytes).expect("written");
-    }
-    // By another process: a program that is open for writing cannot be started, and a child of this
-    // one might inherit the descriptor.
-    let copied = Command::new("cp").arg(CULD).arg(world.path().join("culd")).status();
-    assert!(copied.expect("cp starts").success());
-    world
+    world::with_program(CULD, CASE, 0o777)
 }
 
 fn link(world: &Path, words: &[String], nobody: bool, stdout: Option<Stdio>) -> Output {
@@ -388,23 +374,7 @@ fn link(world: &Path, words: &[String], nobody: bool, stdout: Option<Stdio>) -> 
     let child = command.spawn().expect("starts");
     // With the command the linker's standard output is closed here.
     drop(command);
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(child.wait_with_output()));
-    receiver.recv_timeout(LIMIT).expect("it ends").expect("its output")
-}
-
-/// All names below a folder.
-fn names(dir: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).expect("listed") {
-        let path = entry.expect("an entry").path();
-        names.push(path.display().to_string());
-        if path.is_dir() && !path.is_symlink() {
-            names.extend(self::names(&path));
-        }
-    }
-    names.sort();
-    names
+    world::ended(child, LIMIT)
 }
 
 /// What is made at a place that is nothing special.

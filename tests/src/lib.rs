@@ -10,6 +10,7 @@ pub mod fuzz;
 pub mod imports;
 pub mod tidy;
 pub mod transcript;
+pub mod world;
 
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;

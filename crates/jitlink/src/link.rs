@@ -409,30 +409,30 @@ impl Link {
         let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
         if alone || self.lto.is_empty() {
             let made = lto::whole(compiler, options, &self.lto);
-            let lto::Whole { bytes, lto_ir, logs } = made.map_err(|failure| {
-                self.infos.push_str(&failure.infos);
-                failure.refusal
-            })?;
-            self.errors.push_str(&logs.errors);
-            self.infos.push_str(&logs.infos);
-            self.lto_ir = lto_ir;
-            self.state = if options.ptx { State::Compiled(bytes) } else { State::Linked(bytes) };
+            let is_ptx = options.ptx;
+            let bytes = self.keep_rest(made)?;
+            self.state = if is_ptx { State::Compiled(bytes) } else { State::Linked(bytes) };
             return Ok(());
         }
         let made = lto::partial(compiler, options, &self.lto, &self.cubins);
-        let lto::Partial { code, lto_ir, logs } = made.map_err(|failure| {
+        let cubins = match self.keep_rest(made)? {
+            lto::Code::Object(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
+            lto::Code::Ptx(ptx) => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?,
+        };
+        self.cubins.extend(cubins);
+        self.link_cubins()
+    }
+
+    /// Keeps what was said and the LTO-IR; the code.
+    fn keep_rest<T>(&mut self, made: Result<lto::Compiled<T>, lto::Failure>) -> Result<T, Refusal> {
+        let lto::Compiled { code, lto_ir, logs } = made.map_err(|failure| {
             self.infos.push_str(&failure.infos);
             failure.refusal
         })?;
         self.errors.push_str(&logs.errors);
         self.infos.push_str(&logs.infos);
         self.lto_ir = lto_ir;
-        let cubins = match code {
-            lto::Code::Object(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
-            lto::Code::Ptx(ptx) => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?,
-        };
-        self.cubins.extend(cubins);
-        self.link_cubins()
+        Ok(code)
     }
 
     fn link_cubins(&mut self) -> Result<(), Refusal> {

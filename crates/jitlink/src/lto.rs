@@ -111,11 +111,10 @@ pub(crate) fn check(
     })
 }
 
-/// What NVIDIA's library makes of LTO-IR and nothing else.
+/// What was made of LTO-IR.
 #[derive(Debug)]
-pub(crate) struct Whole {
-    /// PTX or a cubin, as `options` ask.
-    pub(crate) bytes: Vec<u8>,
+pub(crate) struct Compiled<T> {
+    pub(crate) code: T,
     pub(crate) lto_ir: Option<Vec<u8>>,
     pub(crate) logs: Logs,
 }
@@ -127,12 +126,12 @@ pub(crate) struct Logs {
     pub(crate) infos: String,
 }
 
-/// Has a program compiled that is nothing but LTO-IR, or PTX made of it: nothing is linked.
+/// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is linked.
 pub(crate) fn whole(
     compiler: &Compiler,
     options: &LinkOptions,
     inputs: &[Input],
-) -> Result<Whole, Failure> {
+) -> Result<Compiled<Vec<u8>>, Failure> {
     let want = if options.ptx { Want::Ptx } else { Want::Cubin };
     let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
     let mut words = words(options, &own)?;
@@ -146,7 +145,7 @@ pub(crate) fn whole(
     let task = Task { options: &words, inputs: &inputs, want, roots: None };
     let Made { bytes, lto_ir, log, infos } = compiler.compile(&task).map_err(refusal)?;
     let logs = Logs { errors: log, infos: without_times(&infos) };
-    Ok(Whole { bytes, lto_ir, logs })
+    Ok(Compiled { code: bytes, lto_ir, logs })
 }
 
 /// What NVIDIA's library makes of LTO-IR that is linked with other code.
@@ -158,21 +157,13 @@ pub(crate) enum Code {
     Object(Vec<u8>),
 }
 
-/// LTO-IR that is linked with other code.
-#[derive(Debug)]
-pub(crate) struct Partial {
-    pub(crate) code: Code,
-    pub(crate) lto_ir: Option<Vec<u8>>,
-    pub(crate) logs: Logs,
-}
-
 /// Has LTO-IR compiled that is linked with `others`.
 pub(crate) fn partial(
     compiler: &Compiler,
     options: &LinkOptions,
     inputs: &[Input],
     others: &[Cubin],
-) -> Result<Partial, Failure> {
+) -> Result<Compiled<Code>, Failure> {
     let begin = Instant::now();
     let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
     let run = |own: &str, want, roots| {
@@ -196,7 +187,7 @@ pub(crate) fn partial(
         let time = begin.elapsed().as_secs_f64() * 1e3;
         let _ = writeln!(infos, "nvJitLinkComplete time to create PTX: {time:.6}");
     }
-    Ok(Partial { code, lto_ir, logs: Logs { errors: log, infos } })
+    Ok(Compiled { code, lto_ir, logs: Logs { errors: log, infos } })
 }
 
 /// The words for NVIDIA's library, with some of our own.

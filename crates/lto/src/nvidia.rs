@@ -232,14 +232,8 @@ impl Nvvm {
                 destroy: *library.get(b"nvvmDestroyProgram\0")?,
                 add: *library.get(b"nvvmAddModuleToProgram\0")?,
                 compile: *library.get(b"nvvmCompileProgram\0")?,
-                result: (
-                    *library.get(b"nvvmGetCompiledResultSize\0")?,
-                    *library.get(b"nvvmGetCompiledResult\0")?,
-                ),
-                log: (
-                    *library.get(b"nvvmGetProgramLogSize\0")?,
-                    *library.get(b"nvvmGetProgramLog\0")?,
-                ),
+                result: sized(library, b"nvvmGetCompiledResultSize\0", b"nvvmGetCompiledResult\0")?,
+                log: sized(library, b"nvvmGetProgramLogSize\0", b"nvvmGetProgramLog\0")?,
             })
         }
     }
@@ -293,22 +287,14 @@ impl Functions {
                 destroy: *library.get(b"nvJitLinkDestroy\0")?,
                 add_data: *library.get(b"nvJitLinkAddData\0")?,
                 complete: *library.get(b"nvJitLinkComplete\0")?,
-                ptx: (
-                    *library.get(b"nvJitLinkGetLinkedPtxSize\0")?,
-                    *library.get(b"nvJitLinkGetLinkedPtx\0")?,
-                ),
-                cubin: (
-                    *library.get(b"nvJitLinkGetLinkedCubinSize\0")?,
-                    *library.get(b"nvJitLinkGetLinkedCubin\0")?,
-                ),
-                errors: (
-                    *library.get(b"nvJitLinkGetErrorLogSize\0")?,
-                    *library.get(b"nvJitLinkGetErrorLog\0")?,
-                ),
-                infos: (
-                    *library.get(b"nvJitLinkGetInfoLogSize\0")?,
-                    *library.get(b"nvJitLinkGetInfoLog\0")?,
-                ),
+                ptx: sized(library, b"nvJitLinkGetLinkedPtxSize\0", b"nvJitLinkGetLinkedPtx\0")?,
+                cubin: sized(
+                    library,
+                    b"nvJitLinkGetLinkedCubinSize\0",
+                    b"nvJitLinkGetLinkedCubin\0",
+                )?,
+                errors: sized(library, b"nvJitLinkGetErrorLogSize\0", b"nvJitLinkGetErrorLog\0")?,
+                infos: sized(library, b"nvJitLinkGetInfoLogSize\0", b"nvJitLinkGetInfoLog\0")?,
                 version: *library.get(b"nvJitLinkVersion\0")?,
                 lto_ir: library
                     .get(b"nvJitLinkGetLinkedLTOIRSize\0")
@@ -368,6 +354,19 @@ fn text(log: Result<Vec<u8>, c_int>) -> String {
     let log = log.unwrap_or_default();
     let log = CStr::from_bytes_until_nul(&log).map_or(log.as_slice(), CStr::to_bytes);
     String::from_utf8_lossy(log).into_owned()
+}
+
+/// The functions of these names for a size and for a copy.
+///
+/// # Safety
+/// The library has them with these types.
+unsafe fn sized(
+    library: &Library,
+    size: &[u8],
+    copy: &[u8],
+) -> Result<(Size, Copy), libloading::Error> {
+    // SAFETY: as the caller promises.
+    unsafe { Ok((*library.get(size)?, *library.get(copy)?)) }
 }
 
 /// What a function for a size and one for a copy give of a handle.

@@ -155,8 +155,8 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    /// Tells how many members lack the target, to those who want every input linked. For others it
-    /// is no news: what something needs of such a member is told where it is undefined.
+    /// Reports how many members lack the target, with `--strict` only. Without it the message about
+    /// an undefined symbol names the member that would have defined it.
     fn members_without_code(&mut self, archive: &Archive<'_, 'a>, count: usize) {
         let wanted = self.options.flag(Id::Strict) && !archive.system;
         if count != 0 && wanted && self.tells_missing_code() {

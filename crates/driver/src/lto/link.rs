@@ -57,10 +57,10 @@ impl<'a> Placed<'a> {
 }
 
 /// What the names of all LTO-IR are known of.
-struct Names {
+struct Names<'a> {
     outline: Outline,
-    /// Some LTO-IR has no sibling.
-    incomplete: bool,
+    /// LTO-IR without a sibling that can be read.
+    unknown: Vec<Part<'a>>,
     /// Why its names cannot be had.
     failure: Option<Failure>,
 }
@@ -75,7 +75,7 @@ impl<'a> LinkTime<'a, '_> {
         let partial = others || self.options.flag(Id::Relocatable);
         let open = |names: &Names| names.outline.open().filter(|_| system).map(str::to_owned);
         // What a piece whose names are not known defines is not open.
-        if names.incomplete && (partial || open(&names).is_some()) {
+        if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
             self.complete(&mut names);
         }
         if partial {
@@ -86,7 +86,7 @@ impl<'a> LinkTime<'a, '_> {
             return self.part(names);
         }
         let ptx = self.whole_ptx()?;
-        let Some(open) = open_in(&ptx).filter(|_| system && names.incomplete) else {
+        let Some(open) = open_in(&ptx).filter(|_| system && !names.unknown.is_empty()) else {
             return self.whole(ptx);
         };
         // LTO-IR of which nothing was known.
@@ -108,12 +108,12 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     /// The names in what lies beside the LTO-IR.
-    fn names(&self) -> Names {
-        let mut names = Names { outline: Outline::default(), incomplete: false, failure: None };
+    fn names(&self) -> Names<'a> {
+        let mut names = Names { outline: Outline::default(), unknown: Vec::new(), failure: None };
         for part in &self.found.lto {
             match part.sibling.as_ref().and_then(outline) {
                 Some(outline) => names.outline.add(outline),
-                None => names.incomplete = true,
+                None => names.unknown.push(part.clone()),
             }
         }
         names
@@ -121,17 +121,15 @@ impl<'a> LinkTime<'a, '_> {
 
     /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it. Where
     /// there is none, the compilation that follows says why, or else [`LinkTime::part`].
-    fn complete(&mut self, names: &mut Names) {
-        let unknown = |part: &&Part<'a>| part.sibling.as_ref().and_then(outline).is_none();
-        let parts: Vec<Part<'a>> = self.found.lto.iter().filter(unknown).cloned().collect();
-        let object = Task { parts: &parts, ..self.task() }.object();
+    fn complete(&mut self, names: &mut Names<'a>) {
+        let object = Task { parts: &names.unknown, ..self.task() }.object();
         let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
         let outline =
             object.and_then(|bytes| Outline::of_cubin(&bytes).ok_or(Failure::Failed(unreadable())));
         match outline {
             Ok(outline) => {
                 names.outline.add(outline);
-                names.incomplete = false;
+                names.unknown.clear();
             }
             Err(failure) => names.failure = Some(failure),
         }
@@ -161,7 +159,7 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     /// LTO-IR is a part of the program: all that other code can see stays.
-    fn part(&mut self, mut names: Names) -> Result<(), Stopped> {
+    fn part(&mut self, mut names: Names<'a>) -> Result<(), Stopped> {
         let roots = &mut names.outline.roots;
         let own = self.found.inputs.iter().filter(|input| !input.system);
         needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));

@@ -147,9 +147,10 @@ impl<'d> InputObject<'d> {
     /// arrays of a kernel nvlink gives the size of its other variables, in one symbol for all of
     /// them (case shared/dynamic-in-steps) or with `-g` in each (shared/dynamic-with-g).
     fn check_alignment(
+        &self,
         index: SymbolIndex,
         symbol: &Symbol<'_>,
-        (takes_part, any): (bool, bool),
+        takes_part: bool,
     ) -> Result<(), Malformed> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
@@ -158,7 +159,8 @@ impl<'d> InputObject<'d> {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        let any = shared && symbol.size == 0 && any;
+        let from_linker = self.linker.is_some() || symbol.name == EXTERN_INSTANCE;
+        let any = shared && symbol.size == 0 && from_linker;
         if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
@@ -292,8 +294,7 @@ impl<'d> InputObject<'d> {
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
         for (index, symbol) in self.cubin.symbol_indices() {
             let takes_part = takes_part(symbol);
-            let any = self.linker.is_some() || symbol.name == EXTERN_INSTANCE;
-            Self::check_alignment(index, symbol, (takes_part, any))?;
+            self.check_alignment(index, symbol, takes_part)?;
             Self::check_common(index, symbol, takes_part)?;
             Self::check_form(index, symbol, takes_part)?;
             if symbol.section == SymbolSection::Absolute && takes_part {

@@ -1,0 +1,96 @@
+//! Folders in which a command is run, and what is left in them.
+//!
+//! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program that lies there can be
+//! started at once.
+
+use culd_testkit::case;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
+
+/// The two objects of the quickstart.
+const OBJECTS: [&str; 2] = ["saxpy.cubin", "smooth.cubin"];
+
+/// A folder with the inputs of the recorded case `case` and a copy of `program` as `culd`, in which
+/// others may do what `mode` says.
+///
+/// # Panics
+/// When one of them cannot be had.
+#[must_use]
+pub fn with_program(program: &str, case: &str, mode: u32) -> tempfile::TempDir {
+    let world = tempfile::tempdir().expect("a folder");
+    set_mode(world.path(), mode);
+    for (name, bytes) in case::named(case).and_then(|case| case.inputs()).expect("inputs") {
+        fs::write(world.path().join(name), bytes).expect("written");
+    }
+    // By another process: a program that is open for writing cannot be started, and a child of this
+    // one might inherit the descriptor.
+    let copied = Command::new("cp").arg(program).arg(world.path().join("culd")).status();
+    assert!(copied.expect("cp starts").success());
+    world
+}
+
+/// Copies the objects of the quickstart, `saxpy.cubin` and `smooth.cubin`, into `folder`.
+///
+/// # Panics
+/// When they cannot be copied.
+pub fn copy_quickstart(folder: &Path) {
+    for name in OBJECTS {
+        fs::copy(format!("{QUICKSTART}{name}"), folder.join(name)).expect("copied");
+    }
+}
+
+/// Sets the permissions of a file or folder.
+///
+/// # Panics
+/// When they cannot be set.
+pub fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+}
+
+/// The paths of all that is in `folder` and in folders below it, sorted.
+///
+/// # Panics
+/// When a folder cannot be read.
+#[must_use]
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).expect("listed") {
+        let path = entry.expect("an entry").path();
+        names.push(path.display().to_string());
+        if path.is_dir() && !path.is_symlink() {
+            names.extend(self::names(&path));
+        }
+    }
+    names.sort();
+    names
+}
+
+/// The output of a process that has to end within `limit`.
+///
+/// # Panics
+/// When it does not.
+#[must_use]
+pub fn ended(child: Child, limit: Duration) -> Output {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    receiver.recv_timeout(limit).expect("it ends").expect("its output")
+}
+
+/// The signals that this process ignores, and with it what it starts: bit `n` for signal `n + 1`. What
+/// runs in the background of a shell ignores SIGINT, what nohup(1) has started SIGHUP.
+///
+/// # Panics
+/// Where Linux does not tell.
+#[must_use]
+pub fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    u64::from_str_radix(mask.trim(), 16).expect("a number")
+}
