@@ -3,8 +3,8 @@
 //! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed: the same link
 //! succeeds elsewhere, so that it is the place that is told.
 
-use culd_testkit::case;
-use culd_testkit::oracle::process::{self, Status};
+use culd_testkit::fixtures::case;
+use culd_testkit::reference::oracle::process::{self, Status};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

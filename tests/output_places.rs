@@ -1,0 +1,523 @@
+//! Every kind of thing that a path can name, as the place of every output.
+//!
+//! In: a recorded case that links, an option that names an output, and a place. Out: no report.
+//! Guaranteed: what the option makes arrives where whoever made the place looks for it, or the link
+//! says that it cannot; nothing else is left in any folder, and an old output that stays is whole.
+
+use culd_testkit::fixtures::case;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::pty::openpty;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::Mode;
+use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use nix::unistd::mkfifo;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read, Write, pipe};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+const CASE: &str = "headers-and-order/every-section-90";
+const OLD: &[u8] = b"what an earlier link wrote\n";
+const LIMIT: Duration = Duration::from_secs(60);
+/// A user who may do nothing.
+const NOBODY: u32 = 65534;
+/// The longest path, with its NUL, and the longest name.
+const PATH_MAX: usize = 4096;
+const NAME_MAX: usize = 255;
+
+/// An option that names an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Output,
+    RegisterFile,
+    Trace,
+    Times,
+    HostScript,
+}
+
+impl Named {
+    const ALL: [Named; 5] =
+        [Named::Output, Named::RegisterFile, Named::Trace, Named::Times, Named::HostScript];
+
+    fn words(self, path: &str) -> Vec<String> {
+        let link = ["-arch=sm_90", "a.cubin", "b.cubin", "-o"];
+        let words: &[&str] = match self {
+            Named::Output => &[path],
+            Named::RegisterFile => &["out.cubin", "--register-link-binaries", path],
+            Named::Trace => &["out.cubin", "--trace", path],
+            Named::Times => &["out.cubin", "-time", path],
+            Named::HostScript => return ["-ghls=lcs-aug", "-o", path].map(str::to_owned).into(),
+        };
+        link.iter().chain(words).map(|word| (*word).to_owned()).collect()
+    }
+
+    /// Whether `bytes` are what it makes; `usual` is what it made elsewhere.
+    fn is_whole(self, bytes: &[u8], usual: &[u8]) -> bool {
+        let (begins, ends) = match self {
+            Named::Trace => (&b"{\"displayTimeUnit\":\"ms\","[..], &b"}\n]}\n"[..]),
+            // Names of modules are paths.
+            Named::RegisterFile => {
+                (&b"#define NUM_PRELINKED_OBJECTS 2\nDEFINE_"[..], &b"_b_cubin)\n"[..])
+            }
+            // The second of both would be titles.
+            Named::Times => (&b"out.cubin , "[..], &b" , ms\n"[..]),
+            _ => return bytes == usual,
+        };
+        bytes.starts_with(begins) && bytes.ends_with(ends)
+    }
+}
+
+/// What is to become of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It arrives, in the place of what there was.
+    Arrives,
+    /// It arrives behind what there was.
+    Follows,
+    /// The place takes everything and keeps nothing.
+    Vanishes,
+    /// The link says this, and what there was stays.
+    Refused(&'static str),
+}
+
+/// A place for an output.
+struct Place {
+    path: String,
+    /// What the linker inherits.
+    inherited: Vec<OwnedFd>,
+    stdout: Option<Stdio>,
+    /// Somebody who may do nothing links.
+    nobody: bool,
+    /// What whoever made the place finds in it.
+    found: Box<dyn FnOnce() -> Vec<u8>>,
+    fate: Fate,
+}
+
+impl Place {
+    fn new(path: impl Into<String>, found: impl FnOnce() -> Vec<u8> + 'static, fate: Fate) -> Self {
+        let (path, found) = (path.into(), Box::new(found));
+        Place { path, inherited: Vec::new(), stdout: None, nobody: false, found, fate }
+    }
+
+    /// The file at `path` of a folder.
+    fn file(world: &Path, path: &str, fate: Fate) -> Self {
+        let at = world.join(path);
+        Place::new(path, move || fs::read(at).unwrap_or_default(), fate)
+    }
+
+    /// An open file that the linker inherits, by its number in `folder`.
+    fn open(folder: &str, file: File, fate: Fate) -> Self {
+        let inherited: OwnedFd = file.try_clone().expect("a second one").into();
+        fcntl(&inherited, FcntlArg::F_SETFD(FdFlag::empty())).expect("it is inherited");
+        let path = format!("{folder}/{}", inherited.as_raw_fd());
+        // From its beginning, wherever the linker has left it.
+        let found = move || fs::read(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("read");
+        Place { inherited: vec![inherited], ..Place::new(path, found, fate) }
+    }
+
+    /// One end of something; what comes out of the other is found.
+    fn end_of(other: impl Read + Send + 'static, path: String, own: OwnedFd, fate: Fate) -> Self {
+        fcntl(&own, FcntlArg::F_SETFD(FdFlag::empty())).expect("it is inherited");
+        Place { inherited: vec![own], ..Place::new(path, reading(move || other), fate) }
+    }
+
+    /// Its path without what makes it long.
+    fn short(&self) -> &str {
+        match self.path.strip_prefix("f/../") {
+            Some(_) => self.path.rsplit('/').next().unwrap_or_default(),
+            None => &self.path,
+        }
+    }
+
+    fn nobody(self) -> Self {
+        Place { nobody: true, ..self }
+    }
+}
+
+/// Reads to the end what `open` opens, while something else happens.
+fn reading<R: Read>(open: impl FnOnce() -> R + Send + 'static) -> impl FnOnce() -> Vec<u8> {
+    let thread = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A terminal whose other end is closed ends with an error.
+        let _ = open().read_to_end(&mut bytes);
+        bytes
+    });
+    || thread.join().expect("read")
+}
+
+fn write_old(path: &Path) {
+    fs::write(path, OLD).expect("written");
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+}
+
+/// Root may write anywhere.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").expect("there").uid() == 0
+}
+
+/// A file with old bytes, open.
+fn old_file(options: &mut OpenOptions, path: &Path) -> File {
+    write_old(path);
+    options.open(path).expect("open")
+}
+
+/// A path of `length` bytes to a file in the working folder, where it makes a folder.
+fn long_path(world: &Path, name: &str, length: usize) -> String {
+    fs::create_dir(world.join("f")).expect("made");
+    let detour = "f/../";
+    let (detours, rest) =
+        ((length - name.len()) / detour.len(), (length - name.len()) % detour.len());
+    detour.repeat(detours) + &"/".repeat(rest) + name
+}
+
+type Make = fn(&Path) -> Place;
+
+/// Places by name.
+#[rustfmt::skip]
+const PLACES: &[(&str, Make)] = &[
+    ("a new file", |world| Place::file(world, "new", Fate::Arrives)),
+    ("a file", |world| {
+        write_old(&world.join("old"));
+        Place::file(world, "old", Fate::Arrives)
+    }),
+    ("a file with a second name", |world| {
+        write_old(&world.join("old"));
+        fs::hard_link(world.join("old"), world.join("second")).expect("made");
+        Place::file(world, "old", Fate::Arrives)
+    }),
+    ("a chain of links", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        write_old(&world.join("folder/old"));
+        symlink("folder/second", world.join("first")).expect("made");
+        symlink("../third", world.join("folder/second")).expect("made");
+        symlink(world.join("folder/old"), world.join("third")).expect("made");
+        Place::file(world, "first", Fate::Arrives)
+    }),
+    ("a link to nothing", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        symlink("folder/new", world.join("link")).expect("made");
+        Place::file(world, "link", Fate::Arrives)
+    }),
+    ("a link to itself", |world| {
+        symlink("link", world.join("link")).expect("made");
+        Place::file(world, "link", Fate::Refused("(os error 40)"))
+    }),
+    ("a named pipe", |world| {
+        let path = world.join("pipe");
+        mkfifo(&path, Mode::S_IRWXU).expect("made");
+        Place::new("pipe", reading(|| File::open(path).expect("open")), Fate::Follows)
+    }),
+    ("a pipe", |_| {
+        let (other, own) = pipe().expect("made");
+        Place::end_of(other, format!("/dev/fd/{}", own.as_raw_fd()), own.into(), Fate::Follows)
+    }),
+    ("standard output that is a pipe", |_| {
+        let (other, own) = pipe().expect("made");
+        let place = Place::new("/dev/stdout", reading(|| other), Fate::Follows);
+        Place { stdout: Some(own.into()), ..place }
+    }),
+    ("standard output that is a file", |world| {
+        let file = old_file(OpenOptions::new().read(true).write(true), &world.join("old"));
+        let stdout = file.try_clone().expect("a second one");
+        let place = Place::open("/proc/self/fd", file, Fate::Arrives);
+        Place { path: "/dev/stdout".to_owned(), stdout: Some(stdout.into()), ..place }
+    }),
+    ("a socket", |_| {
+        let (other, own) = UnixStream::pair().expect("made");
+        let path = format!("/proc/self/fd/{}", own.as_raw_fd());
+        Place::end_of(other, path, own.into(), Fate::Refused("(os error 6)"))
+    }),
+    ("standard output that is a socket", |_| {
+        let (other, own) = UnixStream::pair().expect("made");
+        let place = Place::new("/dev/stdout", reading(|| other), Fate::Follows);
+        Place { stdout: Some(OwnedFd::from(own).into()), ..place }
+    }),
+    ("a terminal", |_| {
+        let pty = openpty(None, None).expect("made");
+        let mut settings = tcgetattr(&pty.slave).expect("settings");
+        cfmakeraw(&mut settings);
+        tcsetattr(&pty.slave, SetArg::TCSANOW, &settings).expect("set");
+        let path = fs::read_link(format!("/proc/self/fd/{}", pty.slave.as_raw_fd()));
+        let path = path.expect("a name").to_str().expect("text").to_owned();
+        // It is there until the linker has ended.
+        Place::end_of(File::from(pty.master), path, pty.slave, Fate::Follows)
+    }),
+    ("the device that forgets", |_| Place::new("/dev/null", Vec::new, Fate::Vanishes)),
+    ("the device that is full", |_| {
+        Place::new("/dev/full", Vec::new, Fate::Refused("No space left on device"))
+    }),
+    ("a folder", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        Place::new("folder", Vec::new, Fate::Refused("Is a directory"))
+    }),
+    ("no folder", |_| Place::new("no/new", Vec::new, Fate::Refused("No such file or directory"))),
+    ("a descriptor that is not open", |_| {
+        Place::new("/proc/self/fd/999", Vec::new, Fate::Refused("No such file or directory"))
+    }),
+    ("an open file without a name", |world| {
+        let path = world.join("gone");
+        let file = old_file(OpenOptions::new().read(true).write(true), &path);
+        fs::remove_file(path).expect("removed");
+        Place::open("/proc/self/fd", file, Fate::Arrives)
+    }),
+    ("an open file whose name another one has", |world| {
+        let path = world.join("old");
+        let file = old_file(OpenOptions::new().read(true).write(true), &path);
+        fs::remove_file(&path).expect("removed");
+        fs::write(world.join("old (deleted)"), OLD).expect("written");
+        write_old(&path);
+        Place::open("/dev/fd", file, Fate::Arrives)
+    }),
+    ("a file of memory", |_| {
+        let file = memfd_create(c"output", MFdFlags::empty()).expect("made");
+        let mut file = File::from(file);
+        file.write_all(OLD).expect("written");
+        Place::open("/proc/self/fd", file, Fate::Arrives)
+    }),
+    ("a temporary file that never had a name", |world| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(OFlag::O_TMPFILE.bits());
+        let mut file = options.open(world).expect("made");
+        file.write_all(OLD).expect("written");
+        Place::open("/dev/fd", file, Fate::Arrives)
+    }),
+    ("an open file with a name", |world| {
+        let file = old_file(OpenOptions::new().read(true).write(true), &world.join("old"));
+        Place::open("/dev/fd", file, Fate::Arrives)
+    }),
+    ("a file that is open for reading", |world| {
+        let file = old_file(OpenOptions::new().read(true), &world.join("old"));
+        Place::open("/dev/fd", file, Fate::Arrives)
+    }),
+    ("a file that is open for appending", |world| {
+        let file = old_file(OpenOptions::new().read(true).append(true), &world.join("old"));
+        Place::open("/proc/self/fd", file, Fate::Follows)
+    }),
+    ("a link to a file that is open for appending", |world| {
+        let file = old_file(OpenOptions::new().read(true).append(true), &world.join("old"));
+        let place = Place::open("/proc/self/fd", file, Fate::Follows);
+        symlink(&place.path, world.join("link")).expect("made");
+        Place { path: "link".to_owned(), ..place }
+    }),
+    ("a file that may only be read", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        write_old(&world.join("folder/old"));
+        set_mode(&world.join("folder/old"), 0o444);
+        set_mode(&world.join("folder"), 0o777);
+        Place::file(world, "folder/old", Fate::Refused("Permission denied")).nobody()
+    }),
+    ("a file in a folder that may only be read", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        write_old(&world.join("folder/old"));
+        set_mode(&world.join("folder/old"), 0o666);
+        set_mode(&world.join("folder"), 0o555);
+        Place::file(world, "folder/old", Fate::Arrives).nobody()
+    }),
+    ("a new file in a folder that may only be read", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        set_mode(&world.join("folder"), 0o555);
+        Place::file(world, "folder/new", Fate::Refused("Permission denied")).nobody()
+    }),
+    ("another user's file in a sticky folder", |world| {
+        fs::create_dir(world.join("folder")).expect("made");
+        write_old(&world.join("folder/old"));
+        set_mode(&world.join("folder/old"), 0o666);
+        set_mode(&world.join("folder"), 0o1777);
+        Place::file(world, "folder/old", Fate::Arrives).nobody()
+    }),
+    ("the empty path", |_| Place::new("", Vec::new, Fate::Refused("No such file or directory"))),
+    ("the longest name", |world| Place::file(world, &"n".repeat(NAME_MAX), Fate::Arrives)),
+    ("a longer name", |world| {
+        Place::file(world, &"n".repeat(NAME_MAX + 1), Fate::Refused("File name too long"))
+    }),
+    ("a file with the longest path", |world| {
+        write_old(&world.join("old"));
+        let place = Place::file(world, "old", Fate::Arrives);
+        Place { path: long_path(world, "old", PATH_MAX - 1), ..place }
+    }),
+    ("a longer path", |world| {
+        write_old(&world.join("old"));
+        let place = Place::file(world, "old", Fate::Refused("File name too long"));
+        Place { path: long_path(world, "old", PATH_MAX), ..place }
+    }),
+];
+
+/// What becomes of an output that is not as the others.
+fn fate_of(named: Named, name: &str, place: &Place) -> Fate {
+    match (named, name, place.fate) {
+        // It is opened by its path only, as by nvlink.
+        (Named::Times, "standard output that is a socket", _) => Fate::Refused("(os error 6)"),
+        // The table is appended by whoever opens it.
+        (Named::Times, _, Fate::Arrives) => Fate::Follows,
+        (_, _, fate) => fate,
+    }
+}
+
+/// A folder with the inputs of the case and a copy of culd, both for everybody to read.
+fn world() -> tempfile::TempDir {
+    let world = tempfile::tempdir().expect("a folder");
+    set_mode(world.path(), 0o777);
+    for (name, bytes) in case::named(CASE).and_then(|case| case.inputs()).expect("inputs") {
+        fs::write(world.path().join(name), bytes).expect("written");
+    }
+    // By another process: a program that is open for writing cannot be started, and a child of this
+    // one might inherit the descriptor.
+    let copied = Command::new("cp").arg(CULD).arg(world.path().join("culd")).status();
+    assert!(copied.expect("cp starts").success());
+    world
+}
+
+fn link(world: &Path, words: &[String], nobody: bool, stdout: Option<Stdio>) -> Output {
+    let mut command = Command::new(world.join("culd"));
+    command.args(words).current_dir(world).stdin(Stdio::null());
+    command.stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
+    if nobody && is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let child = command.spawn().expect("starts");
+    // With the command the linker's standard output is closed here.
+    drop(command);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    receiver.recv_timeout(LIMIT).expect("it ends").expect("its output")
+}
+
+/// All names below a folder.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).expect("listed") {
+        let path = entry.expect("an entry").path();
+        names.push(path.display().to_string());
+        if path.is_dir() && !path.is_symlink() {
+            names.extend(self::names(&path));
+        }
+    }
+    names.sort();
+    names
+}
+
+/// What is made at a place that is nothing special.
+fn usual(named: Named) -> Vec<u8> {
+    let world = world();
+    let output = link(world.path(), &named.words("usual"), false, None);
+    assert!(output.status.success(), "{named:?}");
+    fs::read(world.path().join("usual")).expect("an output")
+}
+
+/// Links to one place.
+fn check(named: Named, usual: &[u8], name: &str, make: Make) {
+    let world = world();
+    // So that it is no new name.
+    write_old(&world.path().join("out.cubin"));
+    let place = make(world.path());
+    if place.nobody && is_root() && named != Named::Output && named != Named::HostScript {
+        chown(world.path().join("out.cubin"), Some(NOBODY), None).expect("given away");
+    }
+    let what = format!("{named:?} to {name}, '{:.80}'", place.path);
+    let fate = fate_of(named, name, &place);
+    let file = world.path().join(place.short());
+    let (before, inode) = (names(world.path()), fs::metadata(&file).ok().map(|meta| meta.ino()));
+    let Place { path, inherited, stdout, nobody, found, .. } = place;
+    let output = link(world.path(), &named.words(&path), nobody, stdout);
+    drop(inherited);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found = found();
+    match fate {
+        Fate::Arrives => assert!(named.is_whole(&found, usual), "{what}: {} bytes", found.len()),
+        Fate::Follows => {
+            // Times have titles where nothing was before.
+            let titles = usual.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+            let rows = found.strip_prefix(OLD).or_else(|| match named {
+                Named::Times => found.get(titles..),
+                _ => Some(&found),
+            });
+            assert!(rows.is_some_and(|rows| named.is_whole(rows, usual)), "{what}: {said}");
+        }
+        Fate::Vanishes => assert!(found.is_empty(), "{what}"),
+        Fate::Refused(reason) => {
+            assert!(said.contains(" fatal   : ") && said.contains(reason), "{what}: {said}");
+            assert!(found.is_empty() || found == OLD, "{what}: {} bytes", found.len());
+        }
+    }
+    let refused = matches!(fate, Fate::Refused(_));
+    assert_eq!(output.status.code(), Some(i32::from(refused)), "{what}: {said}");
+    assert_eq!(said.is_empty(), !refused, "{what}: {said}");
+    // No name but that of a new file.
+    let mut expected = before;
+    if inode.is_none() && fate == Fate::Arrives || inode.is_none() && fate == Fate::Follows {
+        expected.push(fs::canonicalize(&file).expect("a new file").display().to_string());
+        expected.sort();
+    }
+    assert_eq!(names(world.path()), expected, "{what}");
+    assert!(!Path::new("/memfd:output (deleted)").exists(), "{what}");
+    let second = world.path().join("second");
+    assert!(named == Named::Times || !second.exists() || fs::read(second).expect("read") == OLD);
+    // For the folder to be removed.
+    let _ = fs::set_permissions(world.path().join("folder"), Permissions::from_mode(0o755));
+}
+
+#[test]
+fn every_output_arrives_at_every_place_or_is_refused() {
+    for named in Named::ALL {
+        let usual = usual(named);
+        for (name, make) in PLACES {
+            check(named, &usual, name, *make);
+        }
+    }
+}
+
+/// Where a new file can take the place of the old one, it does; elsewhere the old file has the
+/// bytes.
+#[test]
+fn what_can_be_replaced_is_replaced() {
+    for (name, replaced) in [
+        ("a file", true),
+        ("a file with a second name", true),
+        ("a chain of links", true),
+        ("an open file with a name", false),
+        ("a file with the longest path", false),
+        ("a file in a folder that may only be read", false),
+        ("another user's file in a sticky folder", false),
+    ] {
+        let (_, make) = PLACES.iter().find(|(place, _)| *place == name).expect(name);
+        let world = world();
+        let place = make(world.path());
+        if place.nobody && !is_root() {
+            continue;
+        }
+        let inode = || fs::metadata(world.path().join(place.short())).expect("there").ino();
+        let before = inode();
+        let words = Named::Output.words(&place.path);
+        // A link between the same files is the same whoever makes it.
+        assert!(link(world.path(), &words, place.nobody, None).status.success(), "{name}");
+        assert_eq!(inode() != before, replaced, "{name}");
+        drop(place.inherited);
+        let _ = fs::set_permissions(world.path().join("folder"), Permissions::from_mode(0o755));
+    }
+}
+
+/// Two links that write one after the other what the same process has open.
+#[test]
+fn what_is_appended_adds_up() {
+    let world = world();
+    let usual = usual(Named::Output);
+    let path = world.path().join("all");
+    for _ in 0..2 {
+        let file = OpenOptions::new().append(true).create(true).open(&path).expect("open");
+        assert!(file.as_fd().as_raw_fd() > 2);
+        let words = Named::Output.words("/dev/stdout");
+        assert!(link(world.path(), &words, false, Some(file.into())).status.success());
+    }
+    assert!(fs::read(path).expect("an output") == [&usual[..], &usual[..]].concat());
+}
