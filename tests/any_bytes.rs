@@ -7,8 +7,8 @@
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::writer::Target;
-use culd_testkit::compare;
-use culd_testkit::pack::{self, Flavour};
+use culd_testkit::fixtures::pack::{self, Flavour};
+use culd_testkit::reference::compare;
 use culd_tests::world::copy_quickstart;
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use culd::{Cause, InputError, Kind, Linker, Options, Severity, Why};
-use culd_testkit::case::{self, Case};
+use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, case_options, command, link, root};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");

@@ -4,7 +4,7 @@
 //! Guaranteed: without the damage the same files link, so that it is the damage that is told.
 
 use culd_link::Severity;
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::elf::*;
 use culd_tests::{PROGRAM, command, lines, link, link_options};
 use std::fs;

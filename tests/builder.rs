@@ -10,8 +10,8 @@ use culd::cubin::build::{
 };
 use culd::cubin::capmerc;
 use culd::{Arch, Kind, Linker, Options};
-use culd_testkit::case;
-use culd_testkit::rebuild::{assemble, rebuild};
+use culd_testkit::fixtures::case;
+use culd_testkit::fixtures::rebuild::{assemble, rebuild};
 use culd_tests::{case_options, link as link_case};
 
 const EXIT: [u64; 2] = [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000];

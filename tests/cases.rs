@@ -6,8 +6,8 @@
 use anyhow::{Context, Result, bail, ensure};
 use culd_inspect::diff::{self, Difference};
 use culd_inspect::view::View;
-use culd_testkit::case::{self, Case};
-use culd_testkit::compare;
+use culd_testkit::fixtures::case::{self, Case};
+use culd_testkit::reference::compare;
 use culd_tests::{PROGRAM, case_options, command, link, root, run_trials};
 use libtest_mimic::{Failed, Trial};
 use serde::Deserialize;

@@ -5,10 +5,10 @@
 //! with the runs that say `nvlink = true`, so that what they expect is known to be true.
 
 use anyhow::{Context, Result, bail, ensure};
-use culd_testkit::case::{self, Case};
-use culd_testkit::compare;
-use culd_testkit::oracle::{Oracle, Release};
-use culd_testkit::recipe::Recipes;
+use culd_testkit::fixtures::case::{self, Case};
+use culd_testkit::fixtures::recipe::Recipes;
+use culd_testkit::reference::compare;
+use culd_testkit::reference::oracle::{Oracle, Release};
 use culd_tests::transcript::{Expected, Run, Transcript, matches, words};
 use culd_tests::{Finished, finish, root, run_trials};
 use libtest_mimic::{Failed, Trial};

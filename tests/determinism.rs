@@ -4,8 +4,8 @@
 //! recorded cases. Out: no report, or the first byte that differs.
 
 use culd_link::Outcome;
-use culd_testkit::case;
-use culd_testkit::compare;
+use culd_testkit::fixtures::case;
+use culd_testkit::reference::compare;
 use culd_tests::{PROGRAM, command, finish, lines, link, link_options};
 use std::fs;
 use std::os::unix::process::CommandExt;

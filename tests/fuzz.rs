@@ -5,7 +5,7 @@
 //! test for each target. Guaranteed: a target without files, or files without a target, fail.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::mutate::program;
+use culd_testkit::random::mutate::program;
 use culd_tests::fuzz::{Body, TARGETS};
 use culd_tests::{root, run_trials};
 use libtest_mimic::{Failed, Trial};

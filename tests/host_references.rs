@@ -5,7 +5,7 @@
 
 use culd_cubin::Cubin;
 use culd_link::{HostReferences, Selection};
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::{link, link_options};
 
 const CASE: &str = "selection/kernels-used";

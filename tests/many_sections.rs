@@ -1,12 +1,12 @@
 //! Programs around and beyond 65,280 sections.
 //!
-//! In: objects of any number of sections (`culd_testkit::many`). Out: no report, or what is wrong. Guaranteed: no
+//! In: objects of any number of sections (`culd_testkit::fixtures::many`). Out: no report, or what is wrong. Guaranteed: no
 //! reference tool is needed; `cargo xtask sections` links the same objects with nvlink beside it.
 
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};
-use culd_testkit::many::{Form, object};
-use culd_testkit::readers::{self, Placed};
+use culd_testkit::fixtures::many::{Form, object};
+use culd_testkit::reference::readers::{self, Placed};
 use culd_tests::{lines, link, link_options};
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::host::Reference;
-use culd_testkit::pack::{self, Flavour, HostParts};
+use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
 use culd_tests::crafted::Object;
 use std::fmt::Write as _;
 use std::fs;

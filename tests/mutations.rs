@@ -1,6 +1,6 @@
 //! Damaged inputs: whatever a file holds, the linker neither panics nor hangs nor eats the memory.
 //!
-//! In: the inputs of the recorded cases, index files included, damaged by a seeded generator (`culd_testkit::mutate`).
+//! In: the inputs of the recorded cases, index files included, damaged by a seeded generator (`culd_testkit::random::mutate`).
 //! `cargo xtask mutate` does the same with the command, in containers and with options. Out: no report, or the seeds that
 //! fail. Guaranteed: the same seeds give the same damage as long as there are the same cases.
 //!
@@ -8,9 +8,9 @@
 //! every seed to `FOLDER/<seed>` before they are linked.
 
 use culd_link::{IndexFile, Severity};
-use culd_testkit::case::{self, Case};
-use culd_testkit::generate::rng::Rng;
-use culd_testkit::mutate::{damage, damage_file, fields};
+use culd_testkit::fixtures::case::{self, Case};
+use culd_testkit::random::generate::rng::Rng;
+use culd_testkit::random::mutate::{damage, damage_file, fields};
 use culd_tests::{case_options, link};
 use nix::sys::resource::{Resource, setrlimit};
 use std::cell::RefCell;

@@ -3,10 +3,10 @@
 //! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed: the same link
 //! succeeds elsewhere, so that it is the place that is told.
 
-use culd_testkit::oracle::process::{self, Status};
+use culd_testkit::reference::oracle::process::{self, Status};
 use culd_tests::world::{self, names, set_mode};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;

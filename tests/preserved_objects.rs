@@ -6,7 +6,7 @@
 use culd_cubin::Cubin;
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::elf::sht;
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::{lines, link, link_options};
 
 type Inputs = Vec<(String, Vec<u8>)>;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use culd_cubin::Cubin;
 use culd_reloc::{CUDA, MERCURY, Proof};
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 
 /// The relocation types of the inputs of a case.
 fn types(case: &case::Case) -> HashSet<u32> {

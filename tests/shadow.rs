@@ -2,7 +2,7 @@
 //!
 //! That nvcc and CMake find it there is shown by `cargo xtask e2e`, which needs them.
 
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::{Finished, command};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +42,7 @@ fn install(culd: &Path, world: &Path) {
 fn assert_linked(case: &case::Case, world: &Path) {
     let linked = fs::read(world.join("out.cubin")).expect("an output");
     let expected = case.expected_output().expect("it is text").expect("the case links");
-    assert_eq!(culd_testkit::compare::cubins(&expected, &linked), None);
+    assert_eq!(culd_testkit::reference::compare::cubins(&expected, &linked), None);
 }
 
 #[test]

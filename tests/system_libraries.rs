@@ -4,7 +4,7 @@
 //! the one with the files that should be in it. `cargo xtask real` links with libcudadevrt itself.
 
 use culd_link::{Input, Outcome, Session};
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::link_options;
 
 /// Files of a recorded case, with those at `system` marked; names may be left out.

@@ -6,7 +6,7 @@
 use culd_cubin::build::object::{Contents, Object, Section, SectionRef};
 use culd_cubin::unified::{Id, Uidx};
 use culd_link::IndexFile;
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use culd_tests::elf::{Editor, SH_SIZE};
 use culd_tests::{case_options, lines, link};
 

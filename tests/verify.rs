@@ -3,9 +3,9 @@
 //! In: the recorded cases. Out: no report, or what is wrong. Guaranteed: each invariant has a damage that breaks it.
 
 use culd_driver::verify;
-use culd_testkit::case;
-use culd_testkit::generate::rng::Rng;
-use culd_testkit::mutate::damage_file;
+use culd_testkit::fixtures::case;
+use culd_testkit::random::generate::rng::Rng;
+use culd_testkit::random::mutate::damage_file;
 use culd_tests::elf::*;
 use culd_tests::{case_options, command, link};
 use std::fs;

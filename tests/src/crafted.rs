@@ -3,7 +3,7 @@
 //! In: lines for the tables. Out: a cubin for sm_80. Guaranteed: a kernel `k` is always in it; what
 //! is added is what no compiler would write so often, and sound.
 
-use culd_testkit::asm;
+use culd_testkit::fixtures::asm;
 use std::fmt::Write as _;
 
 /// EXIT.

@@ -14,9 +14,9 @@ use culd_cubin::{Cubin, Section, callgraph, elf::sht};
 use culd_driver::InputKind;
 use culd_inspect::{diff, text, view::View};
 use culd_link::IndexFile;
-use culd_testkit::generate::rng::Rng;
-use culd_testkit::mutate::fields::{self, Form};
-use culd_testkit::mutate::program::{self, Program};
+use culd_testkit::random::generate::rng::Rng;
+use culd_testkit::random::mutate::fields::{self, Form};
+use culd_testkit::random::mutate::program::{self, Program};
 use std::sync::OnceLock;
 
 /// What runs on some bytes.
@@ -346,7 +346,7 @@ fn link_records(data: &[u8]) {
             0 => u64::from(u16::from_le_bytes([*a, *b])),
             1 => little(place).wrapping_add_signed(i64::from(i16::from_le_bytes([*a, *b]))),
             2 => little(place) ^ 1 << (a % 64),
-            _ => culd_testkit::mutate::value(
+            _ => culd_testkit::random::mutate::value(
                 little(place),
                 field.size,
                 &mut Rng::new(u64::from(u16::from_le_bytes([*a, *b]))),

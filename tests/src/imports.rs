@@ -1,6 +1,6 @@
 //! Which file of a crate imports which, and what follows: the order of the phases, circles, the shape of the house.
 //!
-//! In: the source tree. Out: the imports of a crate, what breaks the order of the linker's phases, and a
+//! In: the source tree. Out: the imports of a crate, what breaks the order of its folders, and a
 //! table of figures.
 //! Guaranteed: comments and tests inside a file do not count. A path counts as the file that defines its first name, so
 //! a re-export counts as the file that has it.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::File;
 
-/// The crate whose phases look back only, and its folders and loose files in the order of a link.
+/// The linker, and its folders and loose files in the order of a link.
 const LINK: &str = "crates/link/src/";
 const PHASES: &[&str] = &[
     "base",
@@ -31,8 +31,40 @@ const PHASES: &[&str] = &[
     "lib",
 ];
 
-/// The crates whose figures are in the table.
-const CRATES: [(&str, &[&str]); 2] = [(LINK, PHASES), ("crates/driver/src/", &[])];
+/// The driver, and its folders and loose files in the order in which they may import each other.
+const DRIVER: &str = "crates/driver/src/";
+const DRIVER_ORDER: &[&str] = &[
+    "os",
+    "toolkit",
+    "options",
+    "tools",
+    "hints",
+    "registration",
+    "messages",
+    "interfaces",
+    "index",
+    "host_script",
+    "threads",
+    "input",
+    "lto",
+    "verify",
+    "job",
+    "progress",
+    "timing",
+    "watch",
+    "shadow",
+    "run",
+    "subcommand",
+    "lib",
+];
+
+/// The help of tests and tasks, and its folders in their order.
+const TESTKIT: &str = "crates/testkit/src/";
+const TESTKIT_ORDER: &[&str] = &["fixtures", "random", "reference", "probe", "scale", "lib"];
+
+/// The crates whose folders have an order.
+const CRATES: [(&str, &[&str]); 3] =
+    [(LINK, PHASES), (DRIVER, DRIVER_ORDER), (TESTKIT, TESTKIT_ORDER)];
 
 /// The imports between the files of one crate.
 struct Imports {
@@ -201,19 +233,23 @@ fn tree<'t>(mut text: &'t str, base: &[String], found: &mut Vec<Vec<String>>) ->
     }
 }
 
-/// Where a file of the linker imports a later phase, or the face of the crate.
-pub(crate) fn phases(files: &[File]) -> Vec<String> {
-    let imports = Imports::of(files, LINK);
-    let rank = |file: usize| PHASES.iter().position(|phase| *phase == imports.room(file));
-    let path = |file: usize| format!("{LINK}{}", imports.files[file]);
+/// Where a file imports from a later folder of its crate, or from the face of the crate.
+pub(crate) fn order(files: &[File]) -> Vec<String> {
+    CRATES.iter().flat_map(|&(src, order)| late_imports(files, src, order)).collect()
+}
+
+fn late_imports(files: &[File], src: &str, order: &[&str]) -> Vec<String> {
+    let imports = Imports::of(files, src);
+    let rank = |file: usize| order.iter().position(|room| *room == imports.room(file));
+    let path = |file: usize| format!("{src}{}", imports.files[file]);
     let unknown = (0..imports.files.len()).filter(|&file| rank(file).is_none());
-    let unknown = unknown.map(|file| format!("{}: in no folder of the phases", path(file)));
+    let unknown = unknown.map(|file| format!("{}: in no folder of the order", path(file)));
     let late = imports.pairs.iter().filter(|(from, to)| rank(*from) < rank(*to));
     let late = late.map(|&(from, to)| format!("{}: imports {}", path(from), path(to)));
     unknown.chain(late).collect()
 }
 
-/// The shape of the linker and of the driver as a table, and below it what breaks it.
+/// The shape of the crates as a table, and below it what breaks their order.
 pub fn table(files: &[File]) -> String {
     let mut out = String::from(
         "| crate | files | rooms | floors | arrows | back up | circles of files | spanning rooms |\n\
@@ -233,13 +269,13 @@ pub fn table(files: &[File]) -> String {
             circle.iter().any(|&file| imports.room(file) != imports.room(circle[0]))
         };
         let spanning: Vec<_> = circles.iter().filter(spans).collect();
-        let back_up = if order.is_empty() { "no order".to_owned() } else { back.len().to_string() };
         out += &format!(
-            "| {src} | {} | {} | {} | {} | {back_up} | {} | {} |\n",
+            "| {src} | {} | {} | {} | {} | {} | {} | {} |\n",
             imports.files.len(),
             rooms.len(),
             floors(&arrows, &rooms),
             arrows.len(),
+            back.len(),
             if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") },
             spanning.len(),
         );
@@ -288,14 +324,14 @@ mod tests {
             file("write/mod.rs", ""),
         ];
         assert_eq!(
-            phases(&files),
+            order(&files),
             [
                 "crates/link/src/objects/object.rs: imports crates/link/src/layout/place.rs",
                 "crates/link/src/base/id.rs: imports crates/link/src/lib.rs",
             ]
         );
         let stray = [file("capsule/mod.rs", "")];
-        assert_eq!(phases(&stray), ["crates/link/src/capsule/mod.rs: in no folder of the phases"]);
+        assert_eq!(order(&stray), ["crates/link/src/capsule/mod.rs: in no folder of the order"]);
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub mod world;
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;
 use culd_link::{Dialect, IndexFile, Input, LinkOptions, Outcome, Session};
-use culd_testkit::case::Case;
-use culd_testkit::oracle::process::{self, Run, Status};
+use culd_testkit::fixtures::case::Case;
+use culd_testkit::reference::oracle::process::{self, Run, Status};
 use libtest_mimic::{Arguments, Trial};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -139,5 +139,5 @@ pub fn run_trials(name: &str, trials: impl FnOnce() -> Result<Vec<Trial>>) -> Ex
 
 /// Root of the source tree.
 pub fn root() -> PathBuf {
-    culd_testkit::case::source_root()
+    culd_testkit::fixtures::case::source_root()
 }

@@ -18,8 +18,8 @@ const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
 /// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it, one calls the CUDA driver to test
 /// programs, one is called from C, one calls its functions to test them, and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
-    "crates/driver/src/files.rs",
-    "crates/driver/src/guard.rs",
+    "crates/driver/src/os/files.rs",
+    "crates/driver/src/os/guard.rs",
     "crates/gpu/src/driver.rs",
     "crates/jitlink/src/abi.rs",
     "crates/jitlink/tests/calls.rs",
@@ -47,7 +47,7 @@ const PRINTS: &[&str] =
 /// itself, prints nothing else, or makes an output of what is open.
 const PRINTING_FILES: &[&str] = &[
     "crates/culd/src/main.rs",
-    "crates/driver/src/output.rs",
+    "crates/driver/src/os/output.rs",
     "crates/driver/src/progress.rs",
     "crates/inspect/src/lib.rs",
     "crates/lto/src/main.rs",
@@ -73,7 +73,7 @@ pub const RULES: &[Rule] = &[
     ("unsafe code has few addresses", unsafe_code),
     ("text of inputs is copied before it is checked", borrowed_text),
     ("what ships prints in few places", prints),
-    ("phases of the linker import earlier ones only", imports::phases),
+    ("folders import earlier ones only", imports::order),
     ("crates depend on each other as ARCHITECTURE.md says", dependencies),
     ("every dependency has a reason", reasons),
     ("no paths of one machine", machine_paths),
@@ -277,13 +277,13 @@ fn stray_cases(files: &[File]) -> Vec<String> {
     for file in files {
         let Some(path) = file.path.strip_prefix("testdata/cases/") else { continue };
         let Some((dir, name)) = path.rsplit_once('/') else { continue };
-        let Ok(case) = culd_testkit::case::named(dir) else {
+        let Ok(case) = culd_testkit::fixtures::case::named(dir) else {
             found.push(format!("{}: no case.toml beside it", file.path));
             continue;
         };
         let stem = name.split('.').next().unwrap_or_default();
         let is_input = case.recipe.inputs.iter().any(|input| input == stem);
-        if !is_input && name != "case.toml" && name != culd_testkit::case::EXPECTED {
+        if !is_input && name != "case.toml" && name != culd_testkit::fixtures::case::EXPECTED {
             found.push(format!("{}: no input of the case", file.path));
         }
     }

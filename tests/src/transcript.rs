@@ -4,7 +4,7 @@
 //! in docs/DIFFERENCES.md are errors. The keys are explained in testdata/cli/README.md.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::recipe::Recipes;
+use culd_testkit::fixtures::recipe::Recipes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program that lies there can be
 //! started at once.
 
-use culd_testkit::case;
+use culd_testkit::fixtures::case;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,15 +1,15 @@
 //! `xtask bless`: records the cases of `testdata/cases` with the reference tools.
 //!
-//! In: cases ([`culd_testkit::case`]) and their sources. Out: inputs and expectations as text. Guaranteed: a text is
+//! In: cases ([`culd_testkit::fixtures::case`]) and their sources. Out: inputs and expectations as text. Guaranteed: a text is
 //! written only when it assembles to the very bytes that a tool made; with `--check` nothing is written and a
 //! recorded text that the tools do not confirm is a failure.
 
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::case::{self, Case, EXPECTED, Expect};
-use culd_testkit::oracle::process::{self, Status};
-use culd_testkit::oracle::{self, Oracle, Release};
+use culd_testkit::fixtures::case::{self, Case, EXPECTED, Expect};
+use culd_testkit::reference::oracle::process::{self, Status};
+use culd_testkit::reference::oracle::{self, Oracle, Release};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Result, ensure};
-use culd_testkit::compare::trial::{Verdict, compare_links};
+use culd_testkit::reference::compare::trial::{Verdict, compare_links};
 use std::process::ExitCode;
 
 const HELP: &str = "\

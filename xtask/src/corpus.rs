@@ -7,16 +7,16 @@ use crate::args::Args;
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::class;
-use culd_testkit::compare::mercury::Classes;
-use culd_testkit::compare::trial::{
+use culd_testkit::random::edit::Kind;
+use culd_testkit::random::generate::mix::FAMILIES;
+use culd_testkit::random::generate::model::{Arch, Program};
+use culd_testkit::random::generate::{Wish, family, generate};
+use culd_testkit::random::reduce::reduce;
+use culd_testkit::reference::compare::class;
+use culd_testkit::reference::compare::mercury::Classes;
+use culd_testkit::reference::compare::trial::{
     Tools, Trial, Verdict, Way, compile_arguments, compiler_name, link_arguments, trial,
 };
-use culd_testkit::edit::Kind;
-use culd_testkit::generate::mix::FAMILIES;
-use culd_testkit::generate::model::{Arch, Program};
-use culd_testkit::generate::{Wish, family, generate};
-use culd_testkit::reduce::reduce;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -145,7 +145,7 @@ fn show(program: &Program) {
     println!("// family {}, -arch={}", program.family, program.link_arch);
     for unit in &program.units {
         println!("// {} {}", compiler_name(unit), compile_arguments(unit).join(" "));
-        println!("{}", culd_testkit::generate::ptx::print(program, unit));
+        println!("{}", culd_testkit::random::generate::ptx::print(program, unit));
     }
 }
 

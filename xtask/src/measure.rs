@@ -8,7 +8,7 @@
 
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
-use culd_testkit::oracle::process::{self, Run, Status};
+use culd_testkit::reference::oracle::process::{self, Run, Status};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::path::Path;

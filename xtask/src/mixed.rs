@@ -6,10 +6,12 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::{Tools, Verdict, compare_links, compile, link_arguments};
-use culd_testkit::generate::model::{Arch, Program};
-use culd_testkit::generate::{Wish, generate};
-use culd_testkit::oracle::{Oracle, RELEASES};
+use culd_testkit::random::generate::model::{Arch, Program};
+use culd_testkit::random::generate::{Wish, generate};
+use culd_testkit::reference::compare::trial::{
+    Tools, Verdict, compare_links, compile, link_arguments,
+};
+use culd_testkit::reference::oracle::{Oracle, RELEASES};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

@@ -8,12 +8,12 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
-use culd_testkit::case;
-use culd_testkit::compare::cubins;
-use culd_testkit::compare::trial::Tools;
-use culd_testkit::many::{Form, object};
-use culd_testkit::oracle::process;
-use culd_testkit::readers::{self, Placed};
+use culd_testkit::fixtures::case;
+use culd_testkit::fixtures::many::{Form, object};
+use culd_testkit::reference::compare::cubins;
+use culd_testkit::reference::compare::trial::Tools;
+use culd_testkit::reference::oracle::process;
+use culd_testkit::reference::readers::{self, Placed};
 use culd_testkit::scale;
 use std::fmt::Write as _;
 use std::fs;

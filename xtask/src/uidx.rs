@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use anyhow::{Context, Result};
-use culd_testkit::uidx::{Order, for_objects};
+use culd_testkit::fixtures::uidx::{Order, for_objects};
 use std::fs;
 use std::process::ExitCode;
 

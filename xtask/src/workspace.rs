@@ -2,9 +2,9 @@
 
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::{LINK_LIMIT, Tools, Way};
-use culd_testkit::generate::model::Arch;
-use culd_testkit::oracle::{Oracle, Release};
+use culd_testkit::random::generate::model::Arch;
+use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools, Way};
+use culd_testkit::reference::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Root of the source tree.
 pub(crate) fn root() -> PathBuf {
-    culd_testkit::case::source_root()
+    culd_testkit::fixtures::case::source_root()
 }
 
 /// The target folder cargo uses.

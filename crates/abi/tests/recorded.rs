@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use culd_testkit::layouts::sample;
+use culd_testkit::random::layouts::sample;
 
 #[test]
 fn layouts_are_those_of_nvcc_and_gcc() {

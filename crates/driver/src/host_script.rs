@@ -5,11 +5,10 @@ use std::process::{Command, Stdio};
 
 use culd_cubin::text_of;
 
-use crate::lines::Outcome;
+use crate::messages::{FileError, Outcome};
 use crate::options::{Id, Options};
-use crate::output;
-use crate::programs;
-use crate::run::FileError;
+use crate::os::output;
+use crate::toolkit::programs;
 
 /// What a host linker script needs for device code. nvlink's text, blanks included.
 const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) }\n\

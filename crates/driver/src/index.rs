@@ -5,10 +5,9 @@
 
 use culd_link::{IndexFile, Message, Severity};
 
-use crate::files;
-use crate::input::InputError;
-use crate::lines::Line;
+use crate::messages::{InputError, Line};
 use crate::options::{Id, Options};
+use crate::os::files;
 
 /// Reads the index file, if there is one.
 pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {

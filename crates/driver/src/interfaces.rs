@@ -10,8 +10,8 @@ use culd_cubin::text_of;
 use culd_fatbin::{Format, sniff};
 use culd_link::Severity;
 
-use crate::files;
-use crate::lines::{Cause, Line, Outcome};
+use crate::messages::{Cause, Line, Outcome};
+use crate::os::files;
 
 const USAGE: &str = "\
 usage: culd abi-check FILE...

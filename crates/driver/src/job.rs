@@ -13,12 +13,11 @@ use culd_link::{
     LinkOptions, Message, Report, Selection, Session, Severity,
 };
 
-use crate::input::{self, Gathered, Item, References, Stopped, Store};
-use crate::lines::{Cause, Kind, Line, Lines, Outcome};
+use crate::input::{self, Cubin, Gathered, Item, References, Stopped, Store};
 use crate::lto::{self, LinkTime};
-use crate::options::{Id, Options, Target};
-use crate::run::verify;
-use crate::{dialect, hints, index};
+use crate::messages::{Cause, FileError, Kind, Line, Lines, Outcome};
+use crate::options::{Id, Options, Target, VERSION, dialect};
+use crate::{hints, index, verify};
 
 /// What came of a link in memory.
 #[derive(Debug)]
@@ -103,7 +102,7 @@ pub fn link(request: Request<'_>) -> Linked {
             linked.image = None;
         }
         if let (Some(image), true) = (&linked.image, options.flag(Id::Verify))
-            && let Err(line) = verify(image)
+            && let Err(line) = verified(image)
         {
             lines.push(line);
             linked.image = None;
@@ -112,15 +111,6 @@ pub fn link(request: Request<'_>) -> Linked {
     }
     linked.outcome = lines.end();
     linked
-}
-
-/// A cubin that an input came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cubin {
-    /// Its name in messages.
-    pub name: String,
-    /// The whole file.
-    pub bytes: Vec<u8>,
 }
 
 /// Unpacks and compiles inputs, and links nothing.
@@ -311,7 +301,7 @@ pub fn link_options(
     let tool = ToolRecord {
         object: options.object_name().to_owned(),
         tool: "culd".to_owned(),
-        release: format!("culd {}", crate::VERSION),
+        release: format!("culd {}", VERSION),
         build: format!("follows nvlink {}", dialect.build),
         options: options.normalised(),
     };
@@ -362,4 +352,10 @@ fn host_references(references: Option<&References<'_>>) -> Selection {
         constants: owned(&references.constants),
         internal_constants: owned(&references.internal_constants),
     })
+}
+
+/// The line about an image that is not sound.
+pub(crate) fn verified(image: &[u8]) -> Result<(), Line> {
+    let unsound = |what| Line::new(Severity::Fatal, FileError::Unsound(what));
+    verify::verify(image).map_err(unsound)
 }

@@ -4,50 +4,43 @@
 //! no global state; an existing output is replaced only by a complete new one.
 #![deny(unsafe_code)]
 
-mod child;
-mod dialect;
-mod files;
-mod guard;
-mod heap;
 pub mod hints;
 mod host_script;
 mod index;
 mod input;
 mod interfaces;
 mod job;
-mod lines;
 mod lto;
+mod messages;
 mod options;
-mod output;
-mod place;
-mod programs;
+mod os;
 mod progress;
 mod registration;
 mod run;
 mod shadow;
-mod stack;
 mod subcommand;
 mod threads;
 mod timing;
+mod toolkit;
+mod tools;
 mod verify;
 mod watch;
 
-pub use crate::dialect::named as named_dialect;
-pub use crate::input::{Content, Ignored, InputError, InputKind, Item};
-pub use crate::job::{
-    Cubin, Linked, Part, Request as LinkRequest, line, link, link_options, unpack,
-};
-pub use crate::lines::{Cause, Kind, Line, NOTE, Outcome};
+pub use crate::input::{Content, Cubin, InputKind, Item};
+pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options, unpack};
 pub use crate::lto::lto_roots;
+pub use crate::messages::{Cause, Ignored, InputError, Kind, Line, NOTE, Outcome};
+pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{
-    Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError,
+    Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError, VERSION,
     completions, help, man_page, parse, version,
 };
-pub use crate::programs::{own as program, toolkit_homes};
+pub use crate::os::stack::on_enough_stack;
 pub use crate::run::{command, run};
-pub use crate::stack::on_enough_stack;
 pub use crate::subcommand::subcommand;
 pub use crate::threads::most_threads;
+pub use crate::toolkit::programs::own as program;
+pub use crate::tools::toolkit_homes;
 pub use crate::verify::verify;
 
 /// The bytes of the file at `path`; of a pipe or device no more than a link takes.
@@ -55,8 +48,5 @@ pub use crate::verify::verify;
 /// # Errors
 /// It cannot be read, or has no end.
 pub fn read_file(path: impl AsRef<std::path::Path>) -> std::io::Result<Vec<u8>> {
-    files::read(path).map(|(bytes, _)| bytes.to_vec())
+    os::files::read(path).map(|(bytes, _)| bytes.to_vec())
 }
-
-/// The version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -8,59 +8,19 @@ use std::time::{Duration, Instant};
 use culd_link::{
     Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
 };
-use thiserror::Error;
 
-use crate::files::{Change, Kinds};
 use crate::input::{Gathered, Item, Store};
 use crate::job::{self, Job, Staged};
-use crate::lines::{Kind, Line, Lines, Outcome, warning_severity};
-use crate::options::{Id, Options, Parsed, Request, Target, UsageError};
-use crate::output::Replacement;
+use crate::messages::{FileError, Kind, Line, Lines, Outcome, warning_severity};
+use crate::options::{Id, Options, Parsed, Request, Target, UsageError, dialect};
+use crate::os::files::{Change, Kinds};
+use crate::os::output::Replacement;
+use crate::os::{files, guard, heap, output};
 use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{dialect, files, guard, heap, host_script, index, output, shadow, threads};
-
-/// What goes wrong around a link. Texts are nvlink's where it has them.
-#[derive(Debug, Error)]
-pub(crate) enum FileError {
-    #[error("Could not open output file '{0}'")]
-    Output(String),
-    #[error("Internal error: writing file")]
-    Writing,
-    #[error("--verify: {0}; this is a defect of culd, and nothing was written")]
-    Unsound(String),
-    #[error("Could not read file '{0}'")]
-    Changed(String),
-    #[error("Cannot open file '{0}'")]
-    Time(String),
-    #[error(
-        "Option '--preserve-relocs' is not fully implemented for gpu archtecture '{0}' and may not \
-         work as expected"
-    )]
-    PreserveRelocs(String),
-    #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
-    Redefined(&'static str),
-    #[error("ignore -use-host-info because -kernels-used or -variables-used is specified")]
-    HostInfoIgnored,
-}
-
-impl FileError {
-    /// The line about an output that could not be written.
-    pub(crate) fn output(path: &Path, error: &io::Error) -> Line {
-        let path = culd_text::name(path);
-        // nvlink tells a full disk otherwise, and no path.
-        let full =
-            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        match full {
-            true => Line::new(Severity::Fatal, FileError::Writing)
-                .with_notes(vec![format!("'{path}': {error}")]),
-            false => Line::new(Severity::Fatal, FileError::Output(path))
-                .with_notes(vec![error.to_string()]),
-        }
-    }
-}
+use crate::{host_script, index, shadow, threads};
 
 /// What a whole command line comes to: text for standard output, and how it ended.
 pub fn command(parsed: Parsed) -> (String, Outcome) {
@@ -403,7 +363,7 @@ impl Run<'_> {
             *self.written = Written::Begun(Replacement::begin(path).map_err(failed)?);
         }
         let Written::Begun(output) = &*self.written else { return Ok(()) };
-        let verified = |bytes: &[u8]| match verify(bytes) {
+        let verified = |bytes: &[u8]| match job::verified(bytes) {
             Err(_) if self.store.has_maps() => Err(Stop::Changed(Changed)),
             verified => Ok(verified?),
         };
@@ -464,10 +424,4 @@ impl Run<'_> {
 /// debugging may have such code from a library, and is shown the line with `-v` only.
 fn is_about_unasked_debugging(message: &Message) -> bool {
     matches!(message, Message::DebugMixture { debug: true, .. })
-}
-
-/// The line about an image that is not sound.
-pub(crate) fn verify(image: &[u8]) -> Result<(), Line> {
-    let unsound = |what| Line::new(Severity::Fatal, FileError::Unsound(what));
-    crate::verify::verify(image).map_err(unsound)
 }

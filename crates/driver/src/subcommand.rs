@@ -4,24 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::interfaces::abi_check;
-use crate::lines::Outcome;
+use crate::messages::Outcome;
 use crate::options::{Shell, completions, man_page};
 use crate::shadow::{check_shadow, install_shadow};
-
-/// The usage and meaning of each command, for help and manual page.
-pub(crate) const COMMANDS: &[(&str, &str)] = &[
-    (
-        "install-shadow [--remove] <folder> [--cuda <toolkit>]",
-        "Make a folder that stands for the toolkit, with culd as its nvlink, or remove it",
-    ),
-    ("check-shadow <folder>", "Say whether such a folder is in order"),
-    (
-        "abi-check <file>...",
-        "Hold the declarations of PTX files against each other and against the documented ABI",
-    ),
-    ("man", "Print the manual page"),
-    ("completions <bash|zsh|fish>", "Print completions for a shell"),
-];
 
 /// Runs the command that `words` begin with: what is for standard output, and how it ended.
 /// `None` when they are a link. `program` is this very program.

@@ -9,7 +9,7 @@ use std::thread;
 use culd_link::Severity;
 use thiserror::Error;
 
-use crate::lines::Line;
+use crate::messages::Line;
 use crate::options::{Id, Options};
 
 /// Threads for each processor: some wait for files, or for ptxas.

@@ -2,7 +2,7 @@
 
 use culd_fatbin::archive::{Contents, Member, members};
 use culd_fatbin::{Error, Format, sniff};
-use culd_testkit::pack::{Flavour, archive};
+use culd_testkit::fixtures::pack::{Flavour, archive};
 
 const MEMBERS: &[(&str, &[u8])] = &[
     ("a.o", b"even"),

@@ -2,7 +2,7 @@
 
 use culd_fatbin::writer::{Image, Target, write};
 use culd_fatbin::{Format, sniff};
-use culd_testkit::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
+use culd_testkit::fixtures::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
 
 /// The first 64 bytes of an ELF file.
 fn elf(kind: u16, machine: u16) -> Vec<u8> {

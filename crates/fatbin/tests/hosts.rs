@@ -2,7 +2,7 @@
 
 use culd_fatbin::host::{HostObject, Reference};
 use culd_fatbin::{Format, sniff};
-use culd_testkit::pack::{HostParts, bigobj, coff_object, host_object};
+use culd_testkit::fixtures::pack::{HostParts, bigobj, coff_object, host_object};
 
 fn parts() -> HostParts {
     HostParts {

@@ -8,8 +8,8 @@ use culd_fatbin::container::{self, Encoding};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::writer::{Compression, Image, Target, write};
 use culd_fatbin::{Error, Format, container::Kind, sniff};
-use culd_testkit::generate::rng::Rng;
-use culd_testkit::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
+use culd_testkit::fixtures::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
+use culd_testkit::random::generate::rng::Rng;
 use nix::sys::resource::{Resource, setrlimit};
 use std::ops::Range;
 

@@ -23,7 +23,7 @@ fn check(path: &str) -> Result<String, String> {
     let data = std::fs::read(path).map_err(|error| error.to_string())?;
     let view = View::parse(&data).map_err(|error| error.to_string())?;
     let text = text::dump(&view, &Options::default());
-    let again = culd_testkit::asm::assemble(&text).map_err(|error| error.to_string())?;
+    let again = culd_testkit::fixtures::asm::assemble(&text).map_err(|error| error.to_string())?;
     if again == data {
         return Ok(text);
     }

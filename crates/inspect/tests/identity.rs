@@ -3,7 +3,7 @@
 use culd_inspect::diff::{self, Options};
 use culd_inspect::text;
 use culd_inspect::view::View;
-use culd_testkit::asm;
+use culd_testkit::fixtures::asm;
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;

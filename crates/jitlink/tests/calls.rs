@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
-use culd_testkit::readers;
+use culd_testkit::reference::readers;
 use nvJitLink::abi::*;
 
 const SUCCESS: c_int = 0;

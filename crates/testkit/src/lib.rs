@@ -1,22 +1,10 @@
-//! Development only: generated programs, the reference tools, comparison, reduction, benchmark inputs.
+//! Development only: what tests and project tasks have in common.
+//!
+//! A folder uses only the folders before it: [`fixtures`], [`random`], [`reference`]; then [`probe`] and [`scale`].
 #![forbid(unsafe_code)]
 
-pub mod asm;
-pub mod case;
-pub mod compare;
-pub mod edit;
-pub mod generate;
-pub mod layouts;
-pub mod many;
-pub mod mutate;
-pub mod names;
-pub mod oracle;
-pub mod pack;
+pub mod fixtures;
 pub mod probe;
-pub mod program;
-pub mod readers;
-pub mod rebuild;
-pub mod recipe;
-pub mod reduce;
+pub mod random;
+pub mod reference;
 pub mod scale;
-pub mod uidx;

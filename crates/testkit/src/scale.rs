@@ -6,8 +6,8 @@
 
 mod template;
 
-use crate::oracle::Oracle;
-use crate::pack::{self, HostParts};
+use crate::fixtures::pack::{self, HostParts};
+use crate::reference::oracle::Oracle;
 use anyhow::{Context, Result};
 use culd_fatbin::writer::{Compression, Image, Target};
 use std::fs;

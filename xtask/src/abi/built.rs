@@ -4,13 +4,13 @@
 //! what the builder has no part for stays as it was compiled.
 
 use anyhow::{Result, ensure};
-use culd_testkit::compare::trial::{
+use culd_testkit::fixtures::rebuild::assemble;
+use culd_testkit::random::generate::model::Arch;
+use culd_testkit::random::generate::{Wish, generate, ptx};
+use culd_testkit::reference::compare::trial::{
     Tools, Verdict, compare_links, compile_arguments, link_arguments,
 };
-use culd_testkit::generate::model::Arch;
-use culd_testkit::generate::{Wish, generate, ptx};
-use culd_testkit::oracle::{COMPILE_LIMIT, process};
-use culd_testkit::rebuild::assemble;
+use culd_testkit::reference::oracle::{COMPILE_LIMIT, process};
 use std::fs;
 
 const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];

@@ -17,10 +17,10 @@ use culd_abi::params::{self, Source};
 use culd_abi::prototype::Prototype;
 use culd_abi::ptx::{Module, Variable, What};
 use culd_abi::syscall::SYSTEM_CALLS;
-use culd_testkit::generate::rng::Rng;
-use culd_testkit::layouts::{KernelParameters, Measured, Sample, measurement, sample};
-use culd_testkit::oracle::process;
-use culd_testkit::oracle::{COMPILE_LIMIT, Oracle};
+use culd_testkit::random::generate::rng::Rng;
+use culd_testkit::random::layouts::{KernelParameters, Measured, Sample, measurement, sample};
+use culd_testkit::reference::oracle::process;
+use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -205,7 +205,7 @@ impl Task<'_> {
     ) -> Result<()> {
         for arch in ["sm_75", "sm_90", "sm_100"] {
             let cubin = self.ptxas(arch, "pass.ptx")?;
-            let kernels = culd_testkit::layouts::kernel_parameters(&cubin)?;
+            let kernels = culd_testkit::random::layouts::kernel_parameters(&cubin)?;
             for number in 0..count {
                 let char = Measure { size: 1, align: 1 };
                 let all = [measures[number], char, measures[number + 1], measures[number + 2]];
@@ -241,7 +241,7 @@ impl Task<'_> {
             )?;
             self.write("proto.ptx", &text)?;
             let cubin = self.ptxas("sm_90", "proto.ptx")?;
-            let found = culd_testkit::layouts::prototypes(&cubin)?;
+            let found = culd_testkit::random::layouts::prototypes(&cubin)?;
             for (number, (expected, declaration)) in declared.iter().enumerate() {
                 let found = found.get(&format!("f{number}")).context("a prototype is missing")?;
                 let decoded = Prototype::parse(found).map(|one| one.to_string());

@@ -5,7 +5,7 @@
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::compare::trial::Tools;
+use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::scale::{case, generate};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -7,8 +7,8 @@ use super::nvcc::same_programs;
 use super::{Bench, Toolkit, succeed};
 use crate::workspace;
 use anyhow::{Result, ensure};
-use culd_testkit::oracle::process::Run;
-use culd_testkit::oracle::wheels::Environment;
+use culd_testkit::reference::oracle::process::Run;
+use culd_testkit::reference::oracle::wheels::Environment;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

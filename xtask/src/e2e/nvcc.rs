@@ -7,7 +7,7 @@
 use super::{Bench, Toolkit, finish, same_words, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::process::Run;
+use culd_testkit::reference::oracle::process::Run;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -6,8 +6,8 @@
 use super::{Bench, Toolkit, finish, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
-use culd_testkit::compare::embedded;
-use culd_testkit::oracle::process::Run;
+use culd_testkit::reference::compare::embedded;
+use culd_testkit::reference::oracle::process::Run;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! In: sources of `testdata/jitlink`, the reference tools. Out: a folder with every file that `calls.txt` names.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::{COMPILE_LIMIT, Oracle, process};
+use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle, process};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

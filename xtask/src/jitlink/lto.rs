@@ -9,7 +9,7 @@ use crate::lto::sources;
 use crate::tally::Tally;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::{Oracle, process};
+use culd_testkit::reference::oracle::{Oracle, process};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 //! are linked by ours in every place, and what is replaced is put back.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::process;
-use culd_testkit::oracle::wheels::Environment;
+use culd_testkit::reference::oracle::process;
+use culd_testkit::reference::oracle::wheels::Environment;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -4,7 +4,7 @@ use super::families::Listed;
 use super::{Bench, sources};
 use crate::workspace;
 use anyhow::{Context, Result};
-use culd_testkit::generate::{Wish, family, generate, ptx};
+use culd_testkit::random::generate::{Wish, family, generate, ptx};
 use std::fs;
 use std::ops::Range;
 

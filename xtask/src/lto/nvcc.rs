@@ -2,7 +2,7 @@
 
 use super::{Bench, Done, messages, sources};
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::process;
+use culd_testkit::reference::oracle::process;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,10 +120,10 @@ fn difference(
         (Some(expected), Some(actual)) if expected.starts_with(b"\x7fELF") => {
             let mut arguments = vec![format!("-arch={}", bench.arch)];
             arguments.extend_from_slice(words);
-            culd_testkit::compare::outputs_in(&arguments, folder, expected, actual).err()
+            culd_testkit::reference::compare::outputs_in(&arguments, folder, expected, actual).err()
         }
         (Some(expected), Some(actual)) if words.iter().any(|word| word == "-fatbin") => {
-            culd_testkit::compare::embedded::files(expected, actual)
+            culd_testkit::reference::compare::embedded::files(expected, actual)
         }
         (Some(expected), Some(actual)) => (expected != actual).then(|| "another text".to_owned()),
         _ => Some("only one of them has made an output".to_owned()),

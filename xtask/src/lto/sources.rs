@@ -3,7 +3,7 @@
 //! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: a file that is there is not made again.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::oracle::{COMPILE_LIMIT, Oracle, process};
+use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle, process};
 use std::fs;
 use std::path::Path;
 

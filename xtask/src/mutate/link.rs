@@ -4,8 +4,8 @@
 //! the folder for these.
 
 use anyhow::{Context, Result};
-use culd_testkit::mutate::program::{Mutant, OUTPUT};
-use culd_testkit::oracle::process::{self, Run, Status};
+use culd_testkit::random::mutate::program::{Mutant, OUTPUT};
+use culd_testkit::reference::oracle::process::{self, Run, Status};
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 use std::collections::BTreeMap;
 use std::fs;

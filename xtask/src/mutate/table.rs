@@ -2,7 +2,7 @@
 
 use super::link::{Outcome, Trial};
 use anyhow::{Context, Result};
-use culd_testkit::mutate::program::Mutant;
+use culd_testkit::random::mutate::program::Mutant;
 use std::collections::BTreeMap;
 use std::fmt;
 

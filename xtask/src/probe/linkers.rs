@@ -3,10 +3,10 @@
 //! In: their paths. Out: [`Linker`]s. Guaranteed: both see the same file names and options, each in a folder of its own.
 
 use anyhow::{Context, Result};
-use culd_testkit::compare::trial::Tools;
-use culd_testkit::oracle::process::{self, Status};
 use culd_testkit::probe::batch::{Answer, Linker};
 use culd_testkit::probe::{object, series};
+use culd_testkit::reference::compare::trial::Tools;
+use culd_testkit::reference::oracle::process::{self, Status};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs;

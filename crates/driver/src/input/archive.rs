@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use culd_fatbin::{Format, archive, sniff};
 
 use super::walk::Source;
-use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{self, Identity, Kinds};
+use super::{Gather, Stopped};
+use crate::messages::{Ignored, InputError};
 use crate::options::Id;
+use crate::os::files::{self, Identity, Kinds};
 
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;

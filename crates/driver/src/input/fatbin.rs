@@ -4,12 +4,12 @@ use culd_fatbin::container::{Container, Entry, Kind, containers};
 use culd_fatbin::header::flag;
 use culd_link::{DIALECTS, Dialect};
 
-use super::ready::Code;
+use super::Gather;
+use super::gathered::{Code, Event, LtoPiece, Stopped};
 use super::select::{Form, Offer, choose};
 use super::walk::Source;
-use super::{Event, Gather, InputError, Stopped};
 use crate::hints::{self, Unlinked};
-use crate::lto::Part;
+use crate::messages::InputError;
 use crate::options::{Id, Target};
 use crate::registration::ModuleNumber;
 
@@ -108,7 +108,7 @@ impl<'a> Gather<'a, '_> {
         module: ModuleNumber,
     ) {
         let (name, is_fatbin) = (source.name.clone(), fatbin.is_some());
-        let part = Part { fatbin: is_fatbin, name, bytes, module, sibling: fatbin.flatten() };
+        let part = LtoPiece { fatbin: is_fatbin, name, bytes, module, sibling: fatbin.flatten() };
         self.found.has_lto = true;
         self.found.lto.push(part);
         self.events.push(Event::Lto(module));

@@ -7,9 +7,11 @@ use culd_fatbin::host::{HostObject, ModuleIds, Reference};
 use culd_link::Severity;
 
 use super::fatbin::entries;
+use super::gathered::{Event, References, Stopped};
 use super::walk::Source;
-use super::{Event, Gather, InputError, References, Stopped, Told};
+use super::{Gather, Told};
 use crate::hints::Unlinked;
+use crate::messages::InputError;
 use crate::options::Id;
 use crate::registration::{ModuleNumber, Place, Registration};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use culd_fatbin::Format;
 
-use super::InputError;
+use crate::messages::InputError;
 
 /// An input of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]

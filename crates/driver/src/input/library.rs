@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use super::archive::Archive;
 use super::walk::is_system;
-use super::{Gather, Ignored, InputError, Stopped};
-use crate::files::{Bytes, Identity, Kinds};
+use super::{Gather, Stopped};
+use crate::messages::{Ignored, InputError};
 use crate::options::Id;
+use crate::os::files::{Bytes, Identity, Kinds};
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
 /// link; a missing one takes no device code away.

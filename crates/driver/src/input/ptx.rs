@@ -15,11 +15,12 @@ use culd_link::Session;
 use thiserror::Error;
 
 use super::record::{self, BadRecord};
-use crate::child::{self, Streams};
-use crate::guard::Scratch;
 use crate::options::{Id, Options};
-use crate::place::{self, NoPlace};
-use crate::programs;
+use crate::os::child::{self, Streams};
+use crate::os::guard::Scratch;
+use crate::os::place::{self, NoPlace};
+use crate::toolkit::programs;
+use crate::tools;
 
 /// What nvlink calls the text when it compiles.
 const INPUT_NAME: &str = "application ptx input";
@@ -102,7 +103,7 @@ impl Compiler {
     pub(crate) fn new(options: &Options, arch: &str) -> Self {
         let path = match options.path(Id::PtxasPath) {
             Some(name) => programs::named(name).ok_or_else(|| Some(name.to_owned())),
-            None => programs::ptxas(options).ok_or(None),
+            None => tools::ptxas(options).ok_or(None),
         };
         let mut arguments: Vec<OsString> = Vec::new();
         let level = options.text(Id::FastCompile).filter(|&level| level != "0");

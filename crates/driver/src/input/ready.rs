@@ -11,50 +11,19 @@ use culd_fatbin::container::{Entry, Unpacker};
 use culd_fatbin::{Format, sniff};
 use culd_link::{Input, Session, Severity};
 
-use super::ptx::{CompileError, Compiled, Compiler, Job};
-use super::{
-    Event, Gathered, Ignored, InputError, MAX_UNPACKED, Stopped, Store, Time, ignored_severity,
+use super::gathered::{
+    Code, Event, Gathered, MAX_UNPACKED, Piece, Ready, Stopped, Time, ignored_severity,
 };
-use crate::files::Bytes;
+use super::ptx::{CompileError, Compiled, Compiler, Job};
 use crate::hints::{Elsewhere, Unlinked};
 use crate::interfaces;
-use crate::lines::{Cause, Kind, Line, warning_severity};
+use crate::messages::{Cause, Ignored, InputError, Kind, Line, warning_severity};
 use crate::options::{Id, Options};
-use crate::registration::ModuleNumber;
+use crate::os::files::{Bytes, Store};
 
 /// A later ptxas may have more of them; which of those name files is not known.
 const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not document up to CUDA 13.5, and only such are passed on; code for the \
      target in the input needs none";
-
-/// Device code on its way into the link.
-pub(super) struct Piece<'a> {
-    pub(super) name: String,
-    pub(super) system: bool,
-    /// The code is a file of its own.
-    pub(super) whole_file: bool,
-    /// The module that it is in.
-    pub(super) module: ModuleNumber,
-    pub(super) code: Code<'a>,
-}
-
-/// Device code as it was found.
-pub(super) enum Code<'a> {
-    Cubin(&'a [u8]),
-    /// A cubin in a fat binary.
-    Packed(Entry<'a>),
-    Ptx(&'a [u8]),
-    /// PTX in a fat binary.
-    PackedPtx(Entry<'a>),
-}
-
-/// A cubin to be linked.
-pub(crate) struct Ready<'a> {
-    /// Its name in messages.
-    pub(crate) name: String,
-    pub(crate) bytes: &'a [u8],
-    /// Part of a library that is linked only if something needs it.
-    pub(crate) system: bool,
-}
 
 /// Code as bytes, or why not.
 enum Made<'a> {

@@ -10,10 +10,11 @@ use std::path::Path;
 use culd_fatbin::{Format, sniff};
 
 use super::archive::{Archive, is_archive};
-use super::ready::{Code, Piece};
-use super::{Content, Event, Gather, Ignored, InputError, InputKind, Item, Stopped};
-use crate::files::{Identity, Kinds, Loaded};
+use super::gathered::{Code, Event, Piece, Stopped};
+use super::{Content, Gather, InputKind, Item};
+use crate::messages::{Ignored, InputError};
 use crate::options::base_name;
+use crate::os::files::{Identity, Kinds, Loaded};
 use crate::registration::ModuleNumber;
 
 /// What nvlink ignores shorter files for; not even a fat binary fits.

@@ -13,17 +13,17 @@ use culd_cubin::arch::Arch;
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
 use culd_fatbin::container::{Entry, Kind as EntryKind};
-use culd_link::{Dialect, Session, Severity};
+use culd_link::{Session, Severity};
 
 use super::outline::{Outline, is_of_driver};
-use super::{CUBIN, Failure, Made, Part, Said, Task};
-use crate::files::Bytes;
+use super::{CUBIN, Failure, Made, Said, Task};
 use crate::input::{
-    CompileError, Compiled, Compiler, Gathered, InputError, MAX_UNPACKED, PtxJob, Ready,
+    CompileError, Compiled, Compiler, Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, PtxJob, Ready,
     References, Stopped, Store, Time,
 };
-use crate::lines::{Kind, Line};
+use crate::messages::{InputError, Kind, Line};
 use crate::options::{Id, Options};
+use crate::os::files::Bytes;
 
 /// What libnvJitLink returns when a compilation fails.
 const NVVM_COMPILE: i32 = 5;
@@ -42,25 +42,11 @@ pub(crate) struct LinkTime<'a, 'l> {
     pub(crate) session: &'l Session,
 }
 
-/// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.
-pub(crate) struct Placed<'a> {
-    pub(crate) ready: Ready<'a>,
-    pub(crate) place: usize,
-}
-
-impl<'a> Placed<'a> {
-    /// Puts it where `rules` want it among `inputs`.
-    pub(crate) fn insert(self, inputs: &mut Vec<Ready<'a>>, rules: &Dialect) {
-        let place = if rules.lto_comes_first { 0 } else { self.place.min(inputs.len()) };
-        inputs.insert(place, self.ready);
-    }
-}
-
 /// What the names of all LTO-IR are known of.
 struct Names<'a> {
     outline: Outline,
     /// LTO-IR without a sibling that can be read.
-    unknown: Vec<Part<'a>>,
+    unknown: Vec<LtoPiece<'a>>,
     /// Why its names cannot be had.
     failure: Option<Failure>,
 }
@@ -178,7 +164,7 @@ impl<'a> LinkTime<'a, '_> {
         let cubin = self.assemble(&ptx, false)?;
         let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
         let ready = Ready { name: CUBIN.to_owned(), bytes, system: false };
-        self.found.lto_cubin = Some(Placed { ready, place: self.found.lto_place });
+        self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! the tool note. The grammar is nvlink's (docs/rules/command-line.md).
 
 mod check;
+pub(crate) mod dialect;
 mod note;
 mod notes;
 mod pages;
@@ -16,13 +17,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use culd_cubin::arch::Arch;
+use culd_cubin::arch::{ARCHS, Arch};
 use culd_link::Dialect;
 use thiserror::Error;
 
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
 pub use crate::options::parse::{Parsed, Request, parse};
 pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What `-arch` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +116,12 @@ pub enum UsageError {
 }
 
 impl Target {
+    /// The names of all targets, as `-arch` takes them.
+    pub(crate) fn all_names() -> Vec<String> {
+        let kinds = [Target::Real, Target::Virtual, Target::Lto];
+        kinds.iter().flat_map(|kind| ARCHS.iter().map(|arch| kind(arch).name())).collect()
+    }
+
     /// The target called `name`: `sm_90a`, `compute_80`, `lto_75`.
     pub fn by_name(name: &str) -> Option<Target> {
         let (kind, number) = name.split_once('_')?;

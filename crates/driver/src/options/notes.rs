@@ -1,8 +1,7 @@
 //! What explains a wrong command line, below nvlink's words for it.
 
-use super::pages::{names, targets};
 use super::table::{Row, TABLE, Takes};
-use super::{Id, UsageError};
+use super::{Id, Target, UsageError};
 
 /// Names shorter than this are like no other: every two letters are.
 const SHORT: usize = 3;
@@ -36,7 +35,7 @@ impl UsageError {
 
 /// The option that was meant, perhaps.
 fn similar_option(typed: &str) -> Option<String> {
-    let all: Vec<String> = TABLE.iter().flat_map(names).collect();
+    let all: Vec<String> = TABLE.iter().flat_map(Row::names).collect();
     let bare = |name: &str| name.trim_start_matches('-').to_owned();
     let wanted = bare(typed);
     let same = all.iter().find(|name| bare(name) == wanted);
@@ -54,7 +53,7 @@ fn value_note(value: &str, option: &str) -> Option<String> {
     match row.takes {
         Takes::Choice(names) => Some(format!("it takes one of {}", names.join(", "))),
         Takes::Target => {
-            let all = targets();
+            let all = Target::all_names();
             let near = nearest(value, &all, str::to_owned);
             let like = near.map(|name| format!("there is a target '{name}'; "));
             Some(format!("{}--help lists the targets", like.unwrap_or_default()))

@@ -2,14 +2,11 @@
 
 use std::fmt::Write;
 
-use culd_cubin::arch::ARCHS;
 use culd_link::Dialect;
 
-use crate::subcommand::COMMANDS;
-
-use super::Target;
 use super::notes::support;
-use super::table::{Origin, Row, TABLE, Takes};
+use super::table::{COMMANDS, Origin, Row, TABLE, Takes};
+use super::{Target, VERSION};
 
 /// The first lines of help and manual page.
 const WHAT: &str = "Links NVIDIA device code: relocatable cubins, alone or in fat binaries, host objects and archives, \
@@ -51,8 +48,7 @@ pub fn version(release: &Dialect) -> String {
     format!(
         "culd {}: an open linker for NVIDIA cubins\n\
          Follows the rules of nvlink\nCuda compilation tools, release {release}, V{}\n",
-        crate::VERSION,
-        release.build
+        VERSION, release.build
     )
 }
 
@@ -68,7 +64,7 @@ pub fn help() -> String {
             let line = format!("{names:<51} {short}");
             let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(&told(row), "        "));
             if row.takes == Takes::Target {
-                let names = format!("Targets: {}.", targets().join(", "));
+                let names = format!("Targets: {}.", Target::all_names().join(", "));
                 let _ = writeln!(text, "{}", wrapped(&names, "        "));
             }
         }
@@ -109,7 +105,7 @@ pub fn man_page() -> String {
          .SH SYNOPSIS\n.B culd\n[\\fIoptions\\fR] \\fB\\-arch\\fR=\\fIsm_XY\\fR \\fB\\-o\\fR \\fIoutput objects\\fR...\n\
          .SH DESCRIPTION\n{}\n\
          Values follow an option after a blank or '='. Words can come from a file: \\fB@\\fR\\fIfile\\fR.\n",
-        crate::VERSION,
+        VERSION,
         roff(WHAT)
     );
     for (origin, title) in GROUPS {
@@ -166,22 +162,9 @@ fn choices(row: &Row) -> Vec<String> {
     match row.takes {
         Takes::Choice(names) => names.iter().map(|&name| name.to_owned()).collect(),
         Takes::Bool => vec!["true".to_owned(), "false".to_owned()],
-        Takes::Target => targets(),
+        Takes::Target => Target::all_names(),
         _ => Vec::new(),
     }
-}
-
-/// All names of targets.
-pub(super) fn targets() -> Vec<String> {
-    let kinds = [Target::Real, Target::Virtual, Target::Lto];
-    kinds.iter().flat_map(|kind| ARCHS.iter().map(|arch| kind(arch).name())).collect()
-}
-
-/// The names of `row` with their dashes.
-pub(super) fn names(row: &Row) -> Vec<String> {
-    let short = Some(row.short).filter(|short| !short.is_empty());
-    let short = short.map(|short| format!("-{short}"));
-    short.into_iter().chain([format!("--{}", row.long)]).collect()
 }
 
 /// The names of all commands.
@@ -202,12 +185,12 @@ fn bash() -> String {
             let _ = writeln!(
                 cases,
                 "        {}) COMPREPLY=($(compgen -W '{}' -- \"$word\")); return ;;",
-                names(row).join("|"),
+                row.names().join("|"),
                 words.join(" ")
             );
         }
     }
-    let all: Vec<String> = TABLE.iter().flat_map(names).collect();
+    let all: Vec<String> = TABLE.iter().flat_map(Row::names).collect();
     format!(
         "# bash completion of culd\n_culd() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
          [ \"$word\" = = ] && word=\n    [ \"$previous\" = = ] && previous=${{COMP_WORDS[COMP_CWORD-2]}}\n    \
@@ -231,7 +214,7 @@ fn zsh() -> String {
             _ if words.is_empty() => ":value:_files".to_owned(),
             _ => format!(":value:({})", words.join(" ")),
         };
-        for name in names(row) {
+        for name in row.names() {
             let _ = writeln!(text, "  '*{name}[{help}]{value}' \\");
         }
     }

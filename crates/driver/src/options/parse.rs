@@ -11,9 +11,8 @@ use std::path::Path;
 
 use super::check::{check, check_basics, ignores_host_info};
 use super::table::{Id, Origin, RISCV64, Row, Takes};
-use super::{Newer, Options, Target, UsageError, help, response, version};
-use crate::files::Kinds;
-use crate::{dialect, files};
+use super::{Newer, Options, Target, UsageError, dialect, help, response, version};
+use crate::os::files::{self, Kinds};
 use culd_link::Dialect;
 
 /// How many options files may be open at once, one naming the next; nvlink's number.

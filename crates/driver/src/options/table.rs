@@ -174,6 +174,13 @@ pub const TABLE: &[Row] = &[
 ];
 
 impl Row {
+    /// Its names with their dashes.
+    pub(super) fn names(&self) -> Vec<String> {
+        let short = Some(self.short).filter(|short| !short.is_empty());
+        let short = short.map(|short| format!("-{short}"));
+        short.into_iter().chain([format!("--{}", self.long)]).collect()
+    }
+
     const fn refused(self) -> Row {
         Row { support: Support::Refused, ..self }
     }
@@ -217,6 +224,21 @@ impl Row {
         }
     }
 }
+
+/// The usage and meaning of each command, for help and manual page.
+pub(crate) const COMMANDS: &[(&str, &str)] = &[
+    (
+        "install-shadow [--remove] <folder> [--cuda <toolkit>]",
+        "Make a folder that stands for the toolkit, with culd as its nvlink, or remove it",
+    ),
+    ("check-shadow <folder>", "Say whether such a folder is in order"),
+    (
+        "abi-check <file>...",
+        "Hold the declarations of PTX files against each other and against the documented ABI",
+    ),
+    ("man", "Print the manual page"),
+    ("completions <bash|zsh|fish>", "Print completions for a shell"),
+];
 
 #[cfg(test)]
 mod tests {

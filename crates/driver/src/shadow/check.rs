@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use culd_link::Severity;
 use thiserror::Error;
 
-use super::marker::{Marker, ToolkitChange};
 use super::{COMPANIONS, REPLACED, list};
-use crate::lines::{Line, Outcome};
+use crate::messages::{Line, Outcome};
+use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
 const HELP: &str = "\
 usage: culd check-shadow DIR
@@ -92,7 +92,7 @@ fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
             ToolkitChange::Release(now) => Fault::OtherRelease { toolkit: toolkit(), before, now },
         }));
         let own = [REPLACED, COMPANIONS].concat();
-        links(&marker.toolkit, dir, &["bin", super::marker::NAME], &mut faults);
+        links(&marker.toolkit, dir, &["bin", marker::NAME], &mut faults);
         links(&marker.toolkit.join("bin"), &dir.join("bin"), &own, &mut faults);
     }
     faults.extend(REPLACED.iter().filter_map(|name| copy(&dir.join("bin").join(name), program)));
@@ -137,8 +137,8 @@ fn copy(path: &Path, program: &Path) -> Option<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::marker;
     use super::*;
+    use crate::toolkit::marker;
     use std::os::unix::fs::symlink;
 
     #[test]

@@ -11,7 +11,6 @@
 //! that culd did not put there is ever replaced or removed.
 
 mod check;
-mod marker;
 mod toolkit;
 
 use std::ffi::{OsStr, OsString};
@@ -21,13 +20,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use culd_link::{Dialect, Severity};
+use culd_link::Severity;
 use thiserror::Error;
 
-use crate::lines::{Line, Outcome};
-use crate::options::{Id, Options};
-use crate::{dialect, programs};
-use marker::{Marker, ToolkitChange};
+use crate::messages::{Line, Outcome};
+use crate::options::{Id, Options, dialect};
+use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
 pub(crate) use check::check_shadow;
 
@@ -211,26 +209,11 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
     Ok(real)
 }
 
-/// The shadow that this program is the linker of: by the path that it was started by, or by its
-/// file.
-fn own() -> Option<(PathBuf, Marker)> {
-    let paths = [programs::own(), std::env::current_exe().ok()];
-    paths.into_iter().flatten().find_map(|path| {
-        let dir = path.parent()?.parent()?;
-        Some((dir.to_owned(), Marker::read(dir)?))
-    })
-}
-
-/// The release of the toolkit whose shadow this program is the linker of, if its rules are known.
-pub(crate) fn release() -> Option<&'static Dialect> {
-    own()?.1.dialect()
-}
-
 /// What there is to say before a link by the linker of a shadow. A toolkit of another release is an
 /// error, unless the options name the release: another one may choose other rules, images and
 /// libraries.
 pub(crate) fn before_link(options: &Options) -> Result<Option<Line>, Line> {
-    let Some((dir, marker)) = own() else { return Ok(None) };
+    let Some((dir, marker)) = marker::own() else { return Ok(None) };
     let again = vec![format!("run 'culd install-shadow {}' again", dir.display())];
     if dialect::named(options).is_none()
         && let Some(ToolkitChange::Release(now)) = marker.toolkit_change()

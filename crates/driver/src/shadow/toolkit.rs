@@ -6,9 +6,9 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::marker::Marker;
 use super::{ShadowError, failed};
-use crate::programs;
+use crate::toolkit::marker::Marker;
+use crate::toolkit::programs;
 
 /// Where NVIDIA's installer puts it.
 const DEFAULT: &str = "/usr/local/cuda";
@@ -69,8 +69,8 @@ fn open(path: &Path) -> Result<PathBuf, ShadowError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::marker;
     use super::*;
+    use crate::toolkit::marker;
     use std::fs;
     use std::os::unix::fs::symlink;
 

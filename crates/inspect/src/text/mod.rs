@@ -1,7 +1,7 @@
 //! The text form of a cubin: what docs/TEXT-FORMAT.md describes.
 //!
 //! In: a parsed cubin. Out: lines. Guaranteed: the text holds every byte of the file (unless
-//! [`Options`] leave something out): the assembler in `culd_testkit::asm` makes the same bytes of
+//! [`Options`] leave something out): the assembler in `culd_testkit::fixtures::asm` makes the same bytes of
 //! it. What follows from the rules in [`crate::rules`] is left out.
 
 mod body;

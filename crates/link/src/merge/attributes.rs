@@ -34,7 +34,7 @@ impl<'d> Merger<'_, 'd> {
             } else if names_reference(&record) {
                 self.record_about_reference(id, record);
             } else if record.code != code::LOAD_CACHE_REQUEST {
-                // The output has this attribute for functions only (`tests/strange.rs`).
+                // The output has this attribute for functions only (`tests/invalid_values.rs`).
                 self.merged.file_records.push(FileRecord::Other(Box::new(record)));
             }
         }

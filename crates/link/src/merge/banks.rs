@@ -323,7 +323,7 @@ impl<'d> Merger<'_, 'd> {
         let output = &mut self.merged.draft.sections[section];
         output.align = output.align.max(input.align());
         if weak_only {
-            // The bytes of the first copy are kept (`tests/strange.rs`).
+            // The bytes of the first copy are kept (`tests/invalid_values.rs`).
             if accepted && output.size != content.size {
                 output.chunks = content.chunks_at(0).collect();
                 output.size = content.size;

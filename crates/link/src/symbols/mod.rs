@@ -318,7 +318,7 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
     }
 
     /// Register count of a function: on sm_75..89 that in `sh_info` of its code, if it has one;
-    /// else REGCOUNT (`tests/strange.rs`).
+    /// else REGCOUNT (`tests/invalid_values.rs`).
     fn registers(&self, site: SymbolSite) -> RegisterCount {
         let object = &self.objects[site.object];
         if self.options.target.registers_in_text_info {

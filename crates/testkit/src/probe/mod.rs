@@ -13,6 +13,7 @@ pub mod fate;
 pub mod judge;
 pub mod kinds;
 pub mod known;
+pub mod names;
 pub mod object;
 pub mod places;
 pub mod record;

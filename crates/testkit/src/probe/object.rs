@@ -6,7 +6,7 @@
 
 use super::places::Place;
 use super::symbols::SymbolKind;
-use crate::asm;
+use crate::fixtures::asm;
 use std::fmt::Write as _;
 
 /// Bytes from one slot to the next: the widest word, and as much again that must not change.

@@ -18,7 +18,7 @@ use super::kinds;
 use super::object::Form;
 use super::places::Place;
 use super::symbols::SymbolKind;
-use crate::compare;
+use crate::reference::compare;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 //! Guaranteed: names are 8 bytes before and after the exchange, in every section they occur in.
 
 use super::{Case, Debug, Graph};
-use crate::oracle::{Oracle, process};
+use crate::reference::oracle::{Oracle, process};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::fs;

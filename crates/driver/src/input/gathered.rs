@@ -1,0 +1,205 @@
+//! What is gathered from the inputs: device code on its way into the link, and what is known about it.
+
+use culd_fatbin::container::Entry;
+use culd_link::{Dialect, Input, Severity};
+
+use crate::hints::Elsewhere;
+use crate::messages::{InputError, Line};
+use crate::options::{Id, Options};
+use crate::registration::{ModuleNumber, Registration};
+
+/// Bytes of images that may be unpacked for one link: a small file can declare any size.
+pub(crate) const MAX_UNPACKED: u64 = 8 << 30;
+
+/// What the inputs come to.
+#[derive(Default)]
+pub(crate) struct Gathered<'a> {
+    /// Cubins in link order.
+    pub(crate) inputs: Vec<Ready<'a>>,
+    /// The modules of the program.
+    pub(crate) registration: Registration<'a>,
+    /// Kernels that host code refers to; `None` when some input does not tell.
+    pub(crate) references: Option<References<'a>>,
+    /// Device code that is not linked, to explain undefined references.
+    pub(crate) elsewhere: Vec<Elsewhere<'a>>,
+    /// Names of the archives that were looked into, as messages name them.
+    pub(crate) archives: Vec<String>,
+    /// Names of `-l` for which there is no archive.
+    pub(crate) missing_libraries: Vec<String>,
+    /// How many fat binaries have nothing for the target.
+    pub(crate) without_code: usize,
+    /// Another release would choose other images.
+    pub(crate) depends_on_release: bool,
+    /// Compilations.
+    pub(crate) times: Vec<Time>,
+    /// LTO-IR that is linked, in order.
+    pub(crate) lto: Vec<LtoPiece<'a>>,
+    /// There is LTO-IR in the inputs.
+    pub(crate) has_lto: bool,
+    /// How many of [`Gathered::inputs`] stand in front of the last of it.
+    pub(crate) lto_place: usize,
+    /// What was made of it, if that is linked with other code.
+    pub(crate) lto_cubin: Option<LtoCubin<'a>>,
+    /// The program is nothing but LTO-IR.
+    pub(crate) whole: bool,
+    /// The output, if it needs no link: PTX, or a program of nothing but LTO-IR.
+    pub(crate) finished: Option<Vec<u8>>,
+}
+
+impl Gathered<'_> {
+    /// What the linker is given.
+    pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
+        let ready = self.inputs.iter();
+        ready.map(|Ready { name, bytes, system }| Input { name, bytes, system: *system }).collect()
+    }
+}
+
+/// Patterns of kernels and constants that host code refers to: sections of them, each pattern ended
+/// by NUL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct References<'a> {
+    /// For kernels with external linkage.
+    pub(crate) external: Vec<&'a [u8]>,
+    /// For kernels with internal linkage.
+    pub(crate) internal: Vec<&'a [u8]>,
+    /// For constants with external linkage.
+    pub(crate) constants: Vec<&'a [u8]>,
+    /// For constants with internal linkage.
+    pub(crate) internal_constants: Vec<&'a [u8]>,
+    /// For variables in global memory with external linkage. They count for LTO only.
+    pub(crate) variables: Vec<&'a [u8]>,
+    /// For variables in global memory with internal linkage.
+    pub(crate) internal_variables: Vec<&'a [u8]>,
+    /// One of them is not from a system library; the lists of those alone select nothing.
+    pub(crate) selects: bool,
+}
+
+/// One row of the time table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Time {
+    /// Source, compiler, its input and its output, in nvlink's words.
+    pub(crate) names: [String; 4],
+    pub(crate) milliseconds: f64,
+}
+
+impl Time {
+    pub(crate) fn new(names: [&str; 4], milliseconds: f64) -> Self {
+        Time { names: names.map(str::to_owned), milliseconds }
+    }
+
+    /// PTX in `file`, which may be all of it.
+    pub(crate) fn of_ptx(file: &str, whole_file: bool, milliseconds: f64) -> Self {
+        let (source, made) = if whole_file { (file, "") } else { ("ptx", "cubin") };
+        Time::new([source, "ptxas", file, made], milliseconds)
+    }
+}
+
+/// Something in the order of the inputs.
+pub(super) enum Event<'a> {
+    Line(Line),
+    Piece(Piece<'a>),
+    /// LTO-IR of this module stands here.
+    Lto(ModuleNumber),
+}
+
+impl<'a> Event<'a> {
+    /// What is told of it when nothing is linked.
+    pub(super) fn line(self, options: &Options) -> Option<Line> {
+        match self {
+            Event::Line(line) => Some(line),
+            Event::Lto(_) => None,
+            Event::Piece(piece) => {
+                let told = InputError::PartialLto(piece.name);
+                let wanted = options.lto() && !piece.system;
+                wanted.then(|| Line::about(Severity::Info, told))
+            }
+        }
+    }
+
+    pub(super) fn piece(&self) -> Option<&Piece<'a>> {
+        match self {
+            Event::Line(_) | Event::Lto(_) => None,
+            Event::Piece(piece) => Some(piece),
+        }
+    }
+}
+
+/// The inputs cannot be gathered; why is in the lines, or the link was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// Device code on its way into the link.
+pub(super) struct Piece<'a> {
+    pub(crate) name: String,
+    pub(crate) system: bool,
+    /// The code is a file of its own.
+    pub(crate) whole_file: bool,
+    /// The module that it is in.
+    pub(crate) module: ModuleNumber,
+    pub(crate) code: Code<'a>,
+}
+
+/// Device code as it was found.
+pub(crate) enum Code<'a> {
+    Cubin(&'a [u8]),
+    /// A cubin in a fat binary.
+    Packed(Entry<'a>),
+    Ptx(&'a [u8]),
+    /// PTX in a fat binary.
+    PackedPtx(Entry<'a>),
+}
+
+/// A cubin to be linked.
+pub(crate) struct Ready<'a> {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) bytes: &'a [u8],
+    /// Part of a library that is linked only if something needs it.
+    pub(crate) system: bool,
+}
+
+/// A piece of LTO-IR.
+#[derive(Debug, Clone)]
+pub(crate) struct LtoPiece<'a> {
+    /// A fat binary, or bare LTO-IR.
+    pub(crate) fatbin: bool,
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) bytes: &'a [u8],
+    /// The module that it is in.
+    pub(crate) module: ModuleNumber,
+    /// An image of the same source for the same target that is no LTO-IR.
+    pub(crate) sibling: Option<Entry<'a>>,
+}
+
+/// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.
+pub(crate) struct LtoCubin<'a> {
+    pub(crate) ready: Ready<'a>,
+    pub(crate) place: usize,
+}
+
+impl<'a> LtoCubin<'a> {
+    /// Puts it where `rules` want it among `inputs`.
+    pub(crate) fn insert(self, inputs: &mut Vec<Ready<'a>>, rules: &Dialect) {
+        let place = if rules.lto_comes_first { 0 } else { self.place.min(inputs.len()) };
+        inputs.insert(place, self.ready);
+    }
+}
+
+/// A cubin that an input came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cubin {
+    /// Its name in messages.
+    pub name: String,
+    /// The whole file.
+    pub bytes: Vec<u8>,
+}
+
+/// What it is when an input is not linked; `None` when nobody wants to know.
+pub(super) fn ignored_severity(options: &Options) -> Option<Severity> {
+    match (options.flag(Id::Strict), options.flag(Id::DisableWarnings)) {
+        (true, _) => Some(Severity::Error),
+        (false, true) => None,
+        (false, false) => Some(Severity::Warning),
+    }
+}

@@ -1,0 +1,256 @@
+//! Link-time optimization: LTO-IR becomes PTX, by the program `culd-lto` and NVIDIA's libnvJitLink.
+//!
+//! In: LTO-IR and the options of the link. Out: PTX, or why not. Guaranteed: nothing of
+//! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
+//!
+//! [`link`] decides what is made of the LTO-IR of a link, [`outline`] tells which names it has,
+//! [`roots`] writes down which of them have to stay.
+
+mod link;
+mod outline;
+mod roots;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use culd_link::Session;
+use thiserror::Error;
+
+use crate::input::{Cubin, LtoPiece};
+use crate::options::{Id, Options};
+use crate::os::child::{self, Streams};
+use crate::os::place::{self, NoPlace};
+use crate::toolkit::programs;
+use crate::tools;
+
+use outline::Outline;
+use roots::Roots;
+
+pub(crate) use link::{LinkTime, used};
+
+/// The program that has NVIDIA's library compile.
+const PROGRAM: &str = "culd-lto";
+
+/// Where it comes from: installing the command alone does not bring it.
+const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'cargo install --locked --path crates/lto' \
+                          installs it, and 'cargo xtask dist' puts it beside culd";
+
+/// What messages call the cubin of all LTO-IR, as nvlink does.
+const CUBIN: &str = "lto.cubin";
+
+/// NVVM IR that names what has to stay of LTO-IR beside the cubins `others`: what the object of it that
+/// libnvJitLink makes has, and what they need.
+pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
+    let mut roots = Outline::of_cubin(object)?.roots;
+    let others = others.iter().map(|cubin| &*cubin.bytes);
+    link::needed(others).into_iter().for_each(|name| roots.function(name));
+    (!roots.is_empty()).then(|| roots.module())
+}
+
+/// What the program made.
+#[derive(Debug)]
+struct Made {
+    bytes: Vec<u8>,
+    said: Said,
+}
+
+/// What is said besides.
+#[derive(Debug, Default)]
+struct Said {
+    /// The log of the compiler, which nvlink prints as an info.
+    log: String,
+    /// What NVIDIA's libraries print themselves.
+    lines: Vec<String>,
+}
+
+/// Why nothing was made.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
+    NoProgram,
+    #[error("cannot run '{}': {error}", culd_text::name(path))]
+    CannotRun { path: PathBuf, error: io::Error },
+    #[error("{0}")]
+    NoPlace(NoPlace),
+    #[error("cannot use a temporary file: {0}")]
+    Temporary(#[from] io::Error),
+    /// Nobody wants the link any more.
+    #[error("cancelled")]
+    Cancelled,
+    /// What the program says, a line each; the first says why.
+    #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
+    Failed(Vec<String>),
+    /// NVIDIA's library has refused.
+    #[error("'{library}' refused (code {code})")]
+    Refused { code: i32, library: String, said: Said },
+}
+
+impl From<NoPlace> for Failure {
+    fn from(error: NoPlace) -> Self {
+        Failure::NoPlace(error)
+    }
+}
+
+impl Failure {
+    /// Lines that explain it.
+    fn notes(&self) -> Vec<String> {
+        match self {
+            Failure::Failed(lines) => lines.iter().skip(1).cloned().collect(),
+            Failure::NoProgram => vec![WHERE_FROM.to_owned()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A task for the program.
+struct Task<'t, 'a> {
+    options: &'t Options,
+    /// The name of the target.
+    arch: &'t str,
+    parts: &'t [LtoPiece<'a>],
+    session: &'t Session,
+}
+
+impl Task<'_, '_> {
+    /// PTX of all parts; `more` are further options. `roots` is NVVM IR that names what stays.
+    fn ptx(&self, more: &[OsString], roots: Option<&str>) -> Result<Made, Failure> {
+        let mut made = self.run(("ptx", "-ptx"), more, roots)?;
+        // It ends with NUL.
+        made.bytes
+            .truncate(made.bytes.iter().position(|&byte| byte == 0).unwrap_or(made.bytes.len()));
+        Ok(made)
+    }
+
+    /// A relocatable cubin of them with all their functions.
+    fn object(&self) -> Result<Vec<u8>, Failure> {
+        const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
+        let made = self.run(("object", "-r"), &[], Some(&Roots::open()))?.bytes;
+        if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
+            return Ok(made);
+        }
+        Err(Failure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
+    }
+
+    fn run(
+        &self,
+        (what, word): (&str, &str),
+        more: &[OsString],
+        roots: Option<&str>,
+    ) -> Result<Made, Failure> {
+        let Task { options, arch, parts, session } = *self;
+        let program = find().ok_or(Failure::NoProgram)?;
+        let files: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
+        let fixed = roots.map(|_| "roots").into_iter().chain(["out"]);
+        let files: Vec<&str> = files.iter().map(String::as_str).chain(fixed).collect();
+        let fill = |folder: &Path| {
+            let mut all = files.iter().zip(parts);
+            all.try_for_each(|(file, part)| fs::write(folder.join(file), part.bytes))?;
+            roots.map_or(Ok(()), |text| fs::write(folder.join("roots"), text))
+        };
+        let folder = place::scratch("culd-lto-", &files, options.output(), fill)?;
+        let output = folder.join("out");
+        let mut command = Command::new(&program);
+        command.arg(what).arg(&output);
+        for toolkit in tools::toolkit_homes(options) {
+            command.arg("--toolkit").arg(toolkit);
+        }
+        if roots.is_some() {
+            command.arg("--roots").arg(folder.join("roots"));
+        }
+        let fixed = [format!("-arch={arch}").into(), "-lto".into(), word.into()];
+        for word in fixed.iter().chain(&words(options)).chain(more) {
+            command.arg("--option").arg(word);
+        }
+        for (file, LtoPiece { fatbin, name, .. }) in files.iter().zip(parts) {
+            let kind = if *fatbin { "fatbin" } else { "ltoir" };
+            command.args(["--input", kind, name]).arg(folder.join(file));
+        }
+        let done = child::output(&mut command, Streams::default(), session.cancel());
+        let done = done.map_err(|error| match error {
+            child::Failure::CannotRun(error) => Failure::CannotRun { path: program, error },
+            child::Failure::Temporary(error) => Failure::Temporary(error),
+            child::Failure::Cancelled => Failure::Cancelled,
+        })?;
+        let report = culd_text::bytes(&done.stdout);
+        let lines = culd_text::bytes(&done.stderr).lines().map(str::to_owned).collect();
+        if !done.status.success() {
+            return Err(failure(&report, lines));
+        }
+        let log = report.split_once('\n').map_or("", |(_, log)| log).to_owned();
+        Ok(Made { bytes: fs::read(&output)?, said: Said { log, lines } })
+    }
+}
+
+/// What the program's report says of a failure; `lines` is what it printed besides.
+fn failure(report: &str, lines: Vec<String>) -> Failure {
+    let (first, log) = report.split_once('\n').unwrap_or((report, ""));
+    if let Some((code, library)) =
+        first.strip_prefix("refused ").and_then(|rest| rest.split_once(" by "))
+        && let Ok(code) = code.parse()
+    {
+        let said = Said { log: log.to_owned(), lines };
+        return Failure::Refused { code, library: library.to_owned(), said };
+    }
+    let why = first.strip_prefix("failed: ").filter(|why| !why.is_empty());
+    let told = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
+    Failure::Failed(told.chain(lines).collect())
+}
+
+/// The options in the words of libnvJitLink, those about what is used left out.
+fn words(options: &Options) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
+        words.push("-g".into());
+    }
+    if options.flag(Id::NvvmLatest) {
+        words.push("-nvvm-latest".into());
+    }
+    let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
+    words.extend(options.nvvm_words().iter().map(joined));
+    // To make PTX, the library takes the second for the first.
+    for (id, name) in [
+        (Id::FastCompile, "-Ofc"),
+        (Id::SplitCompile, "-split-compile"),
+        (Id::SplitCompileExtended, "-split-compile"),
+    ] {
+        words.extend(options.text(id).map(|value| format!("{name}={value}").into()));
+    }
+    words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));
+    words
+}
+
+/// The program beside this one, or in PATH.
+fn find() -> Option<PathBuf> {
+    // The file behind a link: a shadow's nvlink has no such neighbour.
+    let own = env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
+    programs::in_folders(own.into_iter().chain(programs::folders()), PROGRAM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_the_program_are_read() {
+        let lines = || vec!["opt: no".to_owned()];
+        let Failure::Refused { code, library, said } =
+            failure("refused 5 by /a b/lib.so\nlog 1\nlog 2\n", lines())
+        else {
+            panic!("not refused");
+        };
+        assert_eq!((code, library.as_str()), (5, "/a b/lib.so"));
+        assert_eq!((said.log.as_str(), said.lines), ("log 1\nlog 2\n", lines()));
+        let failed = failure("failed: no library\nmore\n", Vec::new());
+        assert_eq!(
+            (failed.to_string().as_str(), failed.notes()),
+            ("no library", vec!["more".to_owned()])
+        );
+        for report in ["", "refused x by y", "refused", "failed: "] {
+            let failed = failure(report, Vec::new());
+            assert!(matches!(failed, Failure::Failed(_)), "{report}");
+        }
+        assert_eq!(failure("", Vec::new()).to_string(), "it does not say why");
+    }
+}

@@ -1,0 +1,49 @@
+//! Messages about outputs and options, as values.
+
+use std::io;
+use std::path::Path;
+
+use culd_link::Severity;
+use thiserror::Error;
+
+use super::line::Line;
+
+/// What goes wrong around a link. Texts are nvlink's where it has them.
+#[derive(Debug, Error)]
+pub(crate) enum FileError {
+    #[error("Could not open output file '{0}'")]
+    Output(String),
+    #[error("Internal error: writing file")]
+    Writing,
+    #[error("--verify: {0}; this is a defect of culd, and nothing was written")]
+    Unsound(String),
+    #[error("Could not read file '{0}'")]
+    Changed(String),
+    #[error("Cannot open file '{0}'")]
+    Time(String),
+    #[error(
+        "Option '--preserve-relocs' is not fully implemented for gpu archtecture '{0}' and may not \
+         work as expected"
+    )]
+    PreserveRelocs(String),
+    #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
+    Redefined(&'static str),
+    #[error("ignore -use-host-info because -kernels-used or -variables-used is specified")]
+    HostInfoIgnored,
+}
+
+impl FileError {
+    /// The line about an output that could not be written.
+    pub(crate) fn output(path: &Path, error: &io::Error) -> Line {
+        let path = culd_text::name(path);
+        // nvlink tells a full disk otherwise, and no path.
+        let full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        match full {
+            true => Line::new(Severity::Fatal, FileError::Writing)
+                .with_notes(vec![format!("'{path}': {error}")]),
+            false => Line::new(Severity::Fatal, FileError::Output(path))
+                .with_notes(vec![error.to_string()]),
+        }
+    }
+}

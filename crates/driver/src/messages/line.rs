@@ -1,0 +1,140 @@
+//! A line for the user: what it is, what it says and what it is about.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use culd_abi::check::Finding;
+use culd_link::{Message, Severity};
+
+use super::input::{Ignored, InputError};
+use crate::options::{Id, Options};
+
+/// What a note begins with: as in lld and mold, and nothing that tools search for.
+pub const NOTE: &str = "  >>> ";
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A message.
+    Message(Severity),
+    /// What another program printed.
+    Tool,
+    /// Something that was asked for, such as the call graph.
+    Dump,
+}
+
+/// What a line is about, for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The link.
+    Link(Box<Message>),
+    /// An input.
+    Input(InputError),
+    /// An input that is not linked.
+    Ignored(Ignored),
+    /// The interfaces of PTX inputs.
+    Interface(Box<Finding>),
+}
+
+impl From<InputError> for Cause {
+    fn from(error: InputError) -> Self {
+        Cause::Input(error)
+    }
+}
+
+impl From<Ignored> for Cause {
+    fn from(ignored: Ignored) -> Self {
+        Cause::Ignored(ignored)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Link(message) => message.fmt(f),
+            Cause::Input(error) => error.fmt(f),
+            Cause::Ignored(ignored) => ignored.fmt(f),
+            Cause::Interface(finding) => finding.fmt(f),
+        }
+    }
+}
+
+/// One line for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What it is.
+    pub kind: Kind,
+    /// What it says.
+    pub text: String,
+    /// Lines below it that explain it.
+    pub notes: Vec<String>,
+    /// The same as a value; lines about options and outputs have none.
+    pub cause: Option<Cause>,
+}
+
+impl Line {
+    /// A line about an input or the link, without notes.
+    pub fn about(severity: Severity, cause: impl Into<Cause>) -> Self {
+        let cause = cause.into();
+        Line { cause: Some(cause.clone()), ..Line::new(severity, cause) }
+    }
+
+    /// A line without notes.
+    pub fn new(severity: Severity, text: impl ToString) -> Self {
+        let text = text.to_string();
+        Line { kind: Kind::Message(severity), text, notes: Vec::new(), cause: None }
+    }
+
+    /// The same line with notes below it.
+    #[must_use]
+    pub fn with_notes(self, notes: Vec<String>) -> Self {
+        Line { notes, ..self }
+    }
+
+    /// A line that is printed as it is.
+    pub(crate) fn plain(kind: Kind, text: String) -> Self {
+        Line { kind, text, notes: Vec::new(), cause: None }
+    }
+
+    /// How bad it is, if it is a message.
+    pub fn severity(&self) -> Option<Severity> {
+        match self.kind {
+            Kind::Message(severity) => Some(severity),
+            Kind::Tool | Kind::Dump => None,
+        }
+    }
+
+    /// The line as the program `program` prints it, with nvlink's padding and
+    /// [escaped](culd_text::escaped); without notes.
+    pub fn show(&self, program: &str) -> String {
+        let severity = match self.severity() {
+            None => return culd_text::escaped(&self.text).into_owned(),
+            Some(Severity::Info) => "info   ",
+            Some(Severity::Warning) => "warning",
+            Some(Severity::Error) => "error  ",
+            Some(Severity::Fatal) => "fatal  ",
+        };
+        let line = format!("{program} {severity} : {}", self.text);
+        if let Some(Cause::Input(InputError::NvvmLog(_))) = self.cause {
+            // It has lines of its own.
+            return line.split('\n').map(culd_text::escaped).collect::<Vec<_>>().join("\n");
+        }
+        match culd_text::escaped(&line) {
+            Cow::Borrowed(_) => line,
+            Cow::Owned(escaped) => escaped,
+        }
+    }
+
+    /// The notes as they are printed.
+    pub fn show_notes(&self) -> impl Iterator<Item = String> {
+        self.notes.iter().map(|note| format!("{NOTE}{}", culd_text::escaped(note)))
+    }
+}
+
+/// What a warning of nvlink's is.
+pub(crate) fn warning_severity(options: &Options) -> Severity {
+    match options.flag(Id::WarningsAreErrors) {
+        true => Severity::Error,
+        false => Severity::Warning,
+    }
+}

@@ -1,0 +1,108 @@
+//! What is said to the user: messages as values, the lines they become, and the exit status.
+//!
+//! [`input`] and [`files`] have the messages of the driver, [`line`] what a line is; those of the link are `culd_link`'s.
+
+pub(crate) mod files;
+pub(crate) mod input;
+pub(crate) mod line;
+
+use culd_link::Severity;
+
+pub(crate) use files::FileError;
+pub use input::{Ignored, InputError};
+pub(crate) use line::warning_severity;
+pub use line::{Cause, Kind, Line, NOTE};
+
+use crate::options::{Id, Options, UsageError};
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// 0, 1 after a fatal line, 255 after errors.
+    pub status: u8,
+    /// What to print to standard error.
+    pub lines: Vec<Line>,
+}
+
+impl Outcome {
+    /// Nothing to say.
+    pub(crate) fn success() -> Self {
+        Outcome { status: 0, lines: Vec::new() }
+    }
+
+    /// One fatal line.
+    pub(crate) fn fatal(text: impl ToString) -> Self {
+        Outcome::fatal_line(Line::new(Severity::Fatal, text))
+    }
+
+    /// One line, which is fatal.
+    pub(crate) fn fatal_line(line: Line) -> Self {
+        Outcome { status: 1, lines: vec![line] }
+    }
+}
+
+impl From<UsageError> for Outcome {
+    fn from(error: UsageError) -> Self {
+        Outcome::fatal(error)
+    }
+}
+
+/// The lines of a link in the making.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    lines: Vec<Line>,
+    /// ` (target: sm_90)` with `-report-arch`.
+    suffix: String,
+    notes: bool,
+}
+
+impl Lines {
+    /// No lines yet, of a link for the target called `target`.
+    pub(crate) fn new(options: &Options, target: &str) -> Self {
+        let told = Some(target).filter(|_| options.flag(Id::ReportArch));
+        Lines { notes: !options.flag(Id::NoNotes), ..Lines::of(told) }
+    }
+
+    /// No lines yet; each will tell the target `told`.
+    pub(crate) fn of(told: Option<&str>) -> Self {
+        let suffix = told.map(|target| format!(" (target: {target})")).unwrap_or_default();
+        Lines { lines: Vec::new(), suffix, notes: true }
+    }
+
+    pub(crate) fn push(&mut self, mut line: Line) {
+        if line.kind != Kind::Dump {
+            line.text.push_str(&self.suffix);
+        }
+        if !self.notes {
+            line.notes.clear();
+        }
+        self.lines.push(line);
+    }
+
+    pub(crate) fn extend(&mut self, lines: impl IntoIterator<Item = Line>) {
+        lines.into_iter().for_each(|line| self.push(line));
+    }
+
+    /// True when there is an error.
+    pub(crate) fn failed(&self) -> bool {
+        self.worst() >= Some(Severity::Error)
+    }
+
+    /// True when a line ended the link.
+    pub(crate) fn fatal(&self) -> bool {
+        self.worst() == Some(Severity::Fatal)
+    }
+
+    fn worst(&self) -> Option<Severity> {
+        self.lines.iter().filter_map(Line::severity).max()
+    }
+
+    pub(crate) fn end(self) -> Outcome {
+        let status = match self.worst() {
+            Some(Severity::Fatal) => 1,
+            Some(Severity::Error) => 255,
+            _ => 0,
+        };
+        Outcome { status, lines: self.lines }
+    }
+}

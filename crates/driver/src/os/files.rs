@@ -1,0 +1,412 @@
+//! Reading inputs.
+//!
+//! In: paths. Out: their bytes. Guaranteed: what is read is a copy that nobody can change, as it
+//! was at one moment as far as the file's times tell; large files are mapped, by the command only.
+//! What a map means is in one place, at [`map`].
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek};
+use std::ops::Deref;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use culd_link::Session;
+use typed_arena::Arena;
+
+use super::guard;
+
+/// Files below this many bytes are read: a map takes whole pages and a place among the process's maps. Above it, a map
+/// costs half of what reading into fresh memory does (docs/PERFORMANCE.md, inputs).
+const MAP_FROM: u64 = 16 << 10;
+
+/// What a look at a file is worth in bytes of work ([`Session::map`]).
+const LOOK: usize = 1 << 12;
+
+/// The most bytes that are read from what has no size of its own.
+const MAX_PIPE: u64 = 1 << 30;
+
+/// As often a file is read that changes while it is read.
+const ATTEMPTS: usize = 8;
+
+/// The bytes of an input.
+pub(crate) enum Bytes {
+    Read(Vec<u8>),
+    /// Of a pipe or device, which has them only once.
+    Stream(Arc<Vec<u8>>),
+    Mapped(memmap2::Mmap),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Read(bytes) => bytes,
+            Bytes::Stream(bytes) => bytes,
+            Bytes::Mapped(map) => map,
+        }
+    }
+}
+
+/// What a path may name that is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// What the command line names is its own choice, and waited for.
+    Any,
+    /// Regular files, pipes and the null device. Another device may never end.
+    FilesAndPipes,
+    /// Regular files: the path is from an input, which could name a pipe that nobody writes to, or
+    /// a device that does something when it is opened.
+    Files,
+}
+
+impl Kinds {
+    /// An error unless what has the metadata `meta` may be read.
+    fn check(self, meta: &Metadata) -> io::Result<()> {
+        let kind = meta.file_type();
+        let taken = match self {
+            Kinds::Any => true,
+            Kinds::FilesAndPipes => kind.is_file() || kind.is_fifo() || is_null(meta),
+            Kinds::Files => kind.is_file(),
+        };
+        let what = match () {
+            () if taken => return Ok(()),
+            () if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            () if kind.is_fifo() => "a pipe",
+            () if kind.is_socket() => "a socket",
+            () => "a device",
+        };
+        Err(io::Error::other(format!("it is {what}, no regular file")))
+    }
+}
+
+/// True for `/dev/null`.
+fn is_null(meta: &Metadata) -> bool {
+    meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3)
+}
+
+/// What tells a file from all others, whatever its names: device and inode.
+pub(crate) type Identity = (u64, u64);
+
+/// Which file is at `path`.
+pub(crate) fn identity(path: impl AsRef<Path>) -> io::Result<Identity> {
+    std::fs::metadata(path).map(|meta| identity_of(&meta))
+}
+
+fn identity_of(meta: &Metadata) -> Identity {
+    (meta.dev(), meta.ino())
+}
+
+fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
+    let mut options = File::options();
+    options.read(true);
+    if kinds != Kinds::Any {
+        kinds.check(&path.metadata()?)?;
+    }
+    if kinds == Kinds::Files {
+        // Something else may be there by now. It is not waited for.
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    }
+    let file = options.open(path)?;
+    let meta = file.metadata()?;
+    kinds.check(&meta)?;
+    Ok((file, meta))
+}
+
+/// The bytes of the file at `path`, and which file it is.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(Bytes, Identity)> {
+    let (file, meta) = open(path.as_ref(), Kinds::Any)?;
+    Ok((copy(&file, &meta)?, identity_of(&meta)))
+}
+
+/// The bytes of what is at `path`: one of `kinds`, and no more than `limit` bytes.
+pub(crate) fn read_limited(path: &Path, kinds: Kinds, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, _) = open(path, kinds)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
+
+/// Holds the bytes of everything that was read or made, so that the rest can borrow them.
+pub(crate) struct Store {
+    arena: Arena<Bytes>,
+    /// What the mapped files were when they were opened; `None` if none is to be mapped.
+    mapped: Option<RefCell<Vec<Stamp>>>,
+    /// What was read of pipes and devices, by path: inputs may be looked at twice.
+    streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
+}
+
+/// What was read of a file.
+pub(crate) struct Loaded {
+    bytes: Bytes,
+    identity: Identity,
+    /// What it was, if it was mapped.
+    stamp: Option<Stamp>,
+}
+
+impl Loaded {
+    /// The file at `path`, which is one of `kinds`; mapped if `maps` and it is large.
+    fn new(path: &Path, kinds: Kinds, maps: bool) -> io::Result<Self> {
+        let (file, meta) = open(path, kinds)?;
+        let identity = identity_of(&meta);
+        if kinds == Kinds::Files && meta.len() == 0 {
+            // What the system makes while it is read, in /proc, has no size and may have no end.
+            return Ok(Loaded { bytes: Bytes::Read(Vec::new()), identity, stamp: None });
+        }
+        if maps && meta.is_file() && meta.len() >= MAP_FROM {
+            // There are only so many maps for a process.
+            if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
+                guard::watch(&map, path);
+                let stamp = Stamp { path: path.to_owned(), identity, state: State::of(&meta) };
+                return Ok(Loaded { bytes: Bytes::Mapped(map), identity, stamp: Some(stamp) });
+            }
+        }
+        Ok(Loaded { bytes: copy(&file, &meta)?, identity, stamp: None })
+    }
+}
+
+/// What a file was.
+struct Stamp {
+    path: PathBuf,
+    identity: Identity,
+    state: State,
+}
+
+/// Size and times of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    size: u64,
+    /// When bytes were changed last, as whoever changed them says: seconds and nanoseconds.
+    modified: (i64, i64),
+    /// When anything about it was changed last, its names and owner included; nobody can put this
+    /// back.
+    touched: (i64, i64),
+}
+
+impl State {
+    fn of(meta: &Metadata) -> Self {
+        State {
+            size: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            touched: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// What became of the mapped files since they were opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing, as far as can be told.
+    None,
+    /// One has other names, another owner or mode, or other bytes under an old time.
+    Perhaps,
+    /// The file at this path has other bytes.
+    Certain(PathBuf),
+}
+
+impl Store {
+    /// For programs: files are copied, so that nobody can change what is linked.
+    pub(crate) fn copying() -> Self {
+        Store { arena: Arena::new(), mapped: None, streams: RefCell::default() }
+    }
+
+    /// For the command: large files are mapped, and the process is ended in order when one becomes shorter.
+    pub(crate) fn mapping() -> Self {
+        guard::set_up();
+        Store { mapped: Some(RefCell::default()), ..Store::copying() }
+    }
+
+    /// For a second link of the same inputs: files are copied, and what this store has read of
+    /// pipes is there.
+    pub(crate) fn again(&self) -> Self {
+        Store { streams: self.streams.clone(), ..Store::copying() }
+    }
+
+    /// True when there is a file that somebody else may change.
+    pub(crate) fn has_maps(&self) -> bool {
+        self.mapped.is_some() && guard::has_maps()
+    }
+
+    /// Keeps `bytes`.
+    pub(crate) fn alloc(&self, bytes: Bytes) -> &Bytes {
+        self.arena.alloc(bytes)
+    }
+
+    /// The bytes of the file at `path`, which is one of `kinds`, and which file it is.
+    pub(crate) fn read(
+        &self,
+        path: impl AsRef<Path>,
+        kinds: Kinds,
+    ) -> io::Result<(Bytes, Identity)> {
+        let path = path.as_ref();
+        if let Some(bytes) = self.streams.borrow().get(path) {
+            return Ok((Bytes::Stream(Arc::clone(bytes)), identity(path)?));
+        }
+        let (bytes, identity) = self.keep(Loaded::new(path, kinds, self.mapped.is_some())?);
+        if let Bytes::Stream(bytes) = &bytes {
+            self.streams.borrow_mut().insert(path.to_owned(), Arc::clone(bytes));
+        }
+        Ok((bytes, identity))
+    }
+
+    /// Reads regular files before they are asked for, if that is worth several threads; `None` for those that have to
+    /// wait.
+    pub(crate) fn read_ahead(
+        &self,
+        paths: &[Option<&Path>],
+        session: &Session,
+    ) -> Vec<Option<Loaded>> {
+        let work = MAP_FROM as usize * paths.len();
+        if !session.has_threads(work) {
+            return Vec::new();
+        }
+        let maps = self.mapped.is_some();
+        let load = |place: usize| {
+            let path = paths[place]?;
+            // A pipe is not opened before its turn.
+            std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+            let loaded = Loaded::new(path, Kinds::Any, maps).ok()?;
+            // The first page comes in here, and not in the middle of what is done one by one.
+            std::hint::black_box(loaded.bytes.first().copied());
+            Some(loaded)
+        };
+        session.map(paths.len(), work, load)
+    }
+
+    /// The bytes of a file that was read, and which file it is.
+    pub(crate) fn keep(&self, loaded: Loaded) -> (Bytes, Identity) {
+        let Loaded { bytes, identity, stamp } = loaded;
+        if let Some(stamps) = &self.mapped {
+            stamps.borrow_mut().extend(stamp);
+        }
+        (bytes, identity)
+    }
+
+    /// What became of the mapped files. One that another took the place of is as it was.
+    pub(crate) fn change(&self, session: &Session) -> Change {
+        let Some(stamps) = &self.mapped else { return Change::None };
+        let stamps = &stamps.borrow()[..];
+        let now = |place: usize| {
+            let meta = std::fs::metadata(&stamps[place].path).ok();
+            let meta = meta.filter(|meta| identity_of(meta) == stamps[place].identity)?;
+            Some(State::of(&meta)).filter(|now| *now != stamps[place].state)
+        };
+        let now = session.map(stamps.len(), LOOK * stamps.len(), now);
+        let same_bytes = |(now, stamp): (&Option<State>, &Stamp)| {
+            now.is_none_or(|now| State { touched: stamp.state.touched, ..now } == stamp.state)
+        };
+        match now.iter().zip(stamps).position(|changed| !same_bytes(changed)) {
+            Some(first) => Change::Certain(stamps[first].path.clone()),
+            None if now.iter().any(Option::is_some) => Change::Perhaps,
+            None => Change::None,
+        }
+    }
+}
+
+fn copy(mut file: &File, meta: &Metadata) -> io::Result<Bytes> {
+    if !meta.is_file() {
+        return Ok(Bytes::Stream(Arc::new(to_end(file, 0)?)));
+    }
+    let mut before = State::of(meta);
+    for _ in 0..ATTEMPTS {
+        let bytes = to_end(file, before.size)?;
+        let after = State::of(&file.metadata()?);
+        // Files of the system's own tell no size.
+        if before.size == 0 || (after == before && bytes.len() as u64 == before.size) {
+            return Ok(Bytes::Read(bytes));
+        }
+        before = after;
+        file.rewind()?;
+    }
+    Err(io::Error::other("it changed while it was read"))
+}
+
+/// What follows in a file that says to have `size` bytes.
+fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
+    // One byte more than there should be, so that one call tells the end.
+    let mut bytes = Vec::new();
+    let expected = usize::try_from(size).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(expected.saturating_add(1))?;
+    // A pipe or device may have no end.
+    let limit = size.max(MAX_PIPE);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Maps the first `size` bytes of a file.
+///
+/// A map shows what others write into the file while it is linked, and Rust takes a `&[u8]` for
+/// bytes that do not change. These are the consequences, and what is done about each:
+///
+/// * *Text.* A `str` is UTF-8 for as long as it lives, and the standard library relies on that
+///   without checks. No `str` borrows from an input: what becomes text is copied first
+///   ([`culd_cubin::text_of`], and a rule of the source tree forbids the rest).
+/// * *Checked accesses.* Safe Rust reads the map and checks an access with the value that it then
+///   uses. The exceptions: memchr finds places, which are used in checked accesses; hashbrown is
+///   sound whatever hashes and comparisons say; `object` reads structures of plain bytes; zstd, in
+///   C, gets copies. By the rules a compiler might read a byte again between its check and its use.
+///   It has nothing to gain by that, and none is known to do it; this is an argument and no proof.
+/// * *Panics.* One phase may find changed what an earlier one found right. A panic in a link with
+///   maps ends its first attempt only; the second one has copies (`run.rs`).
+/// * *Mixed outputs.* Before the output takes its place, the sizes and times of the files are
+///   compared ([`Store::change`]). A writer with a map of its own changes no time on tmpfs, and on a
+///   disk one for each write-back: a mixed output may result from that.
+/// * *Shorter files.* Reading behind the end raises SIGBUS ([`guard`]).
+#[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
+fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
+    // SAFETY: the map is read-only and only ever read as plain bytes, every one of which may have
+    // any value; that it may change is what the comment above is about.
+    unsafe { memmap2::MmapOptions::new().len(size).map(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_files_are_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in");
+        std::fs::write(&path, vec![7u8; MAP_FROM as usize]).unwrap();
+        let path = path.to_str().unwrap();
+        let store = Store::mapping();
+        let (bytes, _) = store.read(path, Kinds::Any).unwrap();
+        assert!(matches!(bytes, Bytes::Mapped(_)));
+        assert!(matches!(Store::copying().read(path, Kinds::Any).unwrap().0, Bytes::Read(_)));
+        let session = Session::serial();
+        assert_eq!(store.change(&session), Change::None);
+        // The times of some systems are a few milliseconds wide.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::hard_link(path, folder.path().join("other")).unwrap();
+        assert_eq!(store.change(&session), Change::Perhaps);
+        std::fs::write(path, vec![8u8; MAP_FROM as usize + 1]).unwrap();
+        assert_eq!(store.change(&session), Change::Certain(PathBuf::from(path)));
+        std::fs::write(path, vec![7u8; MAP_FROM as usize]).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 7));
+    }
+
+    /// Whoever writes into it does that once.
+    #[test]
+    fn a_pipe_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let path = path.to_str().unwrap();
+        let store = Store::mapping();
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::fs::write(path, b"bytes").unwrap());
+            assert_eq!(&*store.read(path, Kinds::Any).unwrap().0, b"bytes");
+        });
+        assert_eq!(&*store.read(path, Kinds::Any).unwrap().0, b"bytes");
+        assert_eq!(&*store.again().read(path, Kinds::Any).unwrap().0, b"bytes");
+    }
+}

@@ -1,0 +1,277 @@
+//! Writing outputs.
+//!
+//! In: a path, and bytes. Out: a file that has taken the place of the one at the path, or bytes in
+//! what the path leads to. Guaranteed: where a file can be replaced there is the old one or the
+//! whole new one; what has no place in a folder (a device, a pipe, an open file without a name) or
+//! cannot be replaced there gets its first byte when the last one is known.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use culd_link::Output;
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
+use tempfile::NamedTempFile;
+
+use super::guard;
+
+/// Files of so many bytes get their room at once.
+const RESERVED_FROM: u64 = 1 << 20;
+
+/// What a new file gets; the system masks it.
+const NEW_FILE_MODE: u32 = 0o666;
+/// As many links may follow each other as the system follows.
+const MAX_LINKS: usize = 40;
+
+/// What a folder says that lets nobody make or rename a file in it, although one that is there can
+/// be written: no permission (a sticky folder too), a read-only mount around a writable file, a
+/// path with no room for the temporary name, a file that is a mount itself, as in a container.
+const NOT_REPLACEABLE: [Errno; 6] =
+    [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::ENAMETOOLONG, Errno::EBUSY, Errno::EXDEV];
+
+/// Writes `bytes` to the file at `path`: whole or, where it can be replaced, not at all.
+pub(crate) fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    let replacement = Replacement::begin(path)?;
+    replacement.write_at(0, bytes)?;
+    replacement.commit()
+}
+
+/// An output that is being written.
+pub(crate) enum Replacement {
+    /// A new file, which is to take the place of the old one.
+    File { temporary: NamedTempFile<File>, path: PathBuf, old: Option<File> },
+    /// What the path leads to. It takes all bytes at once.
+    InPlace(File),
+}
+
+impl Replacement {
+    /// Begins to write what is at `path`.
+    pub(crate) fn begin(path: impl AsRef<Path>) -> io::Result<Self> {
+        let target = path.as_ref();
+        let old = match open(target) {
+            Ok(old) => Some(old),
+            // The empty path is nowhere, and no new file.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !target.as_os_str().is_empty() =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(place) = place(target, old.as_ref())? else {
+            let old = old.ok_or(io::ErrorKind::NotFound)?;
+            return Ok(Replacement::InPlace(old));
+        };
+        match (temporary(&place, old.as_ref()), old) {
+            (Ok(temporary), old) => Ok(Replacement::File { temporary, path: place, old }),
+            (Err(error), Some(old)) if is_not_replaceable(&error) => Ok(Replacement::InPlace(old)),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Takes room for a large file of `size` bytes at once. ext4 takes twice as long to find room
+    /// for what is written bit by bit, and makes a file wait that replaces another one.
+    pub(crate) fn reserve(&self, size: u64) {
+        if let Replacement::File { temporary, .. } = self
+            && size >= RESERVED_FROM
+            && let Ok(size) = size.try_into()
+        {
+            // Not every file system can; where there is no room, writing tells.
+            let _ = fallocate(temporary.as_file(), FallocateFlags::empty(), 0, size);
+        }
+    }
+
+    /// True for what takes all bytes at once, and only when they are known to be right.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self, Replacement::InPlace(_))
+    }
+
+    /// What was written, read from the disk again; nothing of what is written in place.
+    pub(crate) fn written(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Replacement::File { temporary, .. } => std::fs::read(temporary.path()),
+            Replacement::InPlace(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Puts the new file in its place.
+    pub(crate) fn commit(self) -> io::Result<()> {
+        let Replacement::File { temporary, path, old } = self else { return Ok(()) };
+        match (temporary.persist(&path), old) {
+            (Ok(_), _) => {}
+            (Err(failed), Some(old)) if is_not_replaceable(&failed.error) => {
+                fill(&old, &std::fs::read(failed.file.path())?)?;
+                failed.file.close()?;
+            }
+            (Err(failed), _) => return Err(failed.error),
+        }
+        guard::temporary(None);
+        Ok(())
+    }
+}
+
+impl Output for Replacement {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Replacement::File { temporary, .. } => temporary.as_file().write_all_at(bytes, offset),
+            Replacement::InPlace(file) => fill(file, bytes),
+        }
+    }
+}
+
+fn is_not_replaceable(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.is_some_and(|errno| NOT_REPLACEABLE.contains(&errno))
+}
+
+/// Opens what is there, which does not change it.
+fn open(target: &Path) -> io::Result<File> {
+    let descriptor = descriptor(target);
+    let mut options = File::options();
+    // A terminal that is written to does not become the one that ends this process.
+    options.write(true).custom_flags(libc::O_NOCTTY);
+    // Who opened it for appending has bytes in it to keep.
+    options.append(descriptor.as_deref().is_some_and(appends));
+    options.open(target).or_else(|error| {
+        let standard = match descriptor.as_deref() {
+            Some("1") => io::stdout().as_fd().try_clone_to_owned(),
+            Some("2") => io::stderr().as_fd().try_clone_to_owned(),
+            _ => return Err(error),
+        };
+        // A socket cannot be opened a second time, and not what another user has opened.
+        let file = standard.map(File::from);
+        file.ok().filter(|file| file.metadata().is_ok_and(|meta| !meta.is_file())).ok_or(error)
+    })
+}
+
+/// Where a new file is to take the place of the old one; `None` where it would not become what the
+/// path leads to.
+fn place(target: &Path, old: Option<&File>) -> io::Result<Option<PathBuf>> {
+    let Some(place) = end_of_links(target).ok() else { return Ok(None) };
+    let Some(old) = old else { return Ok(Some(place)) };
+    let old = old.metadata()?;
+    let is_there = |there: Metadata| (there.dev(), there.ino()) == (old.dev(), old.ino());
+    let replaceable = old.is_file() && old.nlink() > 0;
+    let same = || place.symlink_metadata().is_ok_and(is_there);
+    Ok((replaceable && same()).then_some(place))
+}
+
+/// What a row of symbolic links names, be it there or not. The error is a link of the system's own,
+/// which leads to an open file whatever it says: there may be none of that name.
+fn end_of_links(path: &Path) -> Result<PathBuf, PathBuf> {
+    let mut end = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = std::fs::read_link(&end) else { break };
+        let folder = folder(&end);
+        if statfs(folder).is_ok_and(|system| system.filesystem_type() == PROC_SUPER_MAGIC) {
+            return Err(end);
+        }
+        end = folder.join(next);
+    }
+    Ok(end)
+}
+
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// The number of the open file of this process that `target` leads to.
+fn descriptor(target: &Path) -> Option<String> {
+    // Most outputs are no link: this is one call.
+    if !target.is_symlink() {
+        return None;
+    }
+    let link = end_of_links(target).err()?;
+    let own =
+        folder(&link).canonicalize().ok()? == Path::new("/proc/self/fd").canonicalize().ok()?;
+    let number = link.file_name()?.to_str()?;
+    own.then(|| number.to_owned())
+}
+
+/// Whether a descriptor of this process appends.
+fn appends(number: &str) -> bool {
+    let told = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
+    let flags = |text: &str| {
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        i32::from_str_radix(flags.trim(), 8).ok()
+    };
+    told.is_ok_and(|text| flags(&text).is_some_and(|flags| flags & libc::O_APPEND != 0))
+}
+
+/// A new file in the folder of `place`, with the mode of the old one.
+fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>> {
+    let folder = folder(place);
+    folder.metadata()?;
+    let permissions = old.map(File::metadata).transpose()?.map(|meta| meta.permissions());
+    let mut options = File::options();
+    let mode = if permissions.is_some() { 0o600 } else { NEW_FILE_MODE };
+    options.write(true).create_new(true).mode(mode);
+    // Opened here, because tempfile would add the temporary path, which is nobody's business, to
+    // errors.
+    let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
+        // Before it is there, so that it is not left behind whenever the process is ended.
+        guard::temporary(Some(path));
+        options.open(path)
+    })?;
+    if let Some(permissions) = permissions {
+        // Not when it is opened: the process' mask would count. Some file systems have no modes.
+        let _ = temporary.as_file().set_permissions(permissions);
+    }
+    Ok(temporary)
+}
+
+/// Writes all of `bytes` to what is open; to a file, in the place of what it has.
+fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    let meta = file.metadata()?;
+    let appending = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL)? & libc::O_APPEND != 0;
+    if !meta.is_file() || appending {
+        return file.write_all(bytes);
+    }
+    // Where there is no room, the old bytes stay. Not every file system can tell.
+    let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+    let room = fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size);
+    if let Err(error @ (Errno::ENOSPC | Errno::EDQUOT)) = room {
+        return Err(error.into());
+    }
+    file.set_len(0)?;
+    file.write_all(bytes).inspect_err(|_| {
+        // A part of an output could be taken for one.
+        let _ = file.set_len(0);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_output_is_replaced_whole_and_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, b"old").unwrap();
+        // Some that a mask for new files takes away, and fewer than it leaves.
+        for mode in [0o666, 0o600] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            write(path.to_str().unwrap(), b"new bytes").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"new bytes");
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_or_a_missing_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(write(folder.path().to_str().unwrap(), b"x").is_err());
+        let missing = folder.path().join("no/such/out");
+        assert!(write(missing.to_str().unwrap(), b"x").is_err());
+        assert!(write("", b"x").is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,72 @@
+//! Where programs are: this one, and those of the user that it runs.
+//!
+//! In: the environment. Out: paths. Guaranteed: a program in the working folder is found only
+//! where a path names that folder, and never by its name alone: whoever gives a folder of sources
+//! away would else choose what runs.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where programs are if nobody says so, as for execvp(3).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The path that this program was started by: its folder tells what it stands for, not that of the file behind a link.
+pub fn own() -> Option<PathBuf> {
+    let own = PathBuf::from(env::args_os().next()?);
+    if own.components().count() > 1 {
+        return Some(own);
+    }
+    in_folders(folders(), &own).or_else(|| env::current_exe().ok())
+}
+
+/// The program that `name` names: a path, or what PATH has under a name without a slash.
+pub(crate) fn named(name: &Path) -> Option<PathBuf> {
+    match name.as_os_str().as_bytes().contains(&b'/') {
+        true => Some(std::path::absolute(name).unwrap_or_else(|_| name.to_owned())),
+        false => in_folders(folders(), name),
+    }
+}
+
+/// The folders of PATH, in their order, but for those that are the working folder or in it.
+pub(crate) fn folders() -> impl Iterator<Item = PathBuf> {
+    folders_of(env::var_os("PATH").as_deref()).into_iter()
+}
+
+fn folders_of(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let folders = env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH)));
+    folders.filter(|folder| folder.is_absolute()).collect()
+}
+
+/// The first file of this name in `folders`.
+pub(crate) fn in_folders(
+    folders: impl IntoIterator<Item = PathBuf>,
+    name: impl AsRef<Path>,
+) -> Option<PathBuf> {
+    folders.into_iter().map(|folder| folder.join(&name)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_working_folder_is_no_folder_of_path() {
+        let folders = |path: &str| folders_of(Some(path.as_ref()));
+        assert!(folders("").is_empty());
+        assert_eq!(folders(":/a::.:b:./c:../d:/e:"), ["/a", "/e"].map(PathBuf::from));
+        assert_eq!(folders_of(None), ["/bin", "/usr/bin"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn the_first_folder_with_the_file_counts() {
+        let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let paths = || folders.iter().map(|folder| folder.path().to_owned());
+        assert_eq!(in_folders(paths(), "ptxas"), None);
+        std::fs::create_dir(folders[0].path().join("ptxas")).unwrap();
+        std::fs::write(folders[1].path().join("ptxas"), "").unwrap();
+        std::fs::write(folders[2].path().join("ptxas"), "").unwrap();
+        assert_eq!(in_folders(paths(), "ptxas"), Some(folders[1].path().join("ptxas")));
+    }
+}

@@ -1,0 +1,110 @@
+//! Which toolkits the ptxas and NVIDIA's libraries of a link are taken from.
+//!
+//! In: options, environment. Out: paths. Guaranteed: both are looked for in the same toolkits in the same order.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::options::{Id, Options};
+use crate::toolkit::programs::{folders, in_folders, own};
+
+/// A CUDA toolkit, as far as it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Toolkit {
+    /// Where its programs are.
+    bin: PathBuf,
+    home: PathBuf,
+}
+
+impl Toolkit {
+    fn at(home: PathBuf) -> Self {
+        Toolkit { bin: home.join("bin"), home }
+    }
+
+    fn of_bin(bin: &Path) -> Option<Self> {
+        Some(Toolkit { bin: bin.to_owned(), home: bin.join("..") })
+    }
+}
+
+/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from one toolkit: that of
+/// `-nvvmpath` in a link with LTO, the one that this program lies in, that of CUDA_HOME or CUDA_PATH, and those of PATH.
+fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
+    // It names a folder of the toolkit.
+    let named = options.path(Id::NvvmPath).filter(|_| options.lto());
+    let named = named.and_then(|path| Some(Toolkit::at(path.parent()?.to_owned())));
+    let own = own().and_then(|own| Toolkit::of_bin(own.parent()?));
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+    let homes = homes.filter(|home| !home.is_empty()).map(|home| Toolkit::at(home.into()));
+    named.into_iter().chain(own).chain(homes).chain(folders().filter_map(of_folder))
+}
+
+/// The toolkit that a folder of PATH is of: one with ptxas, or with a link to an nvcc.
+fn of_folder(folder: PathBuf) -> Option<Toolkit> {
+    let nvcc = || folder.join("nvcc").canonicalize().ok();
+    match folder.join("ptxas").canonicalize() {
+        Ok(ptxas) if ptxas.is_file() => {
+            Some(Toolkit { home: ptxas.parent()?.parent()?.to_owned(), bin: folder })
+        }
+        _ => Toolkit::of_bin(nvcc()?.parent()?),
+    }
+}
+
+/// The ptxas of the first toolkit that has one. It runs in another folder than this one.
+pub(crate) fn ptxas(options: &Options) -> Option<PathBuf> {
+    let found = in_folders(toolkits(options).map(|toolkit| toolkit.bin), "ptxas")?;
+    Some(std::path::absolute(&found).unwrap_or(found))
+}
+
+/// The folders of the toolkits in which libraries are looked for, in the order in which ptxas is.
+pub fn toolkit_homes(options: &Options) -> Vec<PathBuf> {
+    toolkits(options).map(|toolkit| toolkit.home).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Request, parse};
+    use std::fs;
+
+    #[test]
+    fn ptxas_and_libraries_are_of_one_toolkit() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::create_dir_all(place("named/bin")).unwrap();
+        fs::write(place("named/bin/ptxas"), "").unwrap();
+        let options = |line: String| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            match parse(&words).request {
+                Ok(Request::Link(options)) => *options,
+                other => panic!("{other:?}"),
+            }
+        };
+        let nvvm = place("named/nvvm").display().to_string();
+        let lto = options(format!("-arch=sm_90 a -o b -lto -nvvmpath={nvvm}"));
+        assert_eq!(ptxas(&lto), Some(place("named/bin/ptxas")));
+        assert_eq!(toolkit_homes(&lto).first(), Some(&place("named")));
+        // Without LTO the option is only recorded.
+        let plain = options(format!("-arch=sm_90 a -o b -nvvmpath={nvvm}"));
+        assert_ne!(toolkit_homes(&plain).first(), Some(&place("named")));
+        assert_ne!(ptxas(&plain), Some(place("named/bin/ptxas")));
+    }
+
+    #[test]
+    fn a_folder_of_path_is_of_the_toolkit_behind_its_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for bin in ["cuda/bin", "links", "more", "none"] {
+            fs::create_dir_all(place(bin)).unwrap();
+        }
+        for name in ["cuda/bin/ptxas", "cuda/bin/nvcc"] {
+            fs::write(place(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink(place("cuda/bin/nvcc"), place("links/nvcc")).unwrap();
+        std::os::unix::fs::symlink(place("cuda/bin/ptxas"), place("more/ptxas")).unwrap();
+        let found = |name: &str| of_folder(place(name)).map(|toolkit| toolkit.bin);
+        assert_eq!(found("links"), Some(place("cuda/bin")));
+        assert_eq!(found("more"), Some(place("more")));
+        assert_eq!(of_folder(place("more")).unwrap().home, place("cuda"));
+        assert_eq!(found("none"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Edits of symbols.
+//!
+//! In: an object and a number. Out: the object changed and what was done. Left alone are the null symbol, section symbols,
+//! and what ptxas made for itself (parameters, literals), whose place in their sections is known from elsewhere: no object
+//! with another one means anything.
+
+use super::object::{Object, Symbol};
+use super::pick::pick;
+use crate::random::generate::rng::Rng;
+use culd_cubin::elf::{stb, sto, stt};
+
+const UNDEFINED: u16 = 0;
+const COMMON: u16 = 0xfff2;
+
+/// Changes one of the symbols for which `wanted` holds.
+fn change(
+    object: &mut Object,
+    seed: u64,
+    wanted: impl Fn(&Symbol) -> bool,
+    edit: impl FnOnce(&mut Object, &mut Symbol, &mut Rng),
+) -> Option<String> {
+    let symbols = object.symbols.iter().enumerate().skip(1);
+    let internal = |symbol: &Symbol| symbol.entry.other & sto::INTERNAL != 0;
+    let named = symbols.filter(|(_, symbol)| {
+        symbol.entry.info & 15 != stt::SECTION && !internal(symbol) && wanted(symbol)
+    });
+    let at: usize = pick(seed, named.map(|(at, symbol)| (symbol.name.clone(), at)))?;
+    let mut symbol = object.symbols[at].clone();
+    edit(object, &mut symbol, &mut Rng::new(seed));
+    let before = std::mem::replace(&mut object.symbols[at], symbol);
+    let after = &object.symbols[at];
+    (*after != before).then(|| format!("symbol {} -> {}", tell(&before), tell(after)))
+}
+
+fn tell(symbol: &Symbol) -> String {
+    let entry = &symbol.entry;
+    format!(
+        "{} info {:#x} other {:#x} section {:#x} value {:#x} size {:#x}",
+        symbol.name, entry.info, entry.other, entry.section, entry.value, entry.size
+    )
+}
+
+fn is_variable(symbol: &Symbol) -> bool {
+    matches!(symbol.entry.info & 15, stt::OBJECT | stt::CUDA_OBJECT)
+}
+
+fn is_defined(symbol: &Symbol) -> bool {
+    symbol.entry.section != UNDEFINED
+}
+
+/// Between global and weak; a local one becomes seen by all.
+pub(super) fn binding(object: &mut Object, seed: u64) -> Option<String> {
+    let wanted = |symbol: &Symbol| {
+        symbol.entry.info & 15 == stt::FUNC
+            || (is_variable(symbol) && !symbol.name.starts_with("__U"))
+    };
+    change(object, seed, wanted, |_, symbol, rng| {
+        let binding = match symbol.entry.info >> 4 {
+            stb::GLOBAL => stb::WEAK,
+            _ => rng.pick(&[stb::GLOBAL, stb::WEAK]),
+        };
+        symbol.entry.info = symbol.entry.info & 15 | binding << 4;
+    })
+}
+
+/// The two types of data.
+pub(super) fn kind(object: &mut Object, seed: u64) -> Option<String> {
+    change(object, seed, is_variable, |_, symbol, _| {
+        let other = stt::OBJECT ^ stt::CUDA_OBJECT;
+        symbol.entry.info ^= other;
+    })
+}
+
+/// Another memory space for a variable that this file does not define, or managed memory.
+pub(super) fn other(object: &mut Object, seed: u64) -> Option<String> {
+    const SPACES: [u8; 4] = [0, sto::SPACE_GLOBAL, sto::SPACE_SHARED, sto::SPACE_CONSTANT];
+    change(object, seed, is_variable, |_, symbol, rng| {
+        let other = &mut symbol.entry.other;
+        if symbol.entry.section == UNDEFINED && rng.chance(50) {
+            *other = rng.pick(&SPACES);
+        } else if *other & sto::SPACE == sto::SPACE_GLOBAL {
+            *other ^= sto::MANAGED;
+        }
+    })
+}
+
+/// Another place in the same section.
+pub(super) fn value(object: &mut Object, seed: u64) -> Option<String> {
+    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol);
+    change(object, seed, wanted, |object, symbol, rng| {
+        let entry = &mut symbol.entry;
+        let section = object.sections.get(usize::from(entry.section));
+        let room = section.map_or(0, |section| section.size().saturating_sub(entry.size));
+        entry.value = if entry.section == COMMON || entry.other & sto::SPACE == sto::SPACE_SHARED {
+            1 << rng.below(8)
+        } else {
+            (rng.below(room as usize + 1) as u64) & !3
+        };
+    })
+}
+
+/// Mostly smaller: what is larger does not fit its section. A size of 0 would be none.
+pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
+    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol);
+    change(object, seed, wanted, |_, symbol, rng| {
+        let size = &mut symbol.entry.size;
+        *size = match rng.below(7) {
+            0 => *size + rng.pick(&[1, 4, 16, 0x1_0000]),
+            1 => size.saturating_sub(1),
+            2 => size.saturating_sub(4),
+            _ => *size / 2,
+        };
+        *size = (*size).max(1);
+    })
+}
+
+pub(super) fn undefined(object: &mut Object, seed: u64) -> Option<String> {
+    // Others could not mean it.
+    let public = |symbol: &Symbol| symbol.entry.info >> 4 != stb::LOCAL;
+    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol) && public(symbol);
+    change(object, seed, wanted, |_, symbol, rng| {
+        symbol.entry.section = UNDEFINED;
+        // An array without size that a later file defines: docs/DIFFERENCES.md, shared-unsized-first.
+        let shared = symbol.entry.other & sto::SPACE == sto::SPACE_SHARED;
+        if rng.chance(70) && !shared {
+            (symbol.entry.value, symbol.entry.size) = (0, 0);
+        }
+    })
+}
+
+pub(super) fn common(object: &mut Object, seed: u64) -> Option<String> {
+    // A weak common variable is two answers to one question.
+    let global = |symbol: &Symbol| {
+        let weak = symbol.entry.info >> 4 == stb::WEAK;
+        is_variable(symbol) && !weak && symbol.entry.other & sto::SPACE == sto::SPACE_GLOBAL
+    };
+    change(object, seed, global, |_, symbol, rng| {
+        let entry = &mut symbol.entry;
+        (entry.section, entry.value) = (COMMON, 1 << rng.below(7));
+        entry.size = if rng.chance(60) { entry.size } else { rng.pick(&[1, 4, 8, 100]) };
+        entry.info = entry.info & 15 | stb::GLOBAL << 4;
+    })
+}
+
+/// A name that nobody knows, or for a function of another file one of the driver's.
+pub(super) fn name(object: &mut Object, seed: u64) -> Option<String> {
+    const SYSTEM: [&str; 5] =
+        ["vprintf", "malloc", "__cuda_syscall_x", "cnpGetDevice", "__assertfail"];
+    // Code and all that belongs to it carry the name of its function.
+    let wanted = |symbol: &Symbol| {
+        is_variable(symbol) || (symbol.entry.info & 15 == stt::FUNC && !is_defined(symbol))
+    };
+    change(object, seed, wanted, |object, symbol, rng| {
+        let name = match symbol.entry.info & 15 {
+            stt::FUNC => rng.pick(&SYSTEM).to_owned(),
+            _ => format!("renamed_{}", symbol.name),
+        };
+        symbol.entry.name = object.symbol_name(&name);
+        symbol.name = name;
+    })
+}
+
+pub(super) fn unified_names(object: &mut Object, _seed: u64) -> Option<String> {
+    let unified = |symbol: &Symbol| symbol.name.starts_with("__U");
+    let found: Vec<usize> =
+        (0..object.symbols.len()).filter(|&at| unified(&object.symbols[at])).collect();
+    for &at in &found {
+        let name = format!("plain{}", object.symbols[at].name);
+        object.symbols[at].entry.name = object.symbol_name(&name);
+        object.symbols[at].name = name;
+    }
+    (!found.is_empty()).then(|| "no names of unified tables".to_owned())
+}

@@ -1,0 +1,108 @@
+//! Random programs for the differential test.
+//!
+//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several PTX files, and for some
+//! families edits of what is compiled of them.
+//! Guaranteed: the same seed gives the same program on every machine, and every program is meant to pass
+//! `ptxas -c`; the caller counts those that do not.
+
+mod body;
+mod build;
+mod cuda;
+mod dwarf;
+mod fill;
+mod mistakes;
+pub mod mix;
+pub mod model;
+mod names;
+pub mod ptx;
+mod recent;
+pub mod rng;
+mod textures;
+mod unified;
+
+use crate::random::edit::{Edit, Kind};
+use mix::{FAMILIES, Family, Mix};
+use model::{Arch, Program};
+use rng::Rng;
+
+/// What the caller fixes; `None` lets the seed decide.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Name of a family.
+    pub family: Option<&'static Family>,
+    /// Architecture of the link.
+    pub arch: Option<Arch>,
+    /// Rounds of one edit, all of this kind.
+    pub edit: Option<Kind>,
+    /// Only programs for links with any option: nothing edited, and no index file.
+    pub plain: bool,
+}
+
+/// The family of that name.
+pub fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name == name)
+}
+
+/// The program of a seed.
+pub fn generate(seed: u64, wish: Wish) -> Program {
+    let mut rng = Rng::new(seed);
+    let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
+    // An edit changes one half of a file with Mercury code, which is damage then (tests/bad_input).
+    let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
+    let weight = |family: &Family| {
+        let barred = wish.plain && special(family.mix) || two_halves && family.mix.rounds > 0;
+        if barred { 0 } else { family.weight }
+    };
+    let weights: Vec<u32> = FAMILIES.iter().map(weight).collect();
+    // Drawn even when not needed, so that a wish does not change the rest of the program.
+    let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
+    let arch = rng.pick(&Arch::ALL);
+    let family = wish.family.unwrap_or(drawn);
+    // Only newer architectures have unified functions.
+    let arch = if family.mix.unified_pc > 0 && arch.number() < 90 { Arch("sm_90") } else { arch };
+    let mut program = build::build(seed, family, wish.arch.unwrap_or(arch), &mut rng);
+    for _ in 0..family.mix.mistakes {
+        mistakes::add(&mut program, &mut rng);
+    }
+    unified::add(&mut program, family.mix, &mut rng);
+    edit(&mut program, family.mix, wish.edit, &mut rng);
+    cuda::without_debug(&mut program);
+    if wish.plain {
+        program.library = false;
+        program.units.iter_mut().for_each(|unit| unit.whole_program = false);
+    }
+    program
+}
+
+/// Draws the edits of each round.
+fn edit(program: &mut Program, mix: &Mix, only: Option<Kind>, rng: &mut Rng) {
+    let units: Vec<String> = program.units.iter().map(|unit| unit.name.clone()).collect();
+    for _ in 0..mix.rounds {
+        let count = if only.is_some() { 1 } else { rng.range(mix.edits.0, mix.edits.1) };
+        program.rounds.push((0..count).filter_map(|_| Edit::draw(&units, only, rng)).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_names_one_program() {
+        for seed in 0..50 {
+            assert_eq!(generate(seed, Wish::default()), generate(seed, Wish::default()));
+        }
+    }
+
+    #[test]
+    fn every_family_prints() {
+        for family in FAMILIES {
+            let program = generate(3, Wish { family: Some(family), ..Wish::default() });
+            assert!(program.units.len() >= 2, "{}", family.name);
+            for unit in &program.units {
+                let mark = if family.mix.cuda { "__device__" } else { ".address_size 64" };
+                assert!(ptx::print(&program, unit).contains(mark));
+            }
+        }
+    }
+}

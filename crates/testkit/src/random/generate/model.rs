@@ -1,0 +1,699 @@
+//! The model of a generated program: a syntax tree of several PTX files that are linked together.
+//!
+//! In: built by [`super::generate`], cut down by [`crate::random::reduce`]. Out: printed as PTX by [`super::ptx`].
+//! Guaranteed: a tree stays printable when any unit, item or statement is removed, because every reference is a
+//! [`SymbolId`] whose declaration the printer can derive.
+
+use crate::fixtures::uidx::Order;
+use crate::random::edit::Edit;
+use std::fmt;
+
+/// An architecture that ptxas can be asked for and PTX can name as its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Arch(pub &'static str);
+
+impl Arch {
+    /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked for it.
+    pub const MERCURY: [Arch; 8] = [
+        Arch("sm_100"),
+        Arch("sm_100a"),
+        Arch("sm_100f"),
+        Arch("sm_103"),
+        Arch("sm_107"),
+        Arch("sm_110"),
+        Arch("sm_120"),
+        Arch("sm_121"),
+    ];
+
+    /// The architectures the generator draws from.
+    pub const ALL: [Arch; 8] = [
+        Arch("sm_75"),
+        Arch("sm_80"),
+        Arch("sm_86"),
+        Arch("sm_87"),
+        Arch("sm_88"),
+        Arch("sm_89"),
+        Arch("sm_90"),
+        Arch("sm_90a"),
+    ];
+
+    /// The architecture of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::known().find(|arch| arch.0 == name)
+    }
+
+    /// All architectures, in ascending order.
+    pub fn known() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::MERCURY)
+    }
+
+    /// The SM number, without a suffix such as `a`.
+    pub fn number(self) -> u32 {
+        let digits: String = self.0.chars().filter(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0)
+    }
+
+    /// The version of PTX that everything generated for it is known in.
+    pub fn ptx_version(self) -> &'static str {
+        if self.number() == 107 { "9.4" } else { "9.0" }
+    }
+
+    /// Architectures other than `self` whose cubins may take part in a link for `self`.
+    pub fn guests(self) -> &'static [Arch] {
+        match self.0 {
+            "sm_86" => &[Arch("sm_80")],
+            "sm_89" => &[Arch("sm_86"), Arch("sm_80")],
+            "sm_90" => &[Arch("sm_90a")],
+            "sm_90a" => &[Arch("sm_90")],
+            "sm_100" => &[Arch("sm_100a"), Arch("sm_100f")],
+            "sm_100a" | "sm_100f" => &[Arch("sm_100")],
+            "sm_121" => &[Arch("sm_120")],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Index of a [`Symbol`] in [`Program::symbols`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolId(pub u32);
+
+/// Several PTX files and how they are to be linked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The seed it was made from.
+    pub seed: u64,
+    /// Name of the family it was made for.
+    pub family: &'static str,
+    /// Value of `-arch`.
+    pub link_arch: Arch,
+    /// Further linker options.
+    pub link_options: Vec<String>,
+    /// All names; two local symbols of different files may share one.
+    pub symbols: Vec<Symbol>,
+    /// The files, in command-line order.
+    pub units: Vec<Unit>,
+    /// The link gets libcudadevrt.
+    pub library: bool,
+    /// The index file of unified functions and variables that the link gets.
+    pub index: Option<Index>,
+    /// What is edited in the compiled files; each list gives links of its own. Empty: the files are linked as they are.
+    pub rounds: Vec<Vec<Edit>>,
+}
+
+impl Program {
+    /// The symbol of an id.
+    pub fn symbol(&self, id: SymbolId) -> &Symbol {
+        &self.symbols[id.0 as usize]
+    }
+
+    /// Number of statements and items; what the reducer makes smaller.
+    pub fn size(&self) -> usize {
+        let items = self.units.iter().flat_map(|unit| &unit.items);
+        let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
+        let parts = self.units.iter().flat_map(|unit| &unit.cuda).map(|cuda| cuda.parts.len());
+        self.units.len() + parts.sum::<usize>() + items.map(Item::size).sum::<usize>() + edits
+    }
+}
+
+/// How an index file is made of what the compiled files define.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its version.
+    pub version: u32,
+    /// The order of places.
+    pub order: Order,
+    /// The number of a place that is left out, first among functions and then among variables.
+    pub missing: Option<usize>,
+}
+
+/// One PTX file, or one of CUDA C++.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// File stem.
+    pub name: String,
+    /// `.version`.
+    pub ptx_version: &'static str,
+    /// Architecture of `.target`; not higher than `arch`.
+    pub target: Arch,
+    /// Value of ptxas `-arch`.
+    pub arch: Arch,
+    /// Further ptxas options.
+    pub options: Vec<String>,
+    /// Debug information.
+    pub debug: Debug,
+    /// True for `.target …, texmode_independent`.
+    pub independent_textures: bool,
+    /// Declarations that differ from the symbol's own kind: what this file believes a symbol of another one is.
+    pub beliefs: Vec<(SymbolId, SymbolKind)>,
+    /// Definitions, in the order of the file.
+    pub items: Vec<Item>,
+    /// It is compiled as a program of its own (`-ewp`), not as one of several files.
+    pub whole_program: bool,
+    /// The file is CUDA C++ and has no items; `options` are nvcc's.
+    pub cuda: Option<Cuda>,
+}
+
+/// The text of a file in CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cuda {
+    /// Headers that they need, without brackets.
+    pub headers: Vec<String>,
+    /// Declarations that follow one another.
+    pub parts: Vec<String>,
+}
+
+/// Debug information of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// None.
+    Off,
+    /// `.loc` lines and `ptxas -lineinfo`.
+    Lines,
+    /// Hand-made DWARF, `.target …, debug` and `ptxas -g`.
+    Full,
+}
+
+/// A name and what it stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Symbol {
+    /// Its name in the file.
+    pub name: String,
+    /// What it stands for.
+    pub kind: SymbolKind,
+    /// The id of a unified function or variable.
+    pub unified: Option<(u64, u64)>,
+}
+
+/// What a symbol stands for; enough to declare it `.extern`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SymbolKind {
+    /// A device function.
+    Function(Signature),
+    /// A kernel, with the types of its parameters after the result pointer.
+    Entry(Vec<Type>),
+    /// A variable.
+    Variable(Space, Shape),
+    /// `.extern .shared x[]`.
+    DynamicShared(Shape),
+    /// A legacy texture, surface or sampler reference.
+    Reference(Reference),
+}
+
+/// Kinds of opaque references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// `.texref`
+    Texture,
+    /// `.surfref`
+    Surface,
+    /// `.samplerref`
+    Sampler,
+}
+
+/// Memory space of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// `.global`
+    Global,
+    /// `.global .attribute(.managed)`
+    Managed,
+    /// `.const`
+    Const,
+    /// `.shared`
+    Shared,
+}
+
+impl Space {
+    /// Its name in instructions, without the dot.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Global | Space::Managed => "global",
+            Space::Const => "const",
+            Space::Shared => "shared",
+        }
+    }
+}
+
+/// Element type, number of elements (0: not told, in a declaration) and alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Size of an element in bytes: 1, 2, 4 or 8.
+    pub width: u32,
+    /// Number of elements.
+    pub count: u32,
+    /// Alignment in bytes, a power of two.
+    pub align: u32,
+}
+
+impl Shape {
+    /// Size in bytes.
+    pub fn bytes(self) -> u32 {
+        self.width * self.count
+    }
+}
+
+/// Type of a parameter or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `.b32`
+    B32,
+    /// `.b64`
+    B64,
+    /// `.f32`
+    F32,
+    /// `.f64`
+    F64,
+    /// `.align A .b8 x[N]`
+    Bytes {
+        /// Size in bytes, a multiple of 4.
+        size: u32,
+        /// Alignment in bytes, at least 4.
+        align: u32,
+    },
+}
+
+/// Parameters and result of a device function.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Signature {
+    /// Types of the parameters.
+    pub params: Vec<Type>,
+    /// Type of the result.
+    pub result: Option<Type>,
+    /// `.noreturn`; such a function has no result.
+    pub noreturn: bool,
+}
+
+/// Who can see a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    /// Only the file itself.
+    Local,
+    /// Everyone.
+    Visible,
+    /// Everyone, unless another definition wins.
+    Weak,
+    /// `.common`: merged with those of the same name.
+    Common,
+}
+
+/// One definition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// A variable of any space, or an opaque reference.
+    Variable(Variable),
+    /// A device function or a kernel.
+    Function(Function),
+    /// `.alias name, target`.
+    Alias {
+        /// The second name.
+        symbol: SymbolId,
+        /// True for a weak second name.
+        weak: bool,
+        /// A function that the same file defines.
+        target: SymbolId,
+    },
+}
+
+impl Item {
+    /// The symbol it defines.
+    pub fn symbol(&self) -> SymbolId {
+        match self {
+            Item::Variable(variable) => variable.symbol,
+            Item::Function(function) => function.symbol,
+            Item::Alias { symbol, .. } => *symbol,
+        }
+    }
+
+    /// Every symbol it refers to, repeated as often as it does.
+    pub fn references(&self) -> Vec<SymbolId> {
+        let mut found = Vec::new();
+        match self {
+            Item::Variable(variable) => {
+                found.extend(variable.init.iter().filter_map(|init| match init {
+                    Init::Address { symbol, .. } => Some(*symbol),
+                    Init::Value(_) => None,
+                }))
+            }
+            Item::Function(function) => {
+                function.body.iter().for_each(|stmt| stmt.references(&mut found))
+            }
+            Item::Alias { target, .. } => found.push(*target),
+        }
+        found
+    }
+
+    /// True if a statement of it calls this driver function.
+    pub fn calls(&self, syscall: Syscall) -> bool {
+        let Item::Function(function) = self else { return false };
+        function.body.iter().any(|stmt| stmt.any(&|stmt| *stmt == Stmt::Syscall(syscall)))
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Item::Variable(variable) => 1 + variable.init.len(),
+            Item::Function(function) => 1 + function.body.iter().map(Stmt::size).sum::<usize>(),
+            Item::Alias { .. } => 1,
+        }
+    }
+}
+
+/// A variable definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name.
+    pub symbol: SymbolId,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// The kind this file gives it; weak and common ones differ from file to file.
+    pub kind: SymbolKind,
+    /// Initial elements; the rest is 0.
+    pub init: Vec<Init>,
+}
+
+/// One initial element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// A number.
+    Value(u64),
+    /// The address of a symbol.
+    Address {
+        /// Whose address.
+        symbol: SymbolId,
+        /// Added to it.
+        addend: u32,
+        /// `generic(…)`.
+        generic: bool,
+        /// `mask(…)`: which byte of the address.
+        byte: Option<u8>,
+    },
+}
+
+/// A function definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its name; the kind tells functions from kernels.
+    pub symbol: SymbolId,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// Parameters of a kernel that are references, by kind and number of the name.
+    pub references: Vec<(Reference, u32)>,
+    /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
+    pub directives: Vec<String>,
+    /// The statements between reading the parameters and storing the result.
+    pub body: Vec<Stmt>,
+}
+
+/// One statement. Each reads and writes the accumulator and stands alone otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// A few dependent operations with varied constants.
+    Arith(u32),
+    /// Keeps this many values alive at once, which raises the register count.
+    Pressure(u32),
+    /// A direct call.
+    Call(SymbolId),
+    /// A call through the address of a function.
+    CallAddress(SymbolId),
+    /// A call through an element of a table of function addresses.
+    CallTable {
+        /// The table variable, elements of 8 bytes.
+        table: SymbolId,
+        /// Which element.
+        index: u32,
+        /// What the call site believes.
+        signature: Signature,
+    },
+    /// Takes the address of any symbol and mixes it in.
+    Address {
+        /// Whose address.
+        symbol: SymbolId,
+        /// Added to it.
+        addend: u32,
+        /// Convert to a generic address.
+        generic: bool,
+    },
+    /// Reads or writes a variable.
+    Access {
+        /// Which variable.
+        symbol: SymbolId,
+        /// At which byte.
+        offset: u32,
+        /// Store instead of load (not in constant space).
+        store: bool,
+        /// Add a run-time index to the address.
+        indexed: bool,
+    },
+    /// A shared variable of function scope.
+    FunctionShared {
+        /// Its shape.
+        shape: Shape,
+        /// False: declared and left alone.
+        used: bool,
+    },
+    /// A local array that is indexed at run time, so that it needs a frame.
+    Frame(u32),
+    /// A local array of run-time size.
+    Alloca,
+    /// Fp64 operations with this many different literals, which live in bank 2 on some architectures.
+    Doubles(u32),
+    /// A switch with this many cases by `brx.idx`.
+    Switch(u32),
+    /// `bar.sync n`.
+    Barrier(u32),
+    /// A division or root whose slow path is a local function that ptxas adds, of the same name in every file.
+    SlowPath(SlowPath),
+    /// A call of a function the driver provides.
+    Syscall(Syscall),
+    /// Reads a texture, surface or texture with sampler.
+    Fetch {
+        /// The texture or surface.
+        symbol: SymbolId,
+        /// The sampler, in independent mode.
+        sampler: Option<SymbolId>,
+    },
+    /// Asks about a reference, writes a surface, or takes the address.
+    Query {
+        /// The reference.
+        symbol: SymbolId,
+        /// Which of them.
+        how: u32,
+    },
+    /// The same of a parameter.
+    QueryParameter {
+        /// Its kind.
+        reference: Reference,
+        /// The number of its name.
+        number: u32,
+        /// Which of them.
+        how: u32,
+    },
+    /// Reads a texture or surface object.
+    Object {
+        /// A surface.
+        surface: bool,
+    },
+    /// An instruction that leaves a trace in the attributes of the function.
+    Special(Special),
+    /// A counted loop.
+    Loop(Vec<Stmt>),
+    /// Statements under a condition.
+    If(Vec<Stmt>),
+}
+
+impl Stmt {
+    /// True if `test` holds for it or for a statement inside it.
+    pub fn any(&self, test: &dyn Fn(&Stmt) -> bool) -> bool {
+        let inside = match self {
+            Stmt::Loop(body) | Stmt::If(body) => body.iter().any(|stmt| stmt.any(test)),
+            _ => false,
+        };
+        inside || test(self)
+    }
+
+    /// Adds every symbol it refers to.
+    pub fn references(&self, found: &mut Vec<SymbolId>) {
+        match self {
+            Stmt::Call(symbol) | Stmt::CallAddress(symbol) => found.push(*symbol),
+            Stmt::CallTable { table: symbol, .. }
+            | Stmt::Address { symbol, .. }
+            | Stmt::Query { symbol, .. }
+            | Stmt::Access { symbol, .. } => found.push(*symbol),
+            Stmt::Fetch { symbol, sampler } => found.extend(sampler.iter().chain([symbol])),
+            Stmt::Loop(body) | Stmt::If(body) => {
+                body.iter().for_each(|stmt| stmt.references(found))
+            }
+            _ => {}
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Stmt::Loop(body) | Stmt::If(body) => 1 + body.iter().map(Stmt::size).sum::<usize>(),
+            _ => 1,
+        }
+    }
+}
+
+/// Operations with a function of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowPath {
+    /// Fp32 division.
+    DivideF32,
+    /// Fp32 root.
+    RootF32,
+    /// Fp64 division.
+    DivideF64,
+    /// Fp64 root.
+    RootF64,
+    /// Fp64 reciprocal.
+    ReciprocalF64,
+    /// Unsigned 64-bit division.
+    DivideU64,
+    /// Signed 64-bit remainder.
+    RemainderS64,
+}
+
+impl SlowPath {
+    /// All of them.
+    pub const ALL: [SlowPath; 7] = [
+        SlowPath::DivideF32,
+        SlowPath::RootF32,
+        SlowPath::DivideF64,
+        SlowPath::RootF64,
+        SlowPath::ReciprocalF64,
+        SlowPath::DivideU64,
+        SlowPath::RemainderS64,
+    ];
+}
+
+/// Functions that may stay undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syscall {
+    /// `vprintf`
+    Vprintf,
+    /// `malloc`
+    Malloc,
+    /// `free`
+    Free,
+    /// `__assertfail`
+    AssertFail,
+    /// A name of the form `__cuda_syscall…`
+    Other,
+}
+
+impl Syscall {
+    /// All of them.
+    pub const ALL: [Syscall; 5] =
+        [Syscall::Vprintf, Syscall::Malloc, Syscall::Free, Syscall::AssertFail, Syscall::Other];
+}
+
+/// Instructions that ptxas records in `.nv.info.<function>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// `%ctaid.z`
+    CtaidZ,
+    /// `mbarrier.init` (sm_80 and later)
+    Mbarrier,
+    /// `vote`, `shfl`, `match`
+    Warp,
+    /// `exit` under a condition
+    Exit,
+    /// Sparse `mma.sp` (sm_80 and later)
+    SparseMma,
+    /// Cluster barrier (sm_90 and later)
+    Cluster,
+    /// `griddepcontrol` (sm_90 and later)
+    GridDependency,
+    /// `setmaxnreg` (sm_90a)
+    SetMaxRegisters,
+    /// Reads of the reserved shared memory registers (sm_80 and later)
+    ReservedShared,
+    /// `trap`
+    Trap,
+    /// Atomics on global and shared memory
+    Atomic,
+    /// `bar.sync` with the number in a register
+    BarrierRegister,
+    /// `cp.async.bulk` (sm_90 and later)
+    BulkCopy,
+    /// `wgmma` (sm_90a)
+    Wgmma,
+    /// `bar.sync` and `bar.arrive` of some of the threads
+    BarrierPart,
+    /// `istypep`, and `isspacep` of every space
+    Kinds,
+    /// Atomics on 16-bit numbers in global and shared memory, which some architectures emulate
+    AtomicHalf,
+    /// Fences and atomics of the whole system, `nanosleep`
+    System,
+    /// `stacksave` and `stackrestore`
+    Stack,
+    /// Special registers of the launch
+    Launch,
+    /// `redux` and `cp.async` (sm_80 and later)
+    AsyncCopy,
+    /// `elect.sync` and `mapa` (sm_90 and later)
+    Elect,
+    /// `mbarrier.try_wait` without `init` (sm_90 and later)
+    TryWait,
+    /// `cp.async.bulk.tensor` (sm_90 and later)
+    TensorCopy,
+    /// `barrier.cluster` in its relaxed and aligned forms (sm_90 and later)
+    ClusterAligned,
+    /// `clusterlaunchcontrol` (sm_100 and later)
+    LaunchControl,
+    /// `tcgen05` for one block (sm_100a, sm_100f)
+    Tensor,
+    /// `tcgen05` for a pair of blocks (sm_100a, sm_100f)
+    TensorPair,
+    /// `tcgen05.ld` alone (sm_100a, sm_100f)
+    TensorLoad,
+    /// `setmaxnreg.dec` (sm_90a, sm_100a)
+    ReleaseRegisters,
+}
+
+impl Special {
+    /// All of them, with the first SM that has each (90a: only the `a` architecture).
+    pub const ALL: [(Special, u32); 14] = [
+        (Special::CtaidZ, 0),
+        (Special::Mbarrier, 80),
+        (Special::Warp, 0),
+        (Special::Exit, 0),
+        (Special::SparseMma, 80),
+        (Special::Cluster, 90),
+        (Special::GridDependency, 90),
+        (Special::SetMaxRegisters, 901),
+        (Special::ReservedShared, 80),
+        (Special::Trap, 0),
+        (Special::Atomic, 0),
+        (Special::BarrierRegister, 0),
+        (Special::BulkCopy, 90),
+        (Special::Wgmma, 901),
+    ];
+
+    /// More of them, which families have that ask for it.
+    pub const RECENT: [(Special, &[u32]); 16] = [
+        (Special::BarrierPart, &[]),
+        (Special::Kinds, &[]),
+        (Special::AtomicHalf, &[]),
+        (Special::System, &[]),
+        (Special::Stack, &[]),
+        (Special::Launch, &[]),
+        (Special::AsyncCopy, &[80]),
+        (Special::Elect, &[90]),
+        (Special::TryWait, &[90]),
+        (Special::TensorCopy, &[90]),
+        (Special::ClusterAligned, &[90]),
+        (Special::LaunchControl, &[100]),
+        (Special::Tensor, &[1001]),
+        (Special::TensorPair, &[1001]),
+        (Special::TensorLoad, &[1001]),
+        (Special::ReleaseRegisters, &[901, 1001]),
+    ];
+}

@@ -1,0 +1,63 @@
+//! Gives functions and variables of a program ids by which all programs know them.
+//!
+//! In: a complete [`Program`]. Out: the same with ids, and mostly with an index file for the link. Guaranteed: a program for
+//! an architecture without unified functions stays as it is; no two symbols share an id.
+
+use super::mix::Mix;
+use super::model::{Index, Init, Item, Linkage, Program, Space, SymbolId, SymbolKind, Variable};
+use super::rng::Rng;
+use crate::fixtures::uidx::Order;
+use std::collections::BTreeSet;
+
+/// Adds ids to some of what everyone sees.
+pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
+    if mix.unified_pc == 0 || program.link_arch.number() < 90 {
+        return;
+    }
+    let candidates = candidates(program);
+    for (number, id) in candidates.into_iter().enumerate() {
+        if rng.chance(mix.unified_pc) {
+            let first = rng.pick(&[0, 1, 2, 0x1234_5678_9abc_def0]);
+            program.symbols[id.0 as usize].unified = Some((first, number as u64));
+        }
+    }
+    for unit in &mut program.units {
+        (unit.target, unit.ptx_version) = (unit.arch, unit.arch.ptx_version());
+    }
+    program.index = rng.chance(80).then(|| Index {
+        version: rng.below(4) as u32,
+        order: rng.pick(&[Order::Forward, Order::Reversed]),
+        missing: rng.chance(8).then(|| rng.below(4)),
+    });
+}
+
+/// Functions and variables in global memory that have one definition and no alias; variables without addresses in them,
+/// which nvlink does not move along (docs/DIFFERENCES.md, unified-relocations), and of sizes that leave no gaps between
+/// them, in which it writes anything (unified-gaps).
+fn candidates(program: &Program) -> BTreeSet<SymbolId> {
+    let items = || program.units.iter().flat_map(|unit| &unit.items);
+    let defined = items().filter_map(|item| match item {
+        Item::Function(function) if function.linkage == Linkage::Visible => Some(function.symbol),
+        Item::Variable(variable) => fits_table(variable).then_some(variable.symbol),
+        _ => None,
+    });
+    let once = defined.filter(|id| items().filter(|item| item.symbol() == *id).count() == 1);
+    let fits = once.filter(|&id| {
+        matches!(
+            program.symbol(id).kind,
+            SymbolKind::Function(_) | SymbolKind::Variable(Space::Global, _)
+        )
+    });
+    let aliased = |id: &SymbolId| {
+        items().any(|item| matches!(item, Item::Alias { target, .. } if target == id))
+    };
+    fits.filter(|id| !aliased(id)).collect()
+}
+
+fn fits_table(variable: &Variable) -> bool {
+    let SymbolKind::Variable(Space::Global, shape) = variable.kind else { return false };
+    variable.linkage == Linkage::Visible
+        && variable.init.iter().all(|init| matches!(init, Init::Value(_)))
+        && shape.align <= 8
+        && shape.bytes().is_multiple_of(8)
+}

@@ -1,0 +1,374 @@
+//! Links whose containers are put together otherwise: every one is sound, but what is in it, how often, how deep and under
+//! which name and target, no compiler would do.
+//!
+//! In: good [`Program`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of fat binaries, objects and archives
+//! that was edited as a tree and written afterwards, so that all sizes, offsets and tables agree. Guaranteed: as in
+//! [`super`]; no file is larger than a few megabytes.
+
+use super::program::{self, Damaged, Kind as Carrier, Mutant, Program};
+use crate::fixtures::pack::{self, Flavour, HostParts};
+use crate::random::generate::rng::Rng;
+use culd_cubin::arch::Arch;
+use culd_fatbin::container::Kind;
+use culd_fatbin::host::Reference;
+use culd_fatbin::writer::{Compression, Image, Target};
+
+/// Of so many trees one has parts in places where such a part cannot be.
+const MISPLACED: usize = 4;
+/// As many parts a tree may have, and as many of one parent.
+const MAX_PARTS: usize = 40;
+/// How deep containers lie in containers.
+const MAX_DEPTH: usize = 6;
+/// No container grows beyond this, bytes.
+const MAX_SIZE: usize = 4 << 20;
+
+/// A file, or something in one.
+#[derive(Clone, Debug)]
+struct Part {
+    /// Its name as a member of an archive.
+    name: String,
+    /// What it is for in a fat binary.
+    target: Target,
+    /// What a fat binary says that it is, where that is not told by what it is.
+    kind: Option<Kind>,
+    compression: Option<Compression>,
+    holds: Holds,
+}
+
+#[derive(Clone, Debug)]
+enum Holds {
+    Bytes(Vec<u8>),
+    /// A fat binary, or several behind each other, each with so many of the parts.
+    Fatbin {
+        each: usize,
+        parts: Vec<Part>,
+    },
+    /// A host object with fat binaries; the carrier is one of the three forms.
+    Host {
+        form: Carrier,
+        ids: Vec<String>,
+        names: Vec<String>,
+        parts: Vec<Part>,
+    },
+    Archive {
+        flavour: Flavour,
+        parts: Vec<Part>,
+    },
+}
+
+/// The link of this number.
+///
+/// # Panics
+/// When there are no programs.
+pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
+    let mut rng = Rng::new(seed);
+    let program = &programs[rng.below(programs.len())];
+    let mut inputs = program.inputs.clone();
+    let at = rng.below(inputs.len());
+    let (name, bytes) = &mut inputs[at];
+    let good = bytes.clone();
+    let stem = name.trim_end_matches(".cubin").to_owned();
+    let mut tree = Part::new(Holds::Bytes(good.clone()), &program.arch);
+    tree.wrap(&mut rng);
+    for _ in 0..rng.range(1, 8) {
+        tree.edit(&mut rng);
+    }
+    if rng.below(MISPLACED) > 0 {
+        tree.place();
+    }
+    *name = format!("{stem}.{}", tree.extension());
+    *bytes = tree.bytes(0);
+    let damaged = Damaged { name: name.clone(), good: good.clone(), inner: good };
+    let mut args = vec![format!("-arch={}", program.arch)];
+    args.extend(program.options.iter().cloned());
+    args.extend(inputs.iter().map(|(name, _)| name.clone()));
+    args.extend(["-o", program::OUTPUT].map(str::to_owned));
+    let files = inputs.into_iter().chain(program.others.iter().cloned()).collect();
+    let arch = program.arch.clone();
+    Mutant { kind: Carrier::Arranged, arch, args, files, damaged: Some(damaged) }
+}
+
+impl Part {
+    fn new(holds: Holds, arch: &str) -> Self {
+        let (name, target) = ("m.o".to_owned(), program::target(arch));
+        Part { name, target, kind: None, compression: None, holds }
+    }
+
+    /// The name that tells nvlink what the file is.
+    fn extension(&self) -> &'static str {
+        match &self.holds {
+            Holds::Bytes(_) => "cubin",
+            Holds::Fatbin { .. } => "fatbin",
+            Holds::Host { .. } => "o",
+            Holds::Archive { .. } => "a",
+        }
+    }
+
+    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+        match &mut self.holds {
+            Holds::Bytes(_) => None,
+            Holds::Fatbin { parts, .. }
+            | Holds::Host { parts, .. }
+            | Holds::Archive { parts, .. } => Some(parts),
+        }
+    }
+
+    fn count(&self) -> usize {
+        match &self.holds {
+            Holds::Bytes(_) => 1,
+            Holds::Fatbin { parts, .. }
+            | Holds::Host { parts, .. }
+            | Holds::Archive { parts, .. } => 1 + parts.iter().map(Part::count).sum::<usize>(),
+        }
+    }
+
+    /// The part of this number, counted from the root down.
+    fn at(&mut self, number: usize) -> &mut Part {
+        let mut rest = number;
+        let mut place = None;
+        if rest > 0 {
+            rest -= 1;
+            for (at, part) in self.parts().into_iter().flatten().enumerate() {
+                match rest.checked_sub(part.count()) {
+                    None => {
+                        place = Some(at);
+                        break;
+                    }
+                    Some(less) => rest = less,
+                }
+            }
+        }
+        match place {
+            Some(at) => self.parts().expect("it has parts")[at].at(rest),
+            None => self,
+        }
+    }
+
+    /// Puts a part into a new container.
+    fn wrap(&mut self, rng: &mut Rng) {
+        let inner = self.clone();
+        let holds = match rng.below(3) {
+            0 => Holds::Fatbin { each: rng.pick(&[1, 1, 2, 3]), parts: vec![inner] },
+            1 => Holds::Host {
+                form: rng.pick(&[Carrier::Host, Carrier::Host, Carrier::Coff, Carrier::BigObj]),
+                ids: Vec::new(),
+                names: Vec::new(),
+                parts: vec![inner],
+            },
+            _ => Holds::Archive {
+                flavour: rng.pick(&[Flavour::Gnu, Flavour::Bsd, Flavour::Coff]),
+                parts: vec![inner],
+            },
+        };
+        *self = Part { kind: None, compression: None, holds, ..self.clone() };
+    }
+
+    /// Changes one part of the tree.
+    fn edit(&mut self, rng: &mut Rng) {
+        let count = self.count();
+        let other = self.at(rng.below(count)).clone();
+        let may_grow = count + other.count() <= MAX_PARTS;
+        let part = self.at(rng.below(count));
+        match rng.below(8) {
+            0 if may_grow => part.wrap(rng),
+            1 => part.label(rng),
+            2 => {
+                part.compression =
+                    rng.pick(&[None, Some(Compression::Lz4), Some(Compression::Zstd)])
+            }
+            3 => part.describe(rng),
+            4 => part.holds = Holds::Bytes(rng.pick(&[&b""[..], b"\0", b"text\n"]).to_vec()),
+            _ => {
+                let Some(parts) = part.parts() else { return };
+                let at = rng.below(parts.len() + 1);
+                match rng.below(4) {
+                    0 if may_grow => parts.insert(at, other),
+                    1 if may_grow && at < parts.len() => parts.insert(at, parts[at].clone()),
+                    2 if at < parts.len() => drop(parts.remove(at)),
+                    _ if at < parts.len() => parts.swap(0, at),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Another name, target or kind.
+    fn label(&mut self, rng: &mut Rng) {
+        match rng.below(3) {
+            0 => {
+                let long = "a_name_of_many_letters_".repeat(12);
+                let names = ["", "m.o", "M.O", "x.cubin", "a b.o", "//", "/1", "..", "b.a", &long];
+                self.name = rng.pick(&names).to_owned();
+            }
+            1 => {
+                let sm = rng.pick(&[0, 50, 75, 80, 86, 90, 100, 103, 120, 121, u32::MAX]);
+                // Letters of numbers that have none are read otherwise by both linkers, and nobody writes them.
+                let of = [
+                    ("", Target::sm as fn(u32) -> Target),
+                    ("a", Target::accelerated),
+                    ("f", Target::family),
+                ];
+                let (letter, target) = rng.pick(&of);
+                let has_letter = Arch::by_name(&format!("sm_{sm}{letter}")).is_some();
+                self.target = if has_letter { target(sm) } else { Target::sm(sm) };
+            }
+            _ => {
+                let kinds = [Kind::Ptx, Kind::Elf, Kind::LtoIr, Kind::Other(0), Kind::Other(99)];
+                self.kind = Some(rng.pick(&kinds));
+            }
+        }
+    }
+
+    /// Other parts of a container that are no files.
+    fn describe(&mut self, rng: &mut Rng) {
+        let mut list = |from: &[&str]| -> Vec<String> {
+            (0..rng.below(4)).map(|_| rng.pick(from).to_owned()).collect()
+        };
+        match &mut self.holds {
+            Holds::Bytes(_) => {}
+            Holds::Fatbin { each, .. } => *each = 1 + (*each % 3),
+            Holds::Host { ids, names, .. } => {
+                *ids =
+                    list(&["_01234567_4_a_cu_89abcdef", "_01234567_4_b_cu_89abcdef", "", "def "]);
+                *names = list(&["k", "_Z1kv", "*", "", "kern"]);
+            }
+            Holds::Archive { flavour, .. } => {
+                *flavour = match flavour {
+                    Flavour::Gnu => Flavour::Bsd,
+                    Flavour::Bsd => Flavour::Coff,
+                    _ => Flavour::Gnu,
+                };
+            }
+        }
+    }
+
+    /// Puts into each container what it is for: images into fat binaries, fat binaries into objects.
+    fn place(&mut self) {
+        match &mut self.holds {
+            Holds::Bytes(_) => {}
+            Holds::Fatbin { parts, .. } => {
+                for part in parts {
+                    part.holds = Holds::Bytes(part.first().to_vec());
+                }
+            }
+            Holds::Host { parts, .. } => {
+                for part in parts {
+                    if !matches!(part.holds, Holds::Fatbin { .. }) {
+                        part.holds = Holds::Fatbin { each: 1, parts: vec![part.clone()] };
+                    }
+                    part.place();
+                }
+            }
+            Holds::Archive { parts, .. } => parts.iter_mut().for_each(Part::place),
+        }
+    }
+
+    /// The first file in it that is no container.
+    fn first(&self) -> &[u8] {
+        match &self.holds {
+            Holds::Bytes(bytes) => bytes,
+            Holds::Fatbin { parts, .. }
+            | Holds::Host { parts, .. }
+            | Holds::Archive { parts, .. } => parts.first().map_or(&[], Part::first),
+        }
+    }
+
+    /// The file; what would be too deep or too large is left out.
+    fn bytes(&self, depth: usize) -> Vec<u8> {
+        let all = |parts: &[Part]| -> Vec<Vec<u8>> {
+            match depth < MAX_DEPTH {
+                true => parts.iter().map(|part| part.bytes(depth + 1)).collect(),
+                false => Vec::new(),
+            }
+        };
+        let bytes = match &self.holds {
+            Holds::Bytes(bytes) => bytes.clone(),
+            Holds::Fatbin { each, parts } => {
+                let images: Vec<Image> =
+                    parts.iter().zip(all(parts)).map(|(part, bytes)| part.image(bytes)).collect();
+                let fatbins = images.chunks((*each).max(1));
+                match images.is_empty() {
+                    true => pack::fatbin(&[]).unwrap_or_default(),
+                    false => {
+                        fatbins.flat_map(|some| pack::fatbin(some).unwrap_or_default()).collect()
+                    }
+                }
+            }
+            Holds::Host { form, ids, names, parts } => {
+                let references = vec![(Reference::Kernel, names.clone())];
+                let references = if names.is_empty() { Vec::new() } else { references };
+                let parts = HostParts {
+                    fatbins: all(parts),
+                    module_ids: ids.clone(),
+                    references,
+                    ..HostParts::default()
+                };
+                let object = match form {
+                    Carrier::Host => pack::host_object(&parts),
+                    Carrier::BigObj => pack::coff_object(&parts).map(|coff| pack::bigobj(&coff)),
+                    _ => pack::coff_object(&parts),
+                };
+                object.unwrap_or_default()
+            }
+            Holds::Archive { flavour, parts } => {
+                let files = all(parts);
+                let names = parts.iter().map(|part| part.name.as_str());
+                let members: Vec<(&str, &[u8])> =
+                    names.zip(files.iter().map(Vec::as_slice)).collect();
+                pack::archive(&members, *flavour)
+            }
+        };
+        if bytes.len() > MAX_SIZE { Vec::new() } else { bytes }
+    }
+
+    /// The part in an entry of a fat binary.
+    fn image(&self, bytes: Vec<u8>) -> Image {
+        let plain = |kind| Image::new(kind, (1, 8), self.target, bytes.as_slice());
+        let image = match self.kind {
+            Some(kind) => plain(kind),
+            None => {
+                Image::cubin(bytes.as_slice(), self.target).unwrap_or_else(|_| plain(Kind::Elf))
+            }
+        };
+        match self.compression {
+            Some(compression) => image.clone().compressed(compression).unwrap_or(image),
+            None => image,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culd_fatbin::{Format, archive, container, sniff};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_tree_is_written_and_its_outermost_container_is_sound() {
+        let programs = program::recorded().expect("the cases");
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for seed in 0..400 {
+            let link = mutant(&programs, seed);
+            let damaged = link.damaged.expect("a file");
+            let (_, bytes) = link.files.iter().find(|file| file.0 == damaged.name).expect("it");
+            let format = sniff(bytes);
+            *seen.entry(format!("{format:?}")).or_default() += 1;
+            match format {
+                Format::Fatbin => {
+                    for one in container::containers(bytes) {
+                        let one = one.expect("a sound fat binary");
+                        one.entries().for_each(|entry| _ = entry.expect("a sound entry"));
+                    }
+                }
+                Format::Archive => {
+                    let members = archive::members(bytes).expect("a sound archive");
+                    members.for_each(|member| _ = member.expect("a sound member"));
+                }
+                _ => {}
+            }
+        }
+        for format in ["Fatbin", "Archive", "HostElf { relocatable: true }", "Coff"] {
+            assert!(seen.get(format) > Some(&20), "{format}: {seen:?}");
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Shrinks a program while a property holds.
+//!
+//! In: a program and a test, usually "the linkers still disagree in the same way". Out: a smaller program for which the
+//! test holds. Guaranteed: the result passes the test, and no single further step of the list below does.
+
+use crate::random::generate::model::{
+    Debug, Function, Index, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind,
+    Type, Unit,
+};
+use std::collections::BTreeSet;
+
+/// A step: the n-th simplification of its kind, `None` when there are fewer.
+type Step = fn(&Program, usize) -> Option<Program>;
+
+/// Coarse steps first: they make the later ones cheap.
+const STEPS: &[Step] = &[
+    drop_round,
+    drop_edit,
+    drop_unit,
+    drop_link_option,
+    simplify_index,
+    drop_symbol,
+    drop_part,
+    drop_item,
+    drop_statement,
+    unwrap_statement,
+    simplify_unit,
+    simplify_statement,
+    simplify_item,
+    simplify_symbol,
+];
+
+/// Shrinks `program` as long as `test` accepts the result. `test` is not called for `program` itself.
+///
+/// # Errors
+/// The first error of `test`.
+pub fn reduce<E>(
+    program: &Program,
+    mut test: impl FnMut(&Program) -> Result<bool, E>,
+) -> Result<Program, E> {
+    let mut best = program.clone();
+    loop {
+        let before = best.clone();
+        for step in STEPS {
+            let mut n = 0;
+            while let Some(candidate) = step(&best, n) {
+                // A step that changes nothing would be accepted for ever.
+                if candidate != best && test(&candidate)? {
+                    best = candidate;
+                } else {
+                    n += 1;
+                }
+            }
+        }
+        if best == before {
+            return Ok(best);
+        }
+    }
+}
+
+fn drop_round(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    (n < program.rounds.len() && program.rounds.len() > 1).then(|| program.rounds.remove(n))?;
+    Some(program)
+}
+
+fn drop_edit(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut left = n;
+    for round in &mut program.rounds {
+        if left < round.len() {
+            round.remove(left);
+            return Some(program);
+        }
+        left -= round.len();
+    }
+    None
+}
+
+fn drop_unit(program: &Program, n: usize) -> Option<Program> {
+    if n >= program.units.len() || program.units.len() == 1 {
+        return None;
+    }
+    let mut program = program.clone();
+    let dropped = program.units.remove(n);
+    for round in &mut program.rounds {
+        round.retain(|edit| edit.unit != dropped.name);
+    }
+    // What only that unit defined is not referred to any more either: an undefined reference would be another story.
+    let left: BTreeSet<SymbolId> =
+        program.units.iter().flat_map(|unit| &unit.items).map(Item::symbol).collect();
+    for id in dropped.items.iter().map(Item::symbol).filter(|id| !left.contains(id)) {
+        forget(&mut program, id);
+    }
+    Some(program)
+}
+
+fn drop_link_option(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    (n < program.link_options.len()).then(|| program.link_options.remove(n))?;
+    Some(program)
+}
+
+/// No index file, no unified symbols at all, or a plainer file.
+fn simplify_index(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let symbols = program.symbols.len();
+    match n {
+        0 => program.index = None,
+        1 => program.symbols.iter_mut().for_each(|symbol| symbol.unified = None),
+        2 => program.index = program.index.map(|index| Index { missing: None, ..index }),
+        3 => program.index = program.index.map(|index| Index { version: 1, ..index }),
+        n if n < 4 + symbols => program.symbols[n - 4].unified = None,
+        _ => return None,
+    }
+    Some(program)
+}
+
+/// Removes a symbol with all its definitions and uses.
+fn drop_symbol(program: &Program, n: usize) -> Option<Program> {
+    let used: BTreeSet<SymbolId> = program
+        .units
+        .iter()
+        .flat_map(|unit| &unit.items)
+        .flat_map(|item| item.references().into_iter().chain([item.symbol()]))
+        .collect();
+    let id = *used.iter().nth(n)?;
+    let mut program = program.clone();
+    for unit in &mut program.units {
+        unit.items.retain(|item| item.symbol() != id);
+    }
+    forget(&mut program, id);
+    Some(program)
+}
+
+/// Removes all uses of a symbol.
+fn forget(program: &mut Program, id: SymbolId) {
+    for unit in &mut program.units {
+        unit.beliefs.retain(|(symbol, _)| *symbol != id);
+        unit.items.retain(|item| !matches!(item, Item::Alias { target, .. } if *target == id));
+        for item in &mut unit.items {
+            match item {
+                Item::Variable(variable) => variable.init.iter_mut().for_each(|init| {
+                    if matches!(init, Init::Address { symbol, .. } if *symbol == id) {
+                        *init = Init::Value(0);
+                    }
+                }),
+                Item::Function(function) => forget_in(&mut function.body, id),
+                Item::Alias { .. } => {}
+            }
+        }
+    }
+}
+
+fn forget_in(body: &mut Vec<Stmt>, id: SymbolId) {
+    body.retain_mut(|stmt| {
+        if let Stmt::Loop(inner) | Stmt::If(inner) = stmt {
+            forget_in(inner, id);
+            return true;
+        }
+        let mut named = Vec::new();
+        stmt.references(&mut named);
+        !named.contains(&id)
+    });
+}
+
+/// Removes one definition and leaves the uses, which other definitions may serve.
+fn drop_item(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let (unit, item) = nth_item(&program, n)?;
+    program.units[unit].items.remove(item);
+    Some(program)
+}
+
+fn nth_item(program: &Program, n: usize) -> Option<(usize, usize)> {
+    let places = program
+        .units
+        .iter()
+        .enumerate()
+        .flat_map(|(unit, content)| (0..content.items.len()).map(move |item| (unit, item)));
+    places.into_iter().nth(n)
+}
+
+/// Removes one part of a file of CUDA C++.
+fn drop_part(program: &Program, n: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut left = n;
+    for cuda in program.units.iter_mut().filter_map(|unit| unit.cuda.as_mut()) {
+        if left < cuda.parts.len() {
+            cuda.parts.remove(left);
+            return Some(program);
+        }
+        left -= cuda.parts.len();
+    }
+    None
+}
+
+/// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit` returns what replaces it.
+fn edit_statement(
+    program: &Program,
+    n: usize,
+    edit: impl Fn(&Stmt) -> Vec<Stmt>,
+) -> Option<Program> {
+    let mut program = program.clone();
+    let mut left = n;
+    for unit in &mut program.units {
+        for item in &mut unit.items {
+            if let Item::Function(function) = item
+                && edit_in(&mut function.body, &mut left, &edit)
+            {
+                return Some(program);
+            }
+        }
+    }
+    None
+}
+
+fn edit_in(body: &mut Vec<Stmt>, left: &mut usize, edit: &impl Fn(&Stmt) -> Vec<Stmt>) -> bool {
+    for i in 0..body.len() {
+        if *left == 0 {
+            let replacement = edit(&body[i]);
+            body.splice(i..=i, replacement);
+            return true;
+        }
+        *left -= 1;
+        if let Stmt::Loop(inner) | Stmt::If(inner) = &mut body[i]
+            && edit_in(inner, left, edit)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn drop_statement(program: &Program, n: usize) -> Option<Program> {
+    edit_statement(program, n, |_| Vec::new())
+}
+
+fn unwrap_statement(program: &Program, n: usize) -> Option<Program> {
+    edit_statement(program, n, |stmt| match stmt {
+        Stmt::Loop(body) | Stmt::If(body) => body.clone(),
+        other => vec![other.clone()],
+    })
+}
+
+fn simplify_statement(program: &Program, n: usize) -> Option<Program> {
+    edit_statement(program, n, |stmt| {
+        vec![match stmt.clone() {
+            Stmt::Arith(_) => Stmt::Arith(1),
+            Stmt::Pressure(n) => Stmt::Pressure((n / 2).max(1)),
+            Stmt::Address { symbol, .. } => Stmt::Address { symbol, addend: 0, generic: false },
+            Stmt::Access { symbol, .. } => {
+                Stmt::Access { symbol, offset: 0, store: false, indexed: false }
+            }
+            Stmt::FunctionShared { mut shape, used } => {
+                shape.count = (shape.count / 2).max(1);
+                Stmt::FunctionShared { shape, used }
+            }
+            Stmt::Frame(_) => Stmt::Frame(16),
+            Stmt::Doubles(n) => Stmt::Doubles((n / 2).max(1)),
+            Stmt::Switch(n) => Stmt::Switch((n / 2).max(5)),
+            Stmt::Barrier(n) => Stmt::Barrier(n / 2),
+            Stmt::CallTable { table, signature, .. } => {
+                Stmt::CallTable { table, index: 0, signature }
+            }
+            other => other,
+        }]
+    })
+}
+
+fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
+    const KINDS: usize = 6;
+    let mut changed = program.clone();
+    let link_arch = program.link_arch;
+    let unit: &mut Unit = changed.units.get_mut(n / KINDS)?;
+    match n % KINDS {
+        0 => unit.options.clear(),
+        1 => unit.debug = Debug::Off,
+        2 => unit.target = unit.arch,
+        3 => (unit.arch, unit.target) = (link_arch, link_arch),
+        4 => unit.ptx_version = unit.target.ptx_version(),
+        _ => {
+            unit.beliefs.pop();
+        }
+    }
+    Some(changed)
+}
+
+fn simplify_item(program: &Program, n: usize) -> Option<Program> {
+    const KINDS: usize = 4;
+    let mut changed = program.clone();
+    let (unit, item) = nth_item(program, n / KINDS)?;
+    match (&mut changed.units[unit].items[item], n % KINDS) {
+        (Item::Variable(variable), 0) => variable.init.clear(),
+        (Item::Variable(variable), 1) => {
+            variable.init.pop();
+        }
+        (Item::Variable(variable), 2) if variable.linkage == Linkage::Weak => {
+            variable.linkage = Linkage::Visible;
+        }
+        (Item::Variable(variable), 3) => {
+            for init in &mut variable.init {
+                if let Init::Address { addend, generic, .. } = init {
+                    (*addend, *generic) = (0, false);
+                }
+            }
+        }
+        (Item::Function(Function { directives, .. }), 0) => directives.clear(),
+        (Item::Function(function), 2) if function.linkage == Linkage::Weak => {
+            function.linkage = Linkage::Visible;
+        }
+        (Item::Alias { weak, .. }, 0) => *weak = false,
+        _ => {}
+    }
+    Some(changed)
+}
+
+/// Plain signatures and small variables, everywhere at once.
+fn simplify_symbol(program: &Program, n: usize) -> Option<Program> {
+    const KINDS: usize = 2;
+    let mut changed = program.clone();
+    let id = SymbolId((n / KINDS) as u32);
+    let symbol = changed.symbols.get_mut(id.0 as usize)?;
+    let plain = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
+    match (&mut symbol.kind, n % KINDS) {
+        (SymbolKind::Function(signature), 0) => *signature = plain,
+        (SymbolKind::Entry(params), 0) => params.clear(),
+        (SymbolKind::Variable(_, shape), 0) => shape.count = (shape.count / 2).max(1),
+        (SymbolKind::Variable(_, shape), _) => shape.align = shape.width,
+        _ => {}
+    }
+    let kind = symbol.kind.clone();
+    for item in changed.units.iter_mut().flat_map(|unit| &mut unit.items) {
+        if let Item::Variable(variable) = item
+            && variable.symbol == id
+            && variable.kind == program.symbol(id).kind
+        {
+            variable.kind = kind.clone();
+        }
+    }
+    Some(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::generate::{Wish, family, generate};
+    use std::convert::Infallible;
+
+    /// Seeds of the mixed family, each reduced to what one kind of statement needs.
+    #[test]
+    fn keeps_only_what_the_test_needs() {
+        for seed in 0..40 {
+            let program = generate(seed, Wish { family: family("mixed"), ..Wish::default() });
+            let test = |program: &Program| {
+                let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(
+                    |item| match item {
+                        Item::Function(function) => Some(&function.body),
+                        _ => None,
+                    },
+                );
+                bodies.any(|body| {
+                    body.iter().any(|stmt| stmt.any(&|stmt| matches!(stmt, Stmt::Barrier(_))))
+                })
+            };
+            if !test(&program) {
+                continue;
+            }
+            let Ok(small) = reduce(&program, |program| Ok::<_, Infallible>(test(program)));
+            assert!(test(&small));
+            // One unit, one function, one statement.
+            assert_eq!(small.size(), 3, "seed {seed}: {small:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_a_program_alone_when_nothing_smaller_passes() {
+        let program = generate(5, Wish::default());
+        let Ok(same) = reduce(&program, |_| Ok::<_, Infallible>(false));
+        assert_eq!(same, program);
+    }
+}

@@ -1,0 +1,284 @@
+//! A link of damaged files by both linkers.
+//!
+//! In: a [`Mutant`] and the [`Tools`]. Out: an [`Answer`]: who took the files, whether the outputs are equal, and the entry of
+//! docs/DIFFERENCES.md that says why not. Guaranteed: an entry is named only where the words of a linker, or a further link that
+//! shows what nvlink did with the files, say that it applies.
+
+use super::carried::objects;
+use super::damaged_rules::{self, Facts};
+use super::trial::{Tools, candidate};
+use super::{outcomes, outputs};
+use crate::fixtures::case::plain_lines;
+use crate::random::mutate::program::{Mutant, OUTPUT};
+use crate::reference::oracle::process::{self, Run, Status};
+use anyhow::{Context, Result};
+use culd_fatbin::container;
+use culd_fatbin::host::HostObject;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How two linkers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Both link, with equal outputs and messages.
+    Equal,
+    /// Both link, with equal outputs; the messages differ.
+    EqualOutputs,
+    /// Both refuse in the same words.
+    SameRefusal,
+    /// Both refuse, in different words.
+    OtherRefusal,
+    /// nvlink was ended by a signal or found a fault in itself; culd refuses.
+    DiedRefused,
+    /// The same; culd links.
+    DiedLinked,
+    /// nvlink did not end; culd does.
+    Hung,
+    /// nvlink links, culd refuses.
+    CuldRefuses,
+    /// culd links, nvlink refuses.
+    CuldAccepts,
+    /// Both link, and the outputs differ.
+    OutputsDiffer,
+    /// culd was ended by a signal, or did not end.
+    CuldFails,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Class; 11] = [
+        Class::Equal,
+        Class::EqualOutputs,
+        Class::SameRefusal,
+        Class::OtherRefusal,
+        Class::DiedRefused,
+        Class::DiedLinked,
+        Class::Hung,
+        Class::CuldRefuses,
+        Class::CuldAccepts,
+        Class::OutputsDiffer,
+        Class::CuldFails,
+    ];
+
+    /// True where a reason is needed.
+    pub fn needs_reason(self) -> bool {
+        use Class::{CuldAccepts, CuldFails, CuldRefuses, EqualOutputs, OutputsDiffer};
+        matches!(self, EqualOutputs | CuldRefuses | CuldAccepts | OutputsDiffer | CuldFails)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Class::Equal => "equal",
+            Class::EqualOutputs => "equal, other messages",
+            Class::SameRefusal => "both refuse, same words",
+            Class::OtherRefusal => "both refuse, other words",
+            Class::DiedRefused => "nvlink died, culd refuses",
+            Class::DiedLinked => "nvlink died, culd links",
+            Class::Hung => "nvlink hung",
+            Class::CuldRefuses => "culd refuses, nvlink links",
+            Class::CuldAccepts => "culd links, nvlink refuses",
+            Class::OutputsDiffer => "outputs differ",
+            Class::CuldFails => "culd fails",
+        })
+    }
+}
+
+/// What came of a link by both.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// How they ended.
+    pub class: Class,
+    /// The key of the entry that says why (docs/DIFFERENCES.md), if there is one and one is needed.
+    pub key: Option<&'static str>,
+    /// What differs, in a line.
+    pub what: String,
+}
+
+/// One linker's link.
+pub(super) struct Link {
+    pub(super) run: Run,
+    pub(super) output: Option<Vec<u8>>,
+}
+
+/// What only culd has, and what asks for other rules than those of this nvlink.
+const OWN: &[&str] =
+    &["--stats", "--strict", "--trace=trace.json", "--threads=2", "--dialect=13.5"];
+
+/// Makes the link of `mutant` with both linkers in folders below `dir`.
+///
+/// # Errors
+/// When a linker cannot be started or a file not be written or read.
+pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
+    let words_of = |mutant: &Mutant| -> Vec<String> {
+        mutant.args.iter().filter(|word| !OWN.contains(&word.as_str())).cloned().collect()
+    };
+    let words = words_of(mutant);
+    let nvlink = || {
+        let mut command = tools.oracle.command("nvlink");
+        command.env("TMPDIR", dir);
+        command
+    };
+    // culd has no compiler for PTX of its own.
+    let culd = || {
+        let mut command = candidate(tools);
+        command.env("PATH", tools.oracle.toolkit().join("bin"));
+        // The rules of this nvlink, whatever made the files.
+        command.arg(format!("--dialect={}", tools.oracle.release().name));
+        command
+    };
+    let theirs = link(tools, nvlink(), mutant, &words, &dir.join("nvlink"))?;
+    let ours = link(tools, culd(), mutant, &words, &dir.join("culd"))?;
+    let (class, what) = class_of(&words, &theirs, &ours, &dir.join("culd"));
+    let mut answer = Answer { class, key: None, what };
+    if class.needs_reason() {
+        let facts = Facts { theirs: &theirs, ours: &ours, what: &answer.what };
+        answer.key = damaged_rules::key(class, &facts);
+        if class == Class::OutputsDiffer
+            && answer.key.is_none()
+            && let Some(good) = mutant.undamaged()
+        {
+            let words = words_of(&good);
+            let folder = dir.join("good-culd");
+            let good_theirs = link(tools, nvlink(), &good, &words, &dir.join("good-nvlink"))?;
+            let good_ours = link(tools, culd(), &good, &words, &folder)?;
+            let differ = class_of(&words, &good_theirs, &good_ours, &folder).0 == class;
+            let both = (&theirs, &ours, &good_theirs);
+            answer.key = damaged_rules::key_beside_good(&words, differ, both);
+        }
+        let may = matches!(class, Class::OutputsDiffer | Class::CuldRefuses | Class::CuldAccepts);
+        if may
+            && answer.key.is_none()
+            && let Some(file) = left_out(tools, &culd, mutant, &words, &theirs, dir)?
+        {
+            answer.key = Some("ignored-inputs");
+            answer.what = format!("nvlink leaves out {file}");
+        }
+    }
+    Ok(answer)
+}
+
+fn link(
+    tools: &Tools,
+    mut command: Command,
+    mutant: &Mutant,
+    words: &[String],
+    dir: &Path,
+) -> Result<Link> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::create_dir_all(dir)?;
+    for (name, bytes) in &mutant.files {
+        fs::write(dir.join(name), bytes)?;
+    }
+    command.current_dir(dir).args(words);
+    let run = process::run(&mut command, tools.limit)
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let out = dir.join(OUTPUT);
+    let output = if out.exists() { Some(fs::read(&out)?) } else { None };
+    Ok(Link { run, output })
+}
+
+/// True for an end that is no answer.
+fn died(link: &Link) -> bool {
+    matches!(link.run.status, Status::Signal(_))
+        || ["Internal error", "Internal FNLZR error"]
+            .iter()
+            .any(|words| link.run.stderr_text().contains(words))
+}
+
+fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class, String) {
+    let first = |link: &Link| {
+        let text = link.run.stderr_text();
+        let bad = |line: &&str| line.contains("fatal") || line.contains("error");
+        text.lines().find(bad).or(text.lines().next()).unwrap_or_default().to_owned()
+    };
+    let both = || format!("{} | {}", first(theirs), first(ours));
+    let linked = |link: &Link| link.run.status.success();
+    if !matches!(ours.run.status, Status::Exit(_)) {
+        return (Class::CuldFails, format!("{}: {}", ours.run.status, first(ours)));
+    }
+    if theirs.run.status == Status::TimedOut {
+        return (Class::Hung, first(ours));
+    }
+    if died(theirs) {
+        let class = if linked(ours) { Class::DiedLinked } else { Class::DiedRefused };
+        return (class, format!("{}: {}", theirs.run.status, both()));
+    }
+    match (linked(theirs), linked(ours)) {
+        (false, false) => match outcomes(&theirs.run, &ours.run) {
+            None => (Class::SameRefusal, first(theirs)),
+            Some(_) => (Class::OtherRefusal, both()),
+        },
+        (true, false) => (Class::CuldRefuses, both()),
+        (false, true) => (Class::CuldAccepts, both()),
+        (true, true) => {
+            let difference = match (&theirs.output, &ours.output) {
+                (Some(theirs), Some(ours)) => {
+                    outputs(words, || objects(words, dir), theirs, ours).err()
+                }
+                (None, None) => None,
+                (Some(_), None) => Some("no output of culd's".to_owned()),
+                (None, Some(_)) => Some("no output of nvlink's".to_owned()),
+            };
+            match (difference, outcomes(&theirs.run, &ours.run)) {
+                (Some(what), _) => (Class::OutputsDiffer, what),
+                (None, Some(what)) => (Class::EqualOutputs, what),
+                (None, None) => (Class::Equal, String::new()),
+            }
+        }
+    }
+}
+
+/// The input in whose place culd, given less of it, does what nvlink did with it: nvlink leaves the rest out without a word.
+fn left_out(
+    tools: &Tools,
+    culd: &dyn Fn() -> Command,
+    mutant: &Mutant,
+    words: &[String],
+    theirs: &Link,
+    dir: &Path,
+) -> Result<Option<String>> {
+    let folder: PathBuf = dir.join("less");
+    let all = mutant.files.iter().enumerate();
+    let trials =
+        all.flat_map(|(at, (_, bytes))| less(bytes).into_iter().map(move |less| (at, less)));
+    for (at, bytes) in trials {
+        let mut less = mutant.clone();
+        less.files[at].1 = bytes.to_vec();
+        let made = link(tools, culd(), &less, words, &folder)?;
+        let equal = match (&theirs.output, &made.output) {
+            (Some(expected), Some(actual)) => {
+                outputs(words, || objects(words, &folder), expected, actual).is_ok()
+            }
+            (None, None) => refusal(theirs, "nvlink") == refusal(&made, "culd"),
+            _ => false,
+        };
+        if equal && made.run.status == theirs.run.status {
+            return Ok(Some(mutant.files[at].0.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// What of a file nvlink may look at: nothing, or the first fat binary of several.
+fn less(bytes: &[u8]) -> Vec<&[u8]> {
+    let fatbins = match HostObject::parse(bytes) {
+        Ok(Some(object)) => object.fatbins.first().map_or(bytes, |section| section.data),
+        _ => bytes,
+    };
+    let mut containers = container::containers(fatbins);
+    let first = containers.next().and_then(Result::ok).map(|first| first.bytes());
+    [&bytes[..0]].into_iter().chain(first.filter(|_| containers.next().is_some())).collect()
+}
+
+/// The lines that are no warnings.
+fn refusal(link: &Link, program: &str) -> Vec<String> {
+    let mut lines = plain_lines(&link.run.stderr_text(), program);
+    lines.retain(|line| line.starts_with("error") || line.starts_with("fatal"));
+    lines
+}

@@ -1,0 +1,377 @@
+//! Objects that either linker made with `-r`, linked again by both, with fresh objects and without.
+//!
+//! In: a command line. Out: what differs, and counts by who made the object and what is made of it.
+//! Guaranteed: of the same files both linkers make the same bytes or say the same; a program that
+//! culd makes is that of one step ([`Program`]), however it came about. What nvlink has made
+//! unusable with `-r` culd refuses (docs/DIFFERENCES.md, early-relocations), and of each refusal it
+//! is counted whether nvlink's program is wrong.
+//!
+//! | step | files |
+//! |---|---|
+//! | first | each of: the first file, the last one, all but the last, all but the first, all; by either linker |
+//! | last | the object in front of the files that are left, and behind them |
+//! | between | for the first file and for all: the object in front of the rest made an object by either linker |
+
+use super::deliberate;
+use super::mercury::{self, Classes, Directions};
+use super::steps::{faithful, makes_program};
+use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
+use crate::reference::oracle::process::{self, Status};
+use crate::reference::program::{Objects, Program};
+use anyhow::{Context, Result};
+use culd_cubin::Cubin;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+/// Who makes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Maker {
+    Nvlink,
+    Culd,
+}
+
+const MAKERS: [Maker; 2] = [Maker::Nvlink, Maker::Culd];
+
+impl Maker {
+    fn name(self) -> &'static str {
+        match self {
+            Maker::Nvlink => "nvlink",
+            Maker::Culd => "culd",
+        }
+    }
+
+    /// Who made an object of one that `first` made.
+    fn again(self, first: Maker) -> &'static str {
+        match (first, self) {
+            (Maker::Nvlink, Maker::Nvlink) => "nvlink of nvlink's",
+            (Maker::Culd, Maker::Nvlink) => "nvlink of culd's",
+            (Maker::Nvlink, Maker::Culd) => "culd of nvlink's",
+            (Maker::Culd, Maker::Culd) => "culd of culd's",
+        }
+    }
+
+    /// How the rows of what another `-r` makes of its object are called.
+    fn object(self) -> &'static str {
+        match self {
+            Maker::Nvlink => "-r of nvlink's",
+            Maker::Culd => "-r of culd's",
+        }
+    }
+}
+
+/// Names of the objects in the folder.
+const FIRST: &str = "step-1.cubin";
+const SECOND: &str = "step-2.cubin";
+
+/// An object that was made of some files.
+struct Made<'a> {
+    by: Maker,
+    group: &'a [String],
+    /// The other files.
+    rest: &'a [String],
+    /// How it was made, in words.
+    what: String,
+}
+
+/// A link in several steps.
+struct Link {
+    files: Vec<String>,
+    /// The compiled files that they come from, in order.
+    sources: Vec<String>,
+    /// It makes an object.
+    object: bool,
+}
+
+/// One program and how it is compared.
+struct Relinking<'a> {
+    tools: &'a Tools,
+    arguments: &'a [String],
+    files: Vec<String>,
+    options: Vec<String>,
+    dir: &'a Path,
+    objects: Objects<'a>,
+    /// Steps do not change the program.
+    one_program: bool,
+    /// The programs of one step by the order of the files; none where it does not link.
+    one: HashMap<Vec<String>, Option<Program>>,
+    classes: Classes,
+}
+
+/// Compares the links of `arguments` in `dir` in several steps, whoever makes which of them; no
+/// verdict where options make no plain program.
+///
+/// # Errors
+/// When a linker cannot be started or a file not be read.
+pub fn compare_relinked(
+    tools: &Tools,
+    arguments: &[String],
+    dir: &Path,
+    one_program: bool,
+) -> Result<Verdict> {
+    let (files, options): (Vec<String>, Vec<String>) =
+        arguments.iter().cloned().partition(|word| word.ends_with(".cubin"));
+    if !makes_program(arguments) || files.is_empty() {
+        return Ok(Verdict::NoVerdict("no plain program".to_owned()));
+    }
+    let read = |name: &String| fs::read(dir.join(name)).with_context(|| name.clone());
+    let inputs: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_>>()?;
+    let objects = Objects::parse(&inputs)?;
+    let classes = Classes::default();
+    let one = HashMap::new();
+    let mut relinking =
+        Relinking { tools, arguments, files, options, dir, objects, one_program, one, classes };
+    let found = relinking.all()?;
+    Ok(found.map_or(Verdict::Identical(relinking.classes), Verdict::Different))
+}
+
+/// Files that are put together, and those that are left.
+fn groups(files: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let split = |from: usize, to: usize| {
+        let rest = (0..files).filter(|file| !(from..to).contains(file));
+        ((from..to).collect::<Vec<_>>(), rest.collect::<Vec<_>>())
+    };
+    let mut all = vec![split(0, 1), split(0, files)];
+    if files > 1 {
+        all.push(split(files - 1, files));
+    }
+    if files > 2 {
+        all.extend([split(0, files - 1), split(1, files)]);
+    }
+    all.dedup();
+    all
+}
+
+impl Relinking<'_> {
+    fn all(&mut self) -> Result<Option<Difference>> {
+        for (number, (group, rest)) in groups(self.files.len()).into_iter().enumerate() {
+            let name = |at: &usize| self.files[*at].clone();
+            let group: Vec<String> = group.iter().map(name).collect();
+            let rest: Vec<String> = rest.iter().map(name).collect();
+            for maker in MAKERS {
+                if self.make(maker, &group, true, FIRST)?.is_none() {
+                    continue;
+                }
+                let what = format!("{} -r {}", maker.name(), group.join(" "));
+                let made = Made { by: maker, group: &group, rest: &rest, what };
+                let mut found = self.last_steps(&made)?;
+                if found.is_none() && number < 2 {
+                    found = self.further_steps(&made)?;
+                }
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The object with the rest of the files, in both orders.
+    fn last_steps(&mut self, made: &Made<'_>) -> Result<Option<Difference>> {
+        let first = [FIRST.to_owned()];
+        let (by, what) = (made.by.name(), &made.what);
+        let front = Link {
+            files: [&first, made.rest].concat(),
+            sources: [made.group, made.rest].concat(),
+            object: false,
+        };
+        let behind = Link {
+            files: [made.rest, &first].concat(),
+            sources: [made.rest, made.group].concat(),
+            object: false,
+        };
+        let found = self.compare(by, &front, what)?;
+        if found.is_some() || made.rest.is_empty() {
+            Ok(found)
+        } else {
+            self.compare(by, &behind, what)
+        }
+    }
+
+    /// The object and the rest as an object again.
+    fn further_steps(&mut self, made: &Made<'_>) -> Result<Option<Difference>> {
+        let (first, what) = (made.by, &made.what);
+        let files = [&[FIRST.to_owned()][..], made.rest].concat();
+        let sources = [made.group, made.rest].concat();
+        let link = Link { files: files.clone(), sources: sources.clone(), object: true };
+        let mut found = self.compare(first.object(), &link, what)?;
+        for second in MAKERS {
+            if found.is_some() || self.make(second, &files, true, SECOND)?.is_none() {
+                continue;
+            }
+            let what = format!("{what}; {} -r {}", second.name(), files.join(" "));
+            let files = vec![SECOND.to_owned()];
+            let link = Link { files, sources: sources.clone(), object: false };
+            found = self.compare(second.again(first), &link, &what)?;
+        }
+        Ok(found)
+    }
+
+    /// Links with one of the linkers; `None` when that fails.
+    fn make(
+        &self,
+        maker: Maker,
+        files: &[String],
+        object: bool,
+        out: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut command = match maker {
+            Maker::Nvlink => self.tools.oracle.command("nvlink"),
+            Maker::Culd => candidate(self.tools),
+        };
+        command.current_dir(self.dir).args(&self.options).args(object.then_some("-r"));
+        command.args(files).args(["-o", out]);
+        let run = process::run(&mut command, self.tools.limit)?;
+        let done = run.status == Status::Exit(0);
+        done.then(|| fs::read(self.dir.join(out)).context("no output")).transpose()
+    }
+
+    /// Makes `link` with both linkers and counts how they agree.
+    fn compare(
+        &mut self,
+        direction: &'static str,
+        link: &Link,
+        what: &str,
+    ) -> Result<Option<Difference>> {
+        let mut arguments = self.options.clone();
+        if link.object {
+            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md,
+            // early-relocations).
+            arguments.retain(|word| word != "-v");
+            arguments.push("-r".to_owned());
+        }
+        arguments.extend(link.files.iter().cloned());
+        let verdict = compare_links_of(self.tools, &arguments, self.arguments, self.dir)?;
+        let mut row = Directions::default();
+        let mut listed = None;
+        let mut fault = None;
+        match verdict {
+            Verdict::Identical(found) => {
+                self.classes += found;
+                fault = self.fault("culd", link)?;
+                // Of what nvlink resolved twice nothing is left to be seen.
+                if fault.is_some() && direction == Maker::Nvlink.again(Maker::Nvlink) {
+                    (fault, listed) = (None, Some("early-relocations"));
+                } else {
+                    row.identical = 1;
+                }
+            }
+            Verdict::SameError(_) => row.same_error = 1,
+            Verdict::NoVerdict(_) | Verdict::NotCompiled(_) => row.no_verdict = 1,
+            Verdict::Different(difference) if deliberate::is_resolved_early(&difference.what) => {
+                row.refused = 1;
+                let theirs = self.dir.join("nvlink/out.cubin").exists();
+                let known = theirs && !link.object && self.one(&link.sources)?.is_some();
+                row.needless = usize::from(known && self.fault("nvlink", link)?.is_none());
+            }
+            Verdict::Different(_) if self.has_equal_names(&link.files)? => {
+                listed = Some("equal-names-of-objects");
+                fault = self.fault("culd", link)?;
+            }
+            Verdict::Different(_) if self.declares_unsized_first(&link.sources)? => {
+                listed = Some("shared-unsized-first");
+            }
+            Verdict::Different(_) if self.has_lost_literals(&link.files)? => {
+                listed = Some("literals-of-replaced");
+                fault = self.fault("culd", link)?;
+            }
+            Verdict::Different(difference) if deliberate::is_parameter_name(&difference.what) => {
+                listed = Some("parameter-names");
+            }
+            Verdict::Different(difference) => fault = Some(difference.what),
+        }
+        if let Some(key) = listed {
+            *self.classes.listed.entry(key).or_default() += 1;
+            row.listed = 1;
+        }
+        *self.classes.directions.entry(direction).or_default() += row;
+        Ok(fault.map(|fault| Difference { arguments, what: format!("of {what}: {fault}") }))
+    }
+
+    /// The program of one step; none where there is none, or where steps may change it because
+    /// names are defined repeatedly.
+    fn one(&mut self, files: &[String]) -> Result<Option<&Program>> {
+        if !self.one.contains_key(files) {
+            let linked = self.make(Maker::Culd, files, false, "one-step.out")?;
+            let linked = linked.filter(|_| self.one_program && faithful(&self.objects) > 3);
+            let program = linked.map(|linked| Program::read(&linked, &self.objects));
+            let program = program.transpose().context("the program of one step")?;
+            let program = program.map(Program::without_alignments);
+            self.one.insert(files.to_vec(), program);
+        }
+        Ok(self.one.get(files).and_then(Option::as_ref))
+    }
+
+    /// What is wrong with the program that a linker has just made.
+    fn fault(&mut self, folder: &str, link: &Link) -> Result<Option<String>> {
+        if link.object || self.one(&link.sources)?.is_none() {
+            return Ok(None);
+        }
+        let linked = fs::read(self.dir.join(folder).join("out.cubin"))?;
+        let program = Program::read(&linked, &self.objects);
+        let one = self.one(&link.sources)?;
+        Ok(match program {
+            Ok(program) => one.and_then(|one| one.difference(&program.without_alignments())),
+            Err(error) => Some(format!("{error:#}")),
+        })
+    }
+
+    /// True where a file declares a shared array without size and a later one defines it with one.
+    fn declares_unsized_first(&self, files: &[String]) -> Result<bool> {
+        let mut arrays = HashSet::new();
+        for file in files {
+            let bytes = fs::read(self.dir.join(file))?;
+            let cubin = Cubin::parse(&bytes)?;
+            for symbol in cubin.symbols.iter().filter(|symbol| symbol.is_shared()) {
+                if symbol.size == 0 {
+                    arrays.insert(symbol.name.to_vec());
+                } else if symbol.defined_in().is_some() && arrays.contains(symbol.name) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// True where nvlink left symbols of literals that are gone.
+    fn has_lost_literals(&self, files: &[String]) -> Result<bool> {
+        let mut found = false;
+        for file in files {
+            let bytes = fs::read(self.dir.join(file))?;
+            let cubin = Cubin::parse(&bytes)?;
+            found |= cubin.symbols.iter().any(|symbol| {
+                let section = symbol.defined_in().and_then(|at| cubin.section(at));
+                let bank = section.filter(|section| section.constant_bank().is_some());
+                bank.is_some_and(|bank| symbol.value + symbol.size > bank.size)
+            });
+        }
+        Ok(found)
+    }
+
+    fn has_equal_names(&self, files: &[String]) -> Result<bool> {
+        let steps = files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str()));
+        for file in steps {
+            if mercury::has_equal_names(&fs::read(self.dir.join(file))?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_put_together_or_left() {
+        for files in 1..6 {
+            for (group, rest) in groups(files) {
+                let mut all = [group, rest].concat();
+                all.sort_unstable();
+                assert_eq!(all, (0..files).collect::<Vec<_>>());
+            }
+        }
+        assert_eq!([1, 2, 3].map(|files| groups(files).len()), [1, 3, 5]);
+    }
+}

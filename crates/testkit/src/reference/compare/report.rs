@@ -1,0 +1,197 @@
+//! What the library reports of a program, and what NVIDIA's tools say of it.
+//!
+//! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared memory of each kernel are those
+//! that `nvlink -v` tells; shared memory, constant banks, textures, surfaces and samplers
+//! those that cuobjdump reads from the program; sections, in order and with their sizes, those that readelf lists.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::mercury::Classes;
+use super::trial::{Difference, Tools, Verdict, candidate, link};
+use crate::reference::oracle::process::{self, Status};
+use crate::reference::readers;
+
+/// What is known of a kernel, by the names of the report.
+type Facts = BTreeMap<String, u64>;
+/// By kernel; of several of one name, in any order.
+type Kernels = BTreeMap<String, Vec<Facts>>;
+
+/// Compares what is said of the link of the files in `dir`.
+pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
+    let different =
+        |what: String| Ok(Verdict::Different(Difference { arguments: arguments.to_vec(), what }));
+    let mut verbose = arguments.to_vec();
+    verbose.push("-v".to_owned());
+    let nvlink = tools.oracle.command("nvlink");
+    let (run, _) = link(nvlink, &verbose, dir, ("nvlink", tools.limit))?;
+    let (_, image) = link(candidate(tools), arguments, dir, ("culd", tools.limit))?;
+    let Some(image) = image.filter(|_| run.status.success()) else {
+        return Ok(match run.status {
+            Status::Signal(_) | Status::TimedOut => Verdict::NoVerdict(run.status.to_string()),
+            _ => Verdict::SameError(run.stderr_text()),
+        });
+    };
+    let program = tools.candidate.with_file_name("examples").join("report");
+    let mut report = Command::new(&program);
+    let run_report = process::run(report.args(arguments).current_dir(dir), tools.limit)
+        .with_context(|| format!("{}: cargo build -p culd --example report", program.display()))?;
+    if !run_report.status.success() {
+        return different(run_report.stderr_text());
+    }
+    let report = String::from_utf8_lossy(&run_report.stdout).into_owned();
+    let (ours, sections) = reported(&report)?;
+    let file = dir.join("culd/out.cubin");
+    let all = readers::sections(&file)?;
+    let relocatable = super::is_relocatable(arguments);
+    if !relocatable {
+        let told = as_told(&run.stderr_text());
+        let classic = image.get(49).is_some_and(|&sm| sm < 100);
+        let names: &[&str] = match classic {
+            true => &["registers", "barriers", "stack", "shared", "constant0"],
+            // Shared memory is told without the part of the system.
+            false => &["registers", "barriers", "stack"],
+        };
+        if let Some(what) = first_unequal("nvlink -v", &told, &ours, names) {
+            return different(what);
+        }
+        let mut cuobjdump = tools.oracle.command("cuobjdump");
+        let dumped = process::run(cuobjdump.arg("-res-usage").arg(&file), tools.limit)?;
+        if !dumped.status.success() {
+            // It does not read all of nvlink's own programs.
+            return Ok(Verdict::NoVerdict(dumped.stderr_text()));
+        }
+        let dumped = as_dumped(&String::from_utf8_lossy(&dumped.stdout));
+        let mut names =
+            vec!["shared", "constant0", "constant2", "textures", "surfaces", "samplers"];
+        // Of several banks of a name cuobjdump takes one.
+        let mut banks: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        banks.retain(|name| name.starts_with(".nv.constant2."));
+        banks.sort_unstable();
+        if banks.windows(2).any(|pair| pair.first() == pair.last()) {
+            names.retain(|name| *name != "constant2");
+        }
+        // Of several kernels of a name it reads one.
+        let mut single = ours.clone();
+        single.retain(|_, all| all.len() == 1);
+        if let Some(what) = first_unequal("cuobjdump", &dumped, &single, &names) {
+            return different(what);
+        }
+    }
+    // Linkers name themselves at different lengths.
+    let is_other = |(name, _): &(String, u64)| name != ".note.nv.tkinfo";
+    let listed: Vec<_> = all.into_iter().filter(is_other).collect();
+    let sections: Vec<_> = sections.into_iter().filter(is_other).collect();
+    if let Some((expected, actual)) = listed.iter().zip(&sections).find(|(a, b)| a != b) {
+        return different(format!("section {actual:?}, readelf {expected:?}"));
+    }
+    if listed.len() != sections.len() {
+        return different(format!("{} sections, readelf {}", sections.len(), listed.len()));
+    }
+    Ok(Verdict::Identical(Classes::default()))
+}
+
+/// Kernels of the report, and sections with their sizes.
+fn reported(text: &str) -> Result<(Kernels, Vec<(String, u64)>)> {
+    let (mut kernels, mut sections) = (Kernels::new(), Vec::new());
+    for line in text.lines() {
+        let (what, rest) = line.split_once(' ').context("a line of one word")?;
+        if !matches!(what, "kernel" | "section") {
+            continue;
+        }
+        let (mut facts, mut name) = (Facts::new(), rest);
+        while let Some((word, tail)) = name.split_once(' ')
+            && let Some((key, value)) = word.split_once('=')
+        {
+            name = tail;
+            let number = match value.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16),
+                None => value.parse(),
+            };
+            facts.extend(number.ok().map(|number| (key.to_owned(), number)));
+        }
+        match what {
+            "kernel" => kernels.entry(name.to_owned()).or_default().push(facts),
+            _ => sections.push((name.to_owned(), facts.get("size").copied().unwrap_or_default())),
+        }
+    }
+    Ok((kernels, sections))
+}
+
+/// Kernels of `nvlink -v`.
+fn as_told(text: &str) -> Kernels {
+    let mut kernels = Kernels::new();
+    let mut name = None;
+    for line in text.lines() {
+        if let Some((_, rest)) = line.split_once("Function properties for '") {
+            name = rest.strip_suffix("':").map(str::to_owned);
+        } else if let (Some((_, rest)), Some(kernel)) = (line.split_once(": used "), name.take()) {
+            let mut facts = Facts::new();
+            for part in rest.split(", ") {
+                let words: Vec<&str> = part.trim_start_matches("used ").split(' ').collect();
+                let key = match words.last() {
+                    Some(&"smem") => "shared",
+                    Some(&"cmem[0]") => "constant0",
+                    Some(word) => word,
+                    None => continue,
+                };
+                let number = words.first().and_then(|number| number.parse().ok());
+                facts.extend(number.map(|number| (key.to_owned(), number)));
+            }
+            kernels.entry(kernel).or_default().push(facts);
+        }
+    }
+    kernels
+}
+
+/// Functions of `cuobjdump -res-usage`.
+fn as_dumped(text: &str) -> Kernels {
+    const NAMES: &[(&str, &str)] = &[
+        ("SHARED", "shared"),
+        ("CONSTANT[0]", "constant0"),
+        ("CONSTANT[2]", "constant2"),
+        ("TEXTURE", "textures"),
+        ("SURFACE", "surfaces"),
+        ("SAMPLER", "samplers"),
+    ];
+    let mut kernels = Kernels::new();
+    let mut name = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("Function ") {
+            name = rest.strip_suffix(':').map(str::to_owned);
+        } else if let Some(function) = name.take() {
+            let values = line.split(' ').filter_map(|word| word.split_once(':'));
+            let fact = |(key, value): (&str, &str)| {
+                let (_, name) = NAMES.iter().find(|(theirs, _)| *theirs == key)?;
+                Some(((*name).to_owned(), value.parse().ok()?))
+            };
+            kernels.entry(function).or_default().push(values.filter_map(fact).collect());
+        }
+    }
+    kernels
+}
+
+/// What is first said otherwise of a kernel that the report has. What is not there is 0.
+fn first_unequal(tool: &str, theirs: &Kernels, ours: &Kernels, names: &[&str]) -> Option<String> {
+    let picked = |all: &[Facts]| {
+        let one = |facts: &Facts| -> Vec<u64> {
+            names.iter().map(|name| facts.get(*name).copied().unwrap_or_default()).collect()
+        };
+        let mut all: Vec<Vec<u64>> = all.iter().map(one).collect();
+        all.sort();
+        all
+    };
+    for (kernel, own) in ours {
+        let Some(told) = theirs.get(kernel) else {
+            return Some(format!("{tool} does not know '{kernel}'"));
+        };
+        let (told, own) = (picked(told), picked(own));
+        if told != own {
+            return Some(format!("'{kernel}': {names:?} {own:?}, {tool} {told:?}"));
+        }
+    }
+    None
+}

@@ -1,0 +1,263 @@
+//! Every place where something names a path that is opened, and every kind of file that may be
+//! there.
+//!
+//! In: a place, and a file of a kind. Out: no report. Guaranteed: what input names, and what is
+//! read to its end, is a regular file, or is refused before anybody waits or memory is taken; a
+//! link that takes longer than the limit fails the test. What the command line itself names may be
+//! a pipe. docs/RELIABILITY.md has the table.
+#![allow(clippy::unwrap_used)]
+
+use culd_testkit::fixtures::pack::{self, Flavour};
+use culd_testkit::reference::oracle::process::{self, Status};
+use culd_tests::world::copy_quickstart;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
+const LIMIT: Duration = Duration::from_secs(60);
+/// KiB of addresses that the process may have. A pipe or device of the command line may be a
+/// gigabyte long.
+const ADDRESSES: u64 = 512 << 10;
+
+/// What there is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What ought to be there.
+    Regular,
+    /// The same behind a symbolic link.
+    Linked,
+    Nothing,
+    Dangling,
+    Circle,
+    Folder,
+    /// A pipe that nobody writes to.
+    Silent,
+    /// A pipe that has what ought to be there.
+    Pipe,
+    Socket,
+    /// `/dev/zero`, which has no end.
+    Zero,
+    /// `/dev/null`.
+    Null,
+    /// A regular file without a size that is made while it is read.
+    Made,
+}
+
+const KINDS: &[Kind] = &[
+    Kind::Regular,
+    Kind::Linked,
+    Kind::Nothing,
+    Kind::Dangling,
+    Kind::Circle,
+    Kind::Folder,
+    Kind::Silent,
+    Kind::Pipe,
+    Kind::Socket,
+    Kind::Zero,
+    Kind::Null,
+    Kind::Made,
+];
+
+/// What a link comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Comes {
+    /// It links, and says nothing.
+    To,
+    /// It links, and says this.
+    ToWith(&'static str),
+    /// It fails, and says this.
+    Not(&'static str),
+}
+
+/// Puts a file of `kind` to `path`; `bytes` are what ought to be there.
+fn make(kind: Kind, path: &Path, bytes: &[u8]) {
+    match kind {
+        Kind::Regular => fs::write(path, bytes).unwrap(),
+        Kind::Linked => {
+            fs::write(path.with_extension("real"), bytes).unwrap();
+            symlink(path.with_extension("real"), path).unwrap();
+        }
+        Kind::Nothing => {}
+        Kind::Dangling => symlink("nowhere", path).unwrap(),
+        Kind::Circle => symlink(path.file_name().unwrap(), path).unwrap(),
+        Kind::Folder => fs::create_dir(path).unwrap(),
+        Kind::Silent => mkfifo(path, Mode::S_IRWXU).unwrap(),
+        Kind::Pipe => {
+            mkfifo(path, Mode::S_IRWXU).unwrap();
+            let (path, bytes) = (path.to_owned(), bytes.to_vec());
+            // Where nobody opens it, the thread stays until the tests end.
+            thread::spawn(move || File::options().write(true).open(path)?.write_all(&bytes));
+        }
+        Kind::Socket => drop(UnixListener::bind(path).unwrap()),
+        Kind::Zero => symlink("/dev/zero", path).unwrap(),
+        Kind::Null => symlink("/dev/null", path).unwrap(),
+        Kind::Made => symlink("/proc/self/cmdline", path).unwrap(),
+    }
+}
+
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> Self {
+        let world = World(tempfile::tempdir().unwrap());
+        copy_quickstart(world.0.path());
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Links, and holds what comes of it against `expected`.
+    fn check(&self, line: &str, what: &dyn std::fmt::Debug, expected: &Comes) {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {ADDRESSES}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, CULD, "-arch=sm_90", "-o", "out"]).args(line.split(' '));
+        let run = process::run(command.current_dir(self.0.path()), LIMIT).unwrap();
+        let said = run.stderr_text();
+        let links = run.status == Status::Exit(0);
+        match expected {
+            Comes::To => assert!(links && said.is_empty(), "{what:?}: {said}"),
+            Comes::ToWith(told) => assert!(links && said.contains(told), "{what:?}: {said}"),
+            Comes::Not(told) => {
+                assert!(run.status == Status::Exit(1) && said.contains(told), "{what:?}: {said}");
+                assert!(!self.path("out").exists(), "{what:?}");
+            }
+        }
+    }
+}
+
+/// Links `line` with a file of each kind at `path`, which ought to be `bytes`; nothing where nobody
+/// knows how it ends.
+fn every_kind(
+    world: impl Fn() -> World,
+    line: &str,
+    (path, bytes): (&str, &[u8]),
+    comes: impl Fn(Kind) -> Option<Comes>,
+) {
+    for &kind in KINDS {
+        let Some(expected) = comes(kind) else { continue };
+        let world = world();
+        make(kind, &world.path(path), bytes);
+        world.check(line, &kind, &expected);
+    }
+}
+
+/// What is no file is told alike everywhere.
+fn no_file(kind: Kind) -> Option<Comes> {
+    match kind {
+        Kind::Nothing | Kind::Dangling => Some(Comes::Not("No such file or directory")),
+        Kind::Circle => Some(Comes::Not("Too many levels of symbolic links")),
+        Kind::Folder => Some(Comes::Not("irectory")),
+        _ => None,
+    }
+}
+
+fn saxpy() -> Vec<u8> {
+    fs::read(format!("{QUICKSTART}saxpy.cubin")).unwrap()
+}
+
+#[test]
+fn inputs_of_the_command_line() {
+    every_kind(World::new, "smooth.cubin x.cubin", ("x.cubin", &saxpy()), |kind| match kind {
+        Kind::Regular | Kind::Linked | Kind::Pipe => Some(Comes::To),
+        Kind::Null => Some(Comes::ToWith("is empty and was ignored")),
+        Kind::Socket => Some(Comes::Not("No such device or address")),
+        Kind::Zero | Kind::Made => Some(Comes::Not("x.cubin'")),
+        // Somebody may still write to it.
+        Kind::Silent => None,
+        _ => no_file(kind),
+    });
+}
+
+#[test]
+fn members_of_thin_archives() {
+    let comes = |kind| match kind {
+        Kind::Regular | Kind::Linked => Some(Comes::To),
+        Kind::Made => Some(Comes::ToWith("is empty and was ignored")),
+        Kind::Silent | Kind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
+        Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+        Kind::Zero | Kind::Null => Some(Comes::Not("it is a device, no regular file")),
+        _ => no_file(kind),
+    };
+    let archive = |member: &str, bytes: &[u8]| pack::archive(&[(member, bytes)], Flavour::Thin);
+    let world = || {
+        let world = World::new();
+        fs::write(world.path("lib.a"), archive("x", &saxpy())).unwrap();
+        world
+    };
+    every_kind(world, "smooth.cubin lib.a", ("x", &saxpy()), comes);
+    let inner = archive("saxpy.cubin", &saxpy());
+    every_kind(world, "smooth.cubin lib.a", ("x", &inner), comes);
+    every_kind(world, "smooth.cubin -L . -l b", ("x", &saxpy()), |kind| {
+        matches!(kind, Kind::Silent | Kind::Zero).then_some(Comes::ToWith("Library 'b' was"))
+    });
+}
+
+#[test]
+fn libraries() {
+    let archive = pack::archive(&[("saxpy.cubin", &saxpy())], Flavour::Gnu);
+    every_kind(World::new, "smooth.cubin -L . -l x", ("libx.a", &archive), |kind| match kind {
+        Kind::Regular | Kind::Linked => Some(Comes::To),
+        Kind::Made => Some(Comes::ToWith("Skipping incompatible './libx.a'")),
+        _ => Some(Comes::ToWith("Library 'x' was ignored")),
+    });
+}
+
+#[test]
+fn options_files_of_the_command_line() {
+    for line in ["saxpy.cubin smooth.cubin @x", "saxpy.cubin smooth.cubin -optf x"] {
+        every_kind(World::new, line, ("x", b"--no-notes"), |kind| match kind {
+            Kind::Regular | Kind::Linked | Kind::Pipe | Kind::Null => Some(Comes::To),
+            Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+            Kind::Zero => Some(Comes::Not("it is a device, no regular file")),
+            Kind::Silent | Kind::Made => None,
+            _ => no_file(kind),
+        });
+    }
+}
+
+#[test]
+fn options_files_of_options_files() {
+    let world = || {
+        let world = World::new();
+        fs::write(world.path("f"), "-optf x").unwrap();
+        world
+    };
+    every_kind(world, "saxpy.cubin smooth.cubin @f", ("x", b"--no-notes"), |kind| match kind {
+        Kind::Regular | Kind::Linked => Some(Comes::To),
+        Kind::Silent | Kind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
+        Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+        Kind::Zero | Kind::Null => Some(Comes::Not("it is a device, no regular file")),
+        Kind::Made => None,
+        _ => no_file(kind),
+    });
+}
+
+#[test]
+fn index_files() {
+    every_kind(
+        World::new,
+        "saxpy.cubin smooth.cubin -uidx x",
+        ("x", b"words"),
+        |kind| match kind {
+            Kind::Regular | Kind::Linked | Kind::Pipe | Kind::Made => {
+                Some(Comes::Not("uidx input"))
+            }
+            Kind::Socket => Some(Comes::Not("No such device or address")),
+            Kind::Null => Some(Comes::Not("it is empty")),
+            Kind::Zero => Some(Comes::Not("input file 'x'")),
+            Kind::Silent => None,
+            _ => no_file(kind),
+        },
+    );
+}

@@ -1,0 +1,512 @@
+//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, no threads, interrupted and short
+//! reads and writes.
+//!
+//! In: the inputs of a recorded case and a fault. Out: no report, or the call and what came of it. Guaranteed: the calls are
+//! those the kernel sees (ptrace), so that it does not matter how the program makes them; a sweep ends only when a link
+//! ended before the call's turn came, and counts how often the fault struck. docs/RELIABILITY.md has the table.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use culd_cubin::Cubin;
+use culd_testkit::fixtures::case;
+use culd_tests::world::ignored_signals;
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+const CASE: &str = "headers-and-order/every-section-90";
+const OLD: &[u8] = b"the output of an earlier link";
+/// The first input is mapped, the second one read (16 KiB).
+const MAPPED: usize = 64 << 10;
+/// What ends a link that does not end.
+const LIMIT: Duration = Duration::from_secs(60);
+/// More calls than any of these links makes.
+const MOST: u64 = 5000;
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It is not made and fails.
+    Fails(Errno),
+    /// It is not made and fails, and so do all later ones.
+    FailFromNowOn(Errno),
+    /// It takes or gives one byte, or one piece, only.
+    Short,
+    /// The process stops when it has been made, and nobody traces it any more.
+    Stops,
+}
+
+/// Which calls it happens to.
+#[derive(Clone, Copy, Debug)]
+enum Calls {
+    /// All but those by which a process ends or its signals return, and those that cannot fail as they are called.
+    All,
+    These(&'static [libc::c_long]),
+}
+
+impl Calls {
+    fn has(self, number: libc::c_long) -> bool {
+        const NEVER: &[libc::c_long] = &[
+            libc::SYS_exit,
+            libc::SYS_exit_group,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_rt_sigaction,
+            libc::SYS_sigaltstack,
+            libc::SYS_getrandom,
+        ];
+        match self {
+            Calls::All => !NEVER.contains(&number),
+            Calls::These(list) => list.contains(&number),
+        }
+    }
+}
+
+const MEMORY: Calls = Calls::These(&[libc::SYS_brk, libc::SYS_mmap, libc::SYS_mremap]);
+const PROCESSES: Calls =
+    Calls::These(&[libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork]);
+const TRANSFERS: Calls = Calls::These(&[
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+]);
+
+const RENAMES: Calls = Calls::These(&[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2]);
+
+/// What came of a link.
+struct Trial {
+    child: Child,
+    /// `StillAlive` when it was stopped.
+    end: WaitStatus,
+    /// The number of the call that was struck first, and its first argument.
+    struck: Option<(libc::c_long, u64)>,
+    said: String,
+}
+
+struct World {
+    dir: tempfile::TempDir,
+    words: Vec<String>,
+    /// The output when nothing fails.
+    new: Vec<u8>,
+}
+
+/// Two inputs, the first one mapped.
+fn two() -> Vec<(String, Vec<u8>)> {
+    let mut inputs = case::named(CASE).and_then(|case| case.inputs()).expect("inputs");
+    inputs[0].1.resize(MAPPED, 0);
+    inputs
+}
+
+/// A chain of modules: more than a heap as it is at the start has room for.
+fn many() -> Vec<(String, Vec<u8>)> {
+    const COUNT: usize = 60;
+    let mut module =
+        case::named("threads/module-90").and_then(|case| case.inputs()).expect("inputs");
+    let (last, one) = (module.pop().expect("the end"), module.pop().expect("a module").1);
+    let label = |level: usize| format!("M{level:06}");
+    let module = |level: usize| {
+        let mut bytes = one.clone();
+        let next = if level + 1 < COUNT { label(level + 1) } else { "QNEXTxx".to_owned() };
+        for (from, to) in [("QSELFxx", &label(level)), ("QNEXTxx", &next)] {
+            for at in 0..bytes.len() - from.len() {
+                if bytes[at..].starts_with(from.as_bytes()) {
+                    bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+                }
+            }
+        }
+        (format!("{level}.cubin"), bytes)
+    };
+    (0..COUNT).map(module).chain([last]).collect()
+}
+
+impl World {
+    fn new(words: &[&str], inputs: Vec<(String, Vec<u8>)>) -> Self {
+        Self::with_threads(1, words, inputs)
+    }
+
+    fn with_threads(threads: usize, words: &[&str], inputs: Vec<(String, Vec<u8>)>) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let words = words.iter().map(|word| (*word).to_owned());
+        let mut words: Vec<String> =
+            [format!("--threads={threads}")].into_iter().chain(words).collect();
+        for (name, bytes) in inputs {
+            fs::write(dir.path().join(&name), bytes).expect("written");
+            words.push(name);
+        }
+        let mut world = World { dir, words, new: Vec::new() };
+        world.new = world.linked();
+        assert_ne!(world.new, OLD);
+        world
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn output(&self) -> Vec<u8> {
+        fs::read(self.path().join("out")).expect("an output")
+    }
+
+    /// Links as always; the output.
+    fn linked(&self) -> Vec<u8> {
+        let whole = self.link(Calls::All, MOST, Fault::Short);
+        assert_eq!(whole.end, WaitStatus::Exited(pid_of(whole.end), 0), "{}", whole.said);
+        assert_eq!(whole.struck, None, "more than {MOST} calls");
+        self.output()
+    }
+
+    /// Links; `fault` happens to the call of that number, from 0, among `calls`.
+    fn link(&self, calls: Calls, turn: u64, fault: Fault) -> Trial {
+        fs::write(self.path().join("out"), OLD).expect("written");
+        let said = File::create(self.path().join("said")).expect("made");
+        let mut command = Command::new("sh");
+        // It stops itself, so that it can be traced from its first call on without code between fork and exec.
+        command.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\"", CULD, "-arch=sm_90"]);
+        command.args(&self.words).args(["-o", "out"]);
+        command.current_dir(self.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        let child = command.spawn().expect("sh starts");
+        let pid = Pid::from_raw(child.id() as i32);
+        // Dropped at the end of the link, which ends the watch.
+        let (watched, watch) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if watch.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // It may have ended by now.
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+        });
+        let (end, struck) = trace(pid, calls, turn, fault);
+        drop(watched);
+        let said = fs::read(self.path().join("said")).expect("what it said");
+        Trial { child, end, struck, said: String::from_utf8_lossy(&said).into_owned() }
+    }
+
+    /// A link that has stopped while a part of the output is in the temporary file.
+    fn stopped(&self) -> Trial {
+        let trial = self.link(Calls::These(&[libc::SYS_pwrite64]), 0, Fault::Stops);
+        assert_eq!((trial.end, self.left().len()), (WaitStatus::StillAlive, 1), "{}", trial.said);
+        let stat = format!("/proc/{}/stat", trial.child.id());
+        while !fs::read_to_string(&stat).expect("it is there").contains(") T ") {
+            thread::sleep(Duration::from_millis(1));
+        }
+        trial
+    }
+
+    /// Temporary files that are left.
+    fn left(&self) -> Vec<String> {
+        let names = fs::read_dir(self.path()).expect("listed");
+        let names = names.map(|entry| entry.expect("an entry").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(".culd-")).collect()
+    }
+
+    fn remove_left(&self) {
+        for name in self.left() {
+            fs::remove_file(self.path().join(name)).expect("removed");
+        }
+    }
+}
+
+fn pid_of(status: WaitStatus) -> Pid {
+    status.pid().expect("a process")
+}
+
+fn wait(pid: Pid) -> WaitStatus {
+    waitpid(pid, Some(WaitPidFlag::__WALL | WaitPidFlag::WUNTRACED)).expect("an event")
+}
+
+/// Follows the process to its end.
+fn trace(
+    pid: Pid,
+    calls: Calls,
+    turn: u64,
+    fault: Fault,
+) -> (WaitStatus, Option<(libc::c_long, u64)>) {
+    assert_eq!(wait(pid), WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    ptrace::attach(pid).expect("this system lets a process be traced by its parent");
+    wait(pid);
+    let options =
+        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
+    ptrace::setoptions(pid, options).expect("options");
+    kill(pid, Signal::SIGCONT).expect("it is there");
+    // The calls of the shell, the loader and the standard library before `main` do not count; the last thing that the library
+    // sets up is its handler for stacks that overflow.
+    let (mut executed, mut begun, mut entered) = (false, false, false);
+    let (mut seen, mut struck, mut failing, mut arguments) = (0, None, None, None);
+    let mut deliver = None;
+    loop {
+        ptrace::syscall(pid, deliver.take()).expect("it goes on");
+        match wait(pid) {
+            WaitStatus::PtraceSyscall(_) => {
+                entered = !entered;
+                let mut registers = ptrace::getregs(pid).expect("registers");
+                let number = registers.orig_rax as libc::c_long;
+                if !entered {
+                    let handler = number == libc::SYS_rt_sigaction && registers.rsi != 0;
+                    begun |= executed && handler && registers.rdi == Signal::SIGSEGV as u64;
+                    // A call leaves its arguments where they are, and the program may count on that.
+                    if let Some((rdi, rdx)) = arguments.take() {
+                        (registers.rdi, registers.rdx) = (rdi, rdx);
+                        if let Some(errno) = failing.take() {
+                            registers.rax = (errno as i64).wrapping_neg() as u64;
+                        }
+                        ptrace::setregs(pid, registers).expect("registers");
+                    }
+                    continue;
+                }
+                if !begun || !calls.has(number) {
+                    continue;
+                }
+                let now = seen == turn || matches!(fault, Fault::FailFromNowOn(_)) && seen > turn;
+                seen += 1;
+                if !now {
+                    continue;
+                }
+                struck = struck.or(Some((number, registers.rdi)));
+                if fault == Fault::Stops {
+                    ptrace::detach(pid, Signal::SIGSTOP).expect("it goes on");
+                    return (WaitStatus::StillAlive, struck);
+                }
+                arguments = Some((registers.rdi, registers.rdx));
+                match fault {
+                    Fault::Short => registers.rdx = registers.rdx.min(1),
+                    Fault::Stops => unreachable!("returned above"),
+                    // It has no errors: what it cannot give it leaves as it is, which is what it answers to 0.
+                    _ if number == libc::SYS_brk => registers.rdi = 0,
+                    Fault::Fails(errno) | Fault::FailFromNowOn(errno) => {
+                        // A number that no call has; what it returns is replaced when it returns.
+                        registers.orig_rax = u64::MAX;
+                        failing = Some(errno);
+                    }
+                }
+                ptrace::setregs(pid, registers).expect("registers");
+            }
+            WaitStatus::PtraceEvent(_, _, event) => {
+                executed |= event == libc::PTRACE_EVENT_EXEC;
+            }
+            WaitStatus::Stopped(_, signal) => {
+                let own = matches!(signal, Signal::SIGSTOP | Signal::SIGCONT | Signal::SIGTRAP);
+                deliver = Some(signal).filter(|_| !own);
+            }
+            end @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return (end, struck),
+            _ => {}
+        }
+    }
+}
+
+/// Strikes each call in turn; `judge` gets the links that were struck. Returns how many those were.
+fn sweep(world: &World, calls: Calls, fault: Fault, judge: impl Fn(&World, &Trial, &str)) -> u64 {
+    for turn in 0..MOST {
+        let trial = world.link(calls, turn, fault);
+        let Some((number, argument)) = trial.struck else {
+            assert_eq!(trial.end, WaitStatus::Exited(pid_of(trial.end), 0), "{}", trial.said);
+            return turn;
+        };
+        let what =
+            format!("{fault:?}, call {number} ({argument:#x}), the {turn}th: {:?}", trial.end);
+        judge(world, &trial, &what);
+        world.remove_left();
+    }
+    panic!("no end of calls");
+}
+
+/// The old output and a line about it, or the new one.
+fn old_or_new(world: &World, trial: &Trial, what: &str) {
+    let (number, argument) = trial.struck.expect("a call");
+    let output = world.output();
+    let said = &trial.said;
+    match trial.end {
+        WaitStatus::Exited(_, 0) => assert!(output == world.new, "{what}: status 0, {said}"),
+        WaitStatus::Exited(_, 1) => {
+            assert!(output == OLD, "{what}: an error, and another output: {said}");
+            // Where nothing can be said, nothing is.
+            let mute = number == libc::SYS_write && argument == 2;
+            assert!(mute || said.contains(" fatal   : "), "{what}: {said}");
+        }
+        _ => panic!("{what}: {said}"),
+    }
+    let not_removed = matches!(number, libc::SYS_unlink | libc::SYS_unlinkat);
+    assert!(not_removed || world.left().is_empty(), "{what}: {:?} is left", world.left());
+}
+
+fn good(world: &World, trial: &Trial, what: &str) {
+    assert_eq!(trial.end, WaitStatus::Exited(pid_of(trial.end), 0), "{what}: {}", trial.said);
+    assert!(world.output() == world.new, "{what}");
+    assert!(world.left().is_empty(), "{what}: {:?} is left", world.left());
+}
+
+#[test]
+fn every_call_fails_once_as_on_a_broken_disk() {
+    let struck = sweep(&World::new(&[], two()), Calls::All, Fault::Fails(Errno::EIO), old_or_new);
+    assert!(struck > 20, "{struck} calls");
+}
+
+#[test]
+fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
+    let struck = sweep(
+        &World::new(&["--verify"], two()),
+        Calls::All,
+        Fault::Fails(Errno::ENOSPC),
+        old_or_new,
+    );
+    assert!(struck > 20, "{struck} calls");
+}
+
+/// A file that is a mount of its own, as in a container, or that somebody else owns in a sticky
+/// folder, cannot be replaced. It can be written.
+#[test]
+fn a_file_that_cannot_be_replaced_is_written() {
+    let world = World::new(&[], two());
+    for errno in [Errno::EBUSY, Errno::EXDEV, Errno::EPERM, Errno::EACCES, Errno::EROFS] {
+        let trial = world.link(RENAMES, 0, Fault::Fails(errno));
+        assert!(trial.struck.is_some(), "{errno}: nothing was renamed");
+        good(&world, &trial, errno.desc());
+    }
+}
+
+#[test]
+fn memory_is_refused_once_or_from_any_point_on() {
+    let world = World::new(&[], many());
+    for fault in [Fault::Fails(Errno::ENOMEM), Fault::FailFromNowOn(Errno::ENOMEM)] {
+        let struck = sweep(&world, MEMORY, fault, old_or_new);
+        assert!(struck > 5, "{struck} calls");
+    }
+}
+
+#[test]
+fn reads_and_writes_may_be_interrupted() {
+    let struck = sweep(
+        &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
+        TRANSFERS,
+        Fault::Fails(Errno::EINTR),
+        good,
+    );
+    assert!(struck > 4, "{struck} calls");
+}
+
+#[test]
+fn reads_and_writes_may_be_short() {
+    let struck = sweep(
+        &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
+        TRANSFERS,
+        Fault::Short,
+        good,
+    );
+    assert!(struck > 4, "{struck} calls");
+}
+
+/// Modules, one of them long enough that the link is shared out among threads.
+fn worth_threads() -> Vec<(String, Vec<u8>)> {
+    let mut inputs = many();
+    inputs[0].1.resize(8 << 20, 0);
+    inputs
+}
+
+#[test]
+fn a_link_needs_no_further_thread() {
+    let world = World::with_threads(4, &[], worth_threads());
+    for fault in [Fault::Fails(Errno::EAGAIN), Fault::FailFromNowOn(Errno::EAGAIN)] {
+        let struck = sweep(&world, PROCESSES, fault, good);
+        assert!(struck > 1, "{struck} calls");
+    }
+}
+
+/// Signals by which nobody ends a process, or that do not end one: those that stop one are not
+/// sent.
+const HARMLESS: [Signal; 6] = [
+    Signal::SIGCHLD,
+    Signal::SIGCONT,
+    Signal::SIGURG,
+    Signal::SIGWINCH,
+    // The runtime of Rust has it ignored.
+    Signal::SIGPIPE,
+    // A write fails instead.
+    Signal::SIGXFSZ,
+];
+const NOT_SENT: [Signal; 5] =
+    [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+/// The C library has two of those in between for itself.
+const SIGNALS: [std::ops::RangeInclusive<i32>; 2] = [1..=31, 34..=64];
+
+/// While a part of the output is in the temporary file.
+#[test]
+fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
+    let world = World::new(&[], two());
+    let (mut ended, ignored) = (0, ignored_signals());
+    let sent = |signal: &i32| NOT_SENT.iter().all(|&other| other as i32 != *signal);
+    for signal in SIGNALS.into_iter().flatten().filter(sent) {
+        let mut trial = world.stopped();
+        // There is no name for those of 32 and more.
+        let (pid, script) = (trial.child.id(), "kill -$0 $1 && kill -CONT $1");
+        let kill = Command::new("sh")
+            .args(["-c", script])
+            .args([signal, pid as i32].map(|n| n.to_string()))
+            .status();
+        assert!(kill.expect("sh starts").success(), "{signal}");
+        let status = trial.child.wait().expect("an end");
+        assert_eq!(world.left(), [""; 0], "{signal}");
+        let harmless = HARMLESS.iter().any(|&other| other as i32 == signal);
+        if harmless || ignored & 1 << (signal - 1) != 0 {
+            assert_eq!((status.code(), world.output() == world.new), (Some(0), true), "{signal}");
+        } else {
+            assert_eq!((status.signal(), world.output() == OLD), (Some(signal), true), "{status}");
+            ended += 1;
+        }
+    }
+    assert!(ended > 40, "{ended} signals ended a link");
+}
+
+/// The time of the last change of bytes says nothing, that of the last change of anything does.
+#[test]
+fn an_input_that_changes_under_its_old_time_is_linked_again() {
+    let world = World::new(&[], two());
+    let path = world.path().join("a.cubin");
+    let bytes = fs::read(&path).expect("an input");
+    let mut other = bytes.clone();
+    let cubin = Cubin::parse(&bytes).expect("a cubin");
+    let code = cubin.sections.iter().find(|section| section.is_code()).expect("code");
+    // An immediate operand of the first instruction, or what is in its place.
+    other[code.data.as_ptr().addr() - bytes.as_ptr().addr() + 4] ^= 1;
+    fs::write(&path, &other).expect("written");
+    let new = world.linked();
+    assert_ne!(new, world.new);
+    type Change = fn(&Path, &[u8]);
+    let changes: [(Change, _); 2] = [
+        (
+            |path, other| {
+                let mut file = File::options().write(true).open(path).expect("open");
+                let time = file.metadata().and_then(|meta| meta.modified()).expect("a time");
+                file.write_all(other).and_then(|()| file.set_modified(time)).expect("written");
+            },
+            new,
+        ),
+        (
+            |path, _| fs::hard_link(path, path.with_file_name("second")).expect("made"),
+            world.new.clone(),
+        ),
+    ];
+    for (change, expected) in changes {
+        fs::write(&path, &bytes).expect("written");
+        // Longer than the times of any system are wide.
+        thread::sleep(Duration::from_millis(20));
+        let mut trial = world.stopped();
+        change(&path, &other);
+        kill(Pid::from_raw(trial.child.id() as i32), Signal::SIGCONT).expect("it is there");
+        let status = trial.child.wait().expect("an end");
+        assert!(status.success(), "{status}");
+        assert!(world.output() == expected);
+        assert_eq!(world.left(), [""; 0]);
+    }
+}
