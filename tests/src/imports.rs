@@ -1,9 +1,9 @@
-//! Which file of a crate imports which, and what follows: the order of the phases, circles, the shape of the house.
+//! Which file of a crate imports which, and what follows: the order of the phases, circles, the
+//! shape of the house.
 //!
-//! In: the source tree. Out: the imports of a crate, what breaks the order of the linker's phases, and a
-//! table of figures.
-//! Guaranteed: comments and tests inside a file do not count. A path counts as the file that defines its first name, so
-//! a re-export counts as the file that has it.
+//! In: the source tree. Out: the imports of a crate, what breaks the order of the linker's phases,
+//! and a table of figures. Guaranteed: comments and tests inside a file do not count. A path counts
+//! as the file that defines its first name, so a re-export counts as the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +111,8 @@ fn reach<T: Copy + Ord>(start: T, pairs: &BTreeSet<(T, T)>) -> BTreeSet<T> {
     seen
 }
 
-/// How many floors the rooms have: one more than the longest way down. Rooms of a circle share a floor.
+/// How many floors the rooms have: one more than the longest way down. Rooms of a circle share a
+/// floor.
 fn floors(arrows: &BTreeSet<(&str, &str)>, rooms: &BTreeSet<&str>) -> usize {
     let mut floor: BTreeMap<&str, usize> = rooms.iter().map(|&room| (room, 1)).collect();
     let list: Vec<&str> = rooms.iter().copied().collect();
@@ -146,7 +147,8 @@ fn code(text: &str) -> String {
     lines.map(|line| line.split(" // ").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// The names of this crate that `code` in `module` spells from `crate`, `self` or `super`, from the crate's root.
+/// The names of this crate that `code` in `module` spells from `crate`, `self` or `super`, from the
+/// crate's root.
 fn names(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate", "self", "super"] {

@@ -1,7 +1,7 @@
 //! Rules about the source tree that no compiler checks.
 //!
-//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the project are looked at,
-//! not what tools left in `target` or hidden folders.
+//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the
+//! project are looked at, not what tools left in `target` or hidden folders.
 
 use crate::{citations, imports};
 use anyhow::{Context, Result};
@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 
 /// Longest source file, in lines.
 const MAX_LINES: usize = 800;
+/// Widest line of running text, in characters.
+const MAX_WIDTH: usize = 100;
 /// What the library and the format must not touch: the world outside their arguments.
 const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
 /// Starts of paths that exist on one machine only.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it, one calls the CUDA driver to test
-/// programs, one is called from C, one calls its functions to test them, and one calls NVIDIA's library.
+/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it,
+/// one calls the CUDA driver to test programs, one is called from C, one calls its functions to
+/// test them, and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/files.rs",
     "crates/driver/src/guard.rs",
@@ -69,6 +72,7 @@ pub type Rule = (&'static str, fn(&[File]) -> Vec<String>);
 pub const RULES: &[Rule] = &[
     ("source files are not too long", lengths),
     ("source files start with what comes in and out", heads),
+    ("pages and comments wrap at 100 columns", widths),
     ("the linker and the formats do not touch the world", world),
     ("unsafe code has few addresses", unsafe_code),
     ("text of inputs is copied before it is checked", borrowed_text),
@@ -129,6 +133,38 @@ fn lengths(files: &[File]) -> Vec<String> {
     let lines = |file: &File| file.text.lines().count();
     let long = sources(files).filter(|file| lines(file) > MAX_LINES);
     long.map(|file| format!("{}: {} lines", file.path, lines(file))).collect()
+}
+
+/// Lines of running text that are too wide. Tables, code blocks and a single word (an address)
+/// cannot be wrapped.
+fn widths(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let is_page = file.path.ends_with(".md");
+        if !is_page && !file.path.ends_with(".rs") {
+            continue;
+        }
+        let mut in_code = false;
+        for (index, line) in file.text.lines().enumerate() {
+            let text = line.trim_start();
+            let text = match text.strip_prefix("//") {
+                Some(comment) if !is_page => comment.trim_start_matches(['/', '!']).trim(),
+                None if !is_page => {
+                    in_code = false;
+                    continue;
+                }
+                _ => text,
+            };
+            let is_fence = text.starts_with("```");
+            in_code ^= is_fence;
+            let is_table = text.starts_with('|') || text.matches("    ").count() > 1;
+            let wraps = !in_code && !is_fence && !is_table && text.contains(' ');
+            if wraps && line.chars().count() > MAX_WIDTH {
+                found.push(format!("{}:{}: {text}", file.path, index + 1));
+            }
+        }
+    }
+    found
 }
 
 fn heads(files: &[File]) -> Vec<String> {
@@ -304,6 +340,12 @@ mod tests {
         let long = "//!\n".repeat(MAX_LINES + 1);
         assert!(broken("source files are not too long", "a.rs", &long));
         assert!(broken("source files start with what comes in and out", "a.rs", "use x;"));
+        let wide = "pages and comments wrap at 100 columns";
+        let words = "word ".repeat(MAX_WIDTH / 5) + "word";
+        assert!(broken(wide, "a.md", &words));
+        assert!(broken(wide, "a.rs", &format!("//! x\n    /// {words}")));
+        assert!(!broken(wide, "a.rs", &format!("//! x\nlet a = [{words}];")));
+        assert!(!broken(wide, "a.md", &format!("```text\n{words}\n```\n| {words} |")));
         let world = "the linker and the formats do not touch the world";
         assert!(broken(world, "crates/link/src/a.rs", "let x = std::env::var(\"X\");"));
         assert!(broken(world, "crates/fatbin/src/a.rs", "std::fs::read(x)"));

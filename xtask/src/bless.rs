@@ -1,8 +1,8 @@
 //! `xtask bless`: records the cases of `testdata/cases` with the reference tools.
 //!
-//! In: cases ([`culd_testkit::case`]) and their sources. Out: inputs and expectations as text. Guaranteed: a text is
-//! written only when it assembles to the very bytes that a tool made; with `--check` nothing is written and a
-//! recorded text that the tools do not confirm is a failure.
+//! In: cases ([`culd_testkit::case`]) and their sources. Out: inputs and expectations as text.
+//! Guaranteed: a text is written only when it assembles to the very bytes that a tool made; with
+//! `--check` nothing is written and a recorded text that the tools do not confirm is a failure.
 
 use crate::args::Args;
 use crate::workspace;
@@ -111,8 +111,8 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Compiles one input in the folder `dir`. With debug information a cubin names its output file, which therefore is
-/// called as in the link.
+/// Compiles one input in the folder `dir`. With debug information a cubin names its output file,
+/// which therefore is called as in the link.
 fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> Result<Vec<u8>> {
     // Headers lie beside the source.
     let folder = source.parent().unwrap_or(Path::new("."));

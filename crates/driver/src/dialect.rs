@@ -1,7 +1,7 @@
 //! Which release's rules a link follows.
 //!
-//! In: the option, the path of this program, the inputs. Out: a [`Dialect`]. An explicit release counts first, then that
-//! of the toolkit that a shadow stands for, then that of the newest input.
+//! In: the option, the path of this program, the inputs. Out: a [`Dialect`]. An explicit release
+//! counts first, then that of the toolkit that a shadow stands for, then that of the newest input.
 
 use std::fs;
 use std::path::Path;
@@ -24,13 +24,14 @@ pub(crate) fn chosen(options: &Options) -> Option<&'static Dialect> {
     named(options).or_else(of_shadow)
 }
 
-/// The release of the toolkit of which this program is the shadow's linker. For the command alone: the program around a
-/// library tells nothing.
+/// The release of the toolkit of which this program is the shadow's linker. For the command alone:
+/// the program around a library tells nothing.
 pub(crate) fn of_shadow() -> Option<&'static Dialect> {
     shadow::release()
 }
 
-/// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which wheels have.
+/// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which
+/// wheels have.
 pub(crate) fn of_toolkit(toolkit: &Path) -> Option<String> {
     let described = fs::read_to_string(toolkit.join("version.json")).ok();
     let described = described.as_deref().and_then(|text| {

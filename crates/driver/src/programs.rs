@@ -32,8 +32,9 @@ impl Toolkit {
     }
 }
 
-/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from one toolkit: that of
-/// `-nvvmpath` in a link with LTO, the one that this program lies in, that of CUDA_HOME or CUDA_PATH, and those of PATH.
+/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from
+/// one toolkit: that of `-nvvmpath` in a link with LTO, the one that this program lies in, that of
+/// CUDA_HOME or CUDA_PATH, and those of PATH.
 fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
     // It names a folder of the toolkit.
     let named = options.path(Id::NvvmPath).filter(|_| options.lto());
@@ -66,7 +67,8 @@ pub fn toolkit_homes(options: &Options) -> Vec<PathBuf> {
     toolkits(options).map(|toolkit| toolkit.home).collect()
 }
 
-/// The path that this program was started by: its folder tells what it stands for, not that of the file behind a link.
+/// The path that this program was started by: its folder tells what it stands for, not that of the
+/// file behind a link.
 pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
     if own.components().count() > 1 {

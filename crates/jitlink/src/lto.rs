@@ -1,8 +1,8 @@
 //! LTO-IR among the inputs.
 //!
-//! In: inputs with LTO-IR. Out: what NVIDIA's library makes of them: PTX or a cubin of a program that is
-//! nothing else, code for a link with others. Guaranteed: nothing is looked at but the headers of fat
-//! binaries.
+//! In: inputs with LTO-IR. Out: what NVIDIA's library makes of them: PTX or a cubin of a program
+//! that is nothing else, code for a link with others. Guaranteed: nothing is looked at but the
+//! headers of fat binaries.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;

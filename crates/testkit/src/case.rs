@@ -1,8 +1,9 @@
 //! Recorded cases: small programs, what they compile to, and what nvlink made of them.
 //!
-//! In: `testdata/cases/<topic>/<name>/` with a `case.toml` ([`Recipe`]), the inputs as text (`a.cubin.txt`) and, where
-//! the link succeeds, the output as text (`expect.cubin.txt`). Out: [`Case`]: names and bytes. Guaranteed: a case is
-//! complete in its folder; the compilers and nvlink are needed to record it and for nothing else.
+//! In: `testdata/cases/<topic>/<name>/` with a `case.toml` ([`Recipe`]), the inputs as text
+//! (`a.cubin.txt`) and, where the link succeeds, the output as text (`expect.cubin.txt`). Out:
+//! [`Case`]: names and bytes. Guaranteed: a case is complete in its folder; the compilers and
+//! nvlink are needed to record it and for nothing else.
 
 use crate::asm;
 use crate::uidx;
@@ -108,7 +109,8 @@ pub fn named(name: &str) -> Result<Case> {
     Case::open(&root, dir)
 }
 
-/// True when the case `name` is, or lies in, one of the selections `topic` and `topic/case`; none chooses all.
+/// True when the case `name` is, or lies in, one of the selections `topic` and `topic/case`; none
+/// chooses all.
 pub fn is_chosen(name: &str, selection: &[String]) -> bool {
     let chosen = |wanted: &String| {
         name.strip_prefix(wanted.as_str())
@@ -251,7 +253,8 @@ pub fn text(bytes: &[u8]) -> Result<String> {
 /// What a line begins with that explains the one above it; only culd has them.
 pub const NOTE: &str = "  >>> ";
 
-/// What a line of culd's own contains: nvlink does not tell when it writes code anew (docs/DIFFERENCES.md, kept-code).
+/// What a line of culd's own contains: nvlink does not tell when it writes code anew
+/// (docs/DIFFERENCES.md, kept-code).
 const KEPT_CODE: &str = "; machine code is kept as compiled";
 
 /// Lines on standard error without the name of the program that each starts with, without

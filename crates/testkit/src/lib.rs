@@ -1,4 +1,5 @@
-//! Development only: generated programs, the reference tools, comparison, reduction, benchmark inputs.
+//! Development only: generated programs, the reference tools, comparison, reduction, benchmark
+//! inputs.
 #![forbid(unsafe_code)]
 
 pub mod asm;

@@ -1,8 +1,8 @@
 //! Objects of any number of sections, made in memory: programs beyond 65,280 sections.
 //!
-//! In: a [`Form`]. Out: the bytes of a relocatable cubin: a kernel, which calls the live ones of its
-//! functions, and a variable with the kernel's address. Guaranteed: exactly that many sections, in
-//! ptxas's order; indices that do not fit are written as ELF has it.
+//! In: a [`Form`]. Out: the bytes of a relocatable cubin: a kernel, which calls the live ones of
+//! its functions, and a variable with the kernel's address. Guaranteed: exactly that many sections,
+//! in ptxas's order; indices that do not fit are written as ELF has it.
 
 use culd_cubin::attr::{code, format};
 use culd_cubin::elf::{shf, shn, sht, stb, sto, stt};
@@ -16,7 +16,8 @@ use culd_cubin::note::CuInfo;
 pub struct Form<'n> {
     /// Number of sections, tables included; one less where that would be half a function.
     pub sections: usize,
-    /// Each function has a section of attributes, as from ptxas. On sm_90 nvlink crashes on others beside other files.
+    /// Each function has a section of attributes, as from ptxas. On sm_90 nvlink crashes on others
+    /// beside other files.
     pub attributes: bool,
     /// Name of the kernel; functions and the variable are called after it.
     pub kernel: &'n str,

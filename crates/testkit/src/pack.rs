@@ -1,7 +1,8 @@
 //! Packaging of device code, as nvcc, ld and ar do it: fat binaries, host objects, archives.
 //!
-//! In: cubins, names, files. Out: bytes of a file. Guaranteed: the same input makes the same bytes; nvlink 13.0.88 links
-//! what is made here (`cargo xtask fatbin`), so that tests need neither nvcc nor a compiler.
+//! In: cubins, names, files. Out: bytes of a file. Guaranteed: the same input makes the same bytes;
+//! nvlink 13.0.88 links what is made here (`cargo xtask fatbin`), so that tests need neither nvcc
+//! nor a compiler.
 
 use anyhow::{Context, Result};
 use culd_fatbin::host::Reference;
@@ -35,7 +36,8 @@ pub struct HostParts {
     /// Contents of `__nv_relfatbin`; each begins at a multiple of eight bytes. There is no such
     /// section when this is empty.
     pub fatbins: Vec<Vec<u8>>,
-    /// Contents of `.nv_fatbin`, device code that is not linked; there is no such section when this is empty.
+    /// Contents of `.nv_fatbin`, device code that is not linked; there is no such section when this
+    /// is empty.
     pub whole_program: Vec<u8>,
     /// Whether there is `.nvFatBinSegment`, without which nvlink looks for no device code; if this
     /// does not say, it is there when there are `fatbins`.
@@ -44,10 +46,11 @@ pub struct HostParts {
     pub module_ids: Vec<String>,
     /// The bytes of `__nv_module_id`, in the place of `module_ids`.
     pub id_section: Option<Vec<u8>>,
-    /// Names in the sections `.nvHRKE` and so on, a NUL is added to each. nvcc writes all six; here a section is
-    /// written when it is listed, with a single NUL when it is listed without names.
+    /// Names in the sections `.nvHRKE` and so on, a NUL is added to each. nvcc writes all six; here
+    /// a section is written when it is listed, with a single NUL when it is listed without names.
     pub references: Vec<(Reference, Vec<String>)>,
-    /// How many sections of no interest stand in front. ELF counts more than some 65,000 in another way.
+    /// How many sections of no interest stand in front. ELF counts more than some 65,000 in another
+    /// way.
     pub others: usize,
 }
 

@@ -1,8 +1,8 @@
 //! A compiled object taken apart and built again with `culd_cubin::build`.
 //!
-//! In: an object of ptxas. Out: one with the same sections and symbols ([`rebuild`]), or one with the same functions, variables
-//! and relocations ([`assemble`]). Guaranteed: what the builder has no part for is an error, but for notes and attributes
-//! it writes itself.
+//! In: an object of ptxas. Out: one with the same sections and symbols ([`rebuild`]), or one with
+//! the same functions, variables and relocations ([`assemble`]). Guaranteed: what the builder has
+//! no part for is an error, but for notes and attributes it writes itself.
 
 use anyhow::{Context, Result, bail, ensure};
 use culd_cubin::arch::ARCHS;
@@ -194,7 +194,8 @@ impl<'d> Parts<'_, 'd> {
         Ok(Variable::initialised(name, space, bytes).align(section.align().max(1)))
     }
 
-    /// Addresses in the initial values of variables, in literals and in debug information, which are all known by now.
+    /// Addresses in the initial values of variables, in literals and in debug information, which
+    /// are all known by now.
     fn addresses(&mut self) -> Result<()> {
         for section in &self.cubin.sections {
             let mercury = section.sh_type == sht::MERCURY_RELA;

@@ -1,8 +1,9 @@
-//! Files for tests, made of recipes: what a compiler, `ar` or `fatbinary` would make, and what they never would.
+//! Files for tests, made of recipes: what a compiler, `ar` or `fatbinary` would make, and what they
+//! never would.
 //!
-//! In: [`Recipes`], names and how each file is made, of texts and of inputs of recorded cases. Out: files in a folder.
-//! Guaranteed: no tool is needed and the bytes are the same on every machine; a file that is made of others brings them
-//! along.
+//! In: [`Recipes`], names and how each file is made, of texts and of inputs of recorded cases. Out:
+//! files in a folder. Guaranteed: no tool is needed and the bytes are the same on every machine; a
+//! file that is made of others brings them along.
 
 mod parts;
 
@@ -75,7 +76,8 @@ impl Recipes {
         Recipes(all)
     }
 
-    /// Makes the file `name` in `dir`, and before it the files that it is made of. What is there already is kept.
+    /// Makes the file `name` in `dir`, and before it the files that it is made of. What is there
+    /// already is kept.
     ///
     /// # Errors
     /// When there is no such recipe or it makes no sense.
@@ -167,7 +169,8 @@ fn cubin(name: &str, replace: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     asm::assemble(&text).with_context(|| path.display().to_string())
 }
 
-/// The text with every whole word `old`, also as the last part of a section's name, changed to `new`.
+/// The text with every whole word `old`, also as the last part of a section's name, changed to
+/// `new`.
 fn replaced(text: &str, old: &str, new: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

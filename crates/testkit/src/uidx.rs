@@ -1,7 +1,9 @@
-//! Index files of unified functions and variables (`--uidx-file`) for tests: nothing that NVIDIA publishes makes them.
+//! Index files of unified functions and variables (`--uidx-file`) for tests: nothing that NVIDIA
+//! publishes makes them.
 //!
-//! In: a table of a test's description ([`Text`]), or objects with unified functions and variables ([`for_objects`]).
-//! Out: the file's bytes. Guaranteed: the same on every machine. docs/UNIFIED.md has the format.
+//! In: a table of a test's description ([`Text`]), or objects with unified functions and variables
+//! ([`for_objects`]). Out: the file's bytes. Guaranteed: the same on every machine. docs/UNIFIED.md
+//! has the format.
 
 use anyhow::{Context, Result, bail};
 use culd_cubin::elf::{shf, sht};
@@ -119,8 +121,8 @@ pub fn for_objects(objects: &[impl AsRef<[u8]>], order: Order) -> Result<Uidx> {
     })
 }
 
-/// Size and alignment of a variable. An object tells the alignment of its section only; where the variable lies in
-/// it says no less of it than that.
+/// Size and alignment of a variable. An object tells the alignment of its section only; where the
+/// variable lies in it says no less of it than that.
 fn extent(cubin: &Cubin<'_>, symbol: SymbolIndex) -> Result<(u64, u64)> {
     let variable = cubin.symbol(symbol).context("an entry names no symbol")?;
     let section = variable.defined_in().and_then(|index| cubin.section(index));

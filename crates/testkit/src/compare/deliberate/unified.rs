@@ -1,7 +1,8 @@
 //! What nvlink writes wrongly beside unified functions.
 //!
-//! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that explain all that differs, or
-//! nothing. Guaranteed: each line of the difference is explained on its own, by what nvlink's file holds there.
+//! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that
+//! explain all that differs, or nothing. Guaranteed: each line of the difference is explained on
+//! its own, by what nvlink's file holds there.
 
 use culd_cubin::attr::{Records, code, format as form};
 use culd_cubin::elf::{sht, stt};
@@ -59,8 +60,8 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
 }
 
-/// True for a list of attributes that is culd's with something of `names` behind records, of those too that have a value
-/// in place of words: that tells four more for each.
+/// True for a list of attributes that is culd's with something of `names` behind records, of those
+/// too that have a value in place of words: that tells four more for each.
 pub(in crate::compare) fn list_is_longer(
     theirs: &View<'_>,
     ours: &View<'_>,
@@ -85,8 +86,9 @@ pub(in crate::compare) fn list_is_longer(
     }
 }
 
-/// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a value in place of words may tell of
-/// words by four each, and others of its kind may then, where there are none.
+/// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a
+/// value in place of words may tell of words by four each, and others of its kind may then, where
+/// there are none.
 fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> bool {
     let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
     for record in Records::new(b"", ours) {
@@ -121,8 +123,8 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
     odd.is_empty() && words.iter().copied().all(is_name)
 }
 
-/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line there, or as a line that culd's
-/// list does not have, something of `names`.
+/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line
+/// there, or as a line that culd's list does not have, something of `names`.
 pub(in crate::compare) fn is_stray(
     section: &str,
     theirs: &str,
@@ -156,8 +158,9 @@ pub(super) fn has_stray_slots(program: &[u8]) -> bool {
     jumps.any(|jump| places.get(&jump.symbol).is_some_and(|&place| place != jump.offset))
 }
 
-/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as numbers elsewhere. These are
-/// undefined functions, and since CUDA 13.2 the words of attribute 0x66.
+/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as
+/// numbers elsewhere. These are undefined functions, and since CUDA 13.2 the words of attribute
+/// 0x66.
 pub(in crate::compare) fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
     let cubin = Cubin::parse(bytes).ok()?;
     let mut taken = BTreeSet::new();
@@ -189,7 +192,8 @@ fn label(cubin: &Cubin<'_>, symbol: &Symbol<'_>) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The section of an attribute that has names of undefined functions behind what belongs there, in nvlink's file only.
+/// The section of an attribute that has names of undefined functions behind what belongs there, in
+/// nvlink's file only.
 fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
     let all_names = |words: &str| {
         !words.is_empty() && words.split_whitespace().all(|word| names.contains(word))
@@ -296,7 +300,8 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         };
         assert_eq!(front("EXTERNS words free free"), Some(1));
         assert_eq!(front("EXTERNS words f free"), None);
-        // A defined function, another value, another attribute, one that culd has and nvlink has not.
+        // A defined function, another value, another attribute, one that culd has and nvlink has
+        // not.
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x3"), None);
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x10"), None);
         assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x2\n"), None);

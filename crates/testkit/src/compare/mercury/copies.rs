@@ -1,10 +1,11 @@
-//! What the debug sections of machine code tell of functions that several objects define, or that have an alias, and of
-//! those whose code nvlink writes again.
+//! What the debug sections of machine code tell of functions that several objects define, or that
+//! have an alias, and of those whose code nvlink writes again.
 //!
-//! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines, without what nvlink
-//! computes anew for code that took another's place (docs/DIFFERENCES.md, debug-of-replaced): operations of their frames,
-//! their lines, ranges of their registers; for other code the length of the frame, too. Guaranteed: whatever is told of
-//! other functions is in the lines.
+//! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines,
+//! without what nvlink computes anew for code that took another's place (docs/DIFFERENCES.md,
+//! debug-of-replaced): operations of their frames, their lines, ranges of their registers; for
+//! other code the length of the frame, too. Guaranteed: whatever is told of other functions is in
+//! the lines.
 
 use super::inputs::Inputs;
 use culd_cubin::elf::{sht, stt};
@@ -24,7 +25,8 @@ const PLACE_AND_TYPE: usize = 12;
 const ADDEND: usize = 8;
 /// The section that tells which registers hold what.
 const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
-/// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the operations.
+/// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the
+/// operations.
 const HEAD: usize = 12;
 const ADDRESS: usize = HEAD + 8;
 const OPERATIONS: usize = ADDRESS + 16;
@@ -50,7 +52,8 @@ impl Others {
     }
 }
 
-/// The functions of a program that several of its inputs define, and those that share their code with an alias.
+/// The functions of a program that several of its inputs define, and those that share their code
+/// with an alias.
 pub(in crate::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Vec<u8>> {
     let mut names: HashMap<SectionIndex, Vec<&[u8]>> = HashMap::new();
     for symbol in program.cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
@@ -153,8 +156,8 @@ fn units(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Oth
     lines
 }
 
-/// A line for each register; of copies without the ranges. Where any code is written again, those of all functions are
-/// whatever nvlink's memory held: two runs differ.
+/// A line for each register; of copies without the ranges. Where any code is written again, those
+/// of all functions are whatever nvlink's memory held: two runs differ.
 fn registers(data: &[u8], others: &Others) -> Lines {
     let (mut at, mut lines) = (0, Lines::new());
     for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
@@ -187,8 +190,9 @@ fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     ranges
 }
 
-/// `bytes` without the addends of records in relocations of machine code's debug sections that are about the functions `names`,
-/// the ends of those and places in them, or about tables of lines, in which these take more or less room.
+/// `bytes` without the addends of records in relocations of machine code's debug sections that are
+/// about the functions `names`, the ends of those and places in them, or about tables of lines, in
+/// which these take more or less room.
 pub(in crate::compare) fn without_ends(bytes: &[u8], names: &HashSet<Vec<u8>>) -> Vec<u8> {
     let mut cleared = bytes.to_vec();
     let Some(view) = View::parse(bytes).ok().filter(|_| !names.is_empty()) else { return cleared };
@@ -216,9 +220,9 @@ pub(in crate::compare) fn without_ends(bytes: &[u8], names: &HashSet<Vec<u8>>) -
     cleared
 }
 
-/// Clears the ranges of registers of functions that share their name with others in an object: nvlink looks for their places in
-/// the code of another of them, and behind the end of its list (docs/DIFFERENCES.md, registers-of-equal-names).
-/// What was there.
+/// Clears the ranges of registers of functions that share their name with others in an object:
+/// nvlink looks for their places in the code of another of them, and behind the end of its list
+/// (docs/DIFFERENCES.md, registers-of-equal-names). What was there.
 pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     let names = equal_names(view);
     let sections = view.cubin.section_indices();
@@ -231,8 +235,9 @@ pub(in crate::compare) fn clear_equal_names(view: &View<'_>, bytes: &mut [u8]) -
     clear(bytes, places.collect())
 }
 
-/// Clears places and types of what `--preserve-relocs` tells of functions that share their name with others: nvlink looks them all up in
-/// the code of the first (docs/DIFFERENCES.md, resolved-of-equal-names). What was there.
+/// Clears places and types of what `--preserve-relocs` tells of functions that share their name
+/// with others: nvlink looks them all up in the code of the first (docs/DIFFERENCES.md,
+/// resolved-of-equal-names). What was there.
 pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     let names = equal_names(view);
     let sections = view.cubin.section_indices();
