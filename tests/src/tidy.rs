@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What the table under each heading of docs/DIFFERENCES.md answers, in this order.
+const QUESTIONS: [&str; 5] = ["nvlink", "culd", "why", "consequence", "checked by"];
+
 /// Longest source file, in lines.
 const MAX_LINES: usize = 800;
 /// Widest line of running text, in characters.
@@ -80,6 +83,7 @@ pub const RULES: &[Rule] = &[
     ("phases of the linker import earlier ones only", imports::phases),
     ("crates depend on each other as ARCHITECTURE.md says", dependencies),
     ("every dependency has a reason", reasons),
+    ("entries of DIFFERENCES.md answer five questions", differences),
     ("no paths of one machine", machine_paths),
     ("recorded cases hold nothing else", stray_cases),
     ("comments name what exists", citations::in_comments),
@@ -289,6 +293,28 @@ fn reasons(files: &[File]) -> Vec<String> {
     missing.map(|name| format!("ARCHITECTURE.md: no reason for {name}")).collect()
 }
 
+/// Entries of docs/DIFFERENCES.md whose table lacks an answer.
+fn differences(files: &[File]) -> Vec<String> {
+    let page = files.iter().find(|file| file.path == "docs/DIFFERENCES.md");
+    let mut found = Vec::new();
+    for entry in page.map_or("", |page| &page.text).split("\n### ").skip(1) {
+        let rows: Vec<&str> = entry.lines().skip(1).skip_while(|line| line.is_empty()).collect();
+        let answers = rows.iter().skip(2).map(|row| row.split('|').map(str::trim));
+        let answers: Vec<Vec<&str>> =
+            answers.take(QUESTIONS.len()).map(Iterator::collect).collect();
+        let complete = answers.len() == QUESTIONS.len()
+            && answers.iter().zip(QUESTIONS).all(|(answer, question)| {
+                answer.get(1) == Some(&question)
+                    && answer.get(2).is_some_and(|text| !text.is_empty())
+            });
+        if !complete {
+            let key = entry.lines().next().unwrap_or_default();
+            found.push(format!("docs/DIFFERENCES.md, {key}: no table of {QUESTIONS:?}"));
+        }
+    }
+    found
+}
+
 fn machine_paths(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
@@ -370,6 +396,13 @@ mod tests {
         let crates = "crates depend on each other as ARCHITECTURE.md says";
         assert!(broken(crates, "crates/link/Cargo.toml", manifest));
         assert_eq!(own_dependencies(manifest), ["testkit"]);
+        let entries = "entries of DIFFERENCES.md answer five questions";
+        let answer = |question| format!("| {question} | x |\n");
+        let table = QUESTIONS.map(answer).concat();
+        let entry = format!("# Page\n\n### key\n\n| | |\n|---|---|\n{table}\nMore.\n");
+        assert!(!broken(entries, "docs/DIFFERENCES.md", &entry));
+        assert!(broken(entries, "docs/DIFFERENCES.md", &entry.replace("| why | x |", "| why | |")));
+        assert!(broken(entries, "docs/DIFFERENCES.md", &entry.replace("| why | x |\n", "")));
         let path = ["/", "home/someone"].concat();
         assert!(broken("no paths of one machine", "a.md", &path));
         assert!(!broken("no paths of one machine", "a.md", &format!("a{path}")));
