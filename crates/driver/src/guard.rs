@@ -212,8 +212,9 @@ pub(crate) fn set_up() {
     SET_UP.store(true, Ordering::Release);
 }
 
-/// Has panics print nothing while `held`, once a file is mapped: somebody may have written into it, and
-/// the link is made again with copies. A defect of culd panics in that link, too, which prints it.
+/// Has panics print nothing while `held`, once a file is mapped: somebody may have written into it,
+/// and the link is made again with copies. A defect of culd panics in that link, too, which prints
+/// it.
 pub(crate) fn hold_panics(held: bool) {
     static HELD: AtomicBool = AtomicBool::new(false);
     static HOOK: Once = Once::new();

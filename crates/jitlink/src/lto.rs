@@ -126,7 +126,8 @@ pub(crate) struct Logs {
     pub(crate) infos: String,
 }
 
-/// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is linked.
+/// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is
+/// linked.
 pub(crate) fn whole(
     compiler: &Compiler,
     options: &LinkOptions,

@@ -54,8 +54,8 @@ impl<'a> Gather<'a, '_> {
         Ok(taken)
     }
 
-    /// Takes the best of `entries`. The first container of an input that has none is reported, later
-    /// ones are not.
+    /// Takes the best of `entries`. The first container of an input that has none is reported,
+    /// later ones are not.
     fn container(
         &mut self,
         source: &Source,
