@@ -4,8 +4,8 @@
 //! cargo run -p culd --example build
 //! ```
 //!
-//! The machine code is that of a small function which ptxas compiled (testdata/quickstart); what is around it, another
-//! variable than the original's included, is made here.
+//! The machine code is that of a small function which ptxas compiled (testdata/quickstart); what is
+//! around it, another variable than the original's included, is made here.
 
 use std::error::Error;
 

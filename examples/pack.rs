@@ -1,4 +1,5 @@
-//! Links the same inputs for several architectures at once and packs the images into one fat binary.
+//! Links the same inputs for several architectures at once and packs the images into one fat
+//! binary.
 //!
 //! ```text
 //! cargo run --release -p culd --example pack -- -arch sm_90 -arch sm_100 a.o b.o libc.a -o program.fatbin

@@ -1,11 +1,13 @@
-//! Links objects and prints what is in the program and what is not: kernels with what they use, sections, symbols, calls.
+//! Links objects and prints what is in the program and what is not: kernels with what they use,
+//! sections, symbols, calls.
 //!
 //! ```text
 //! cargo run -p culd --example report -- -arch=sm_90 testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
 //! ```
 //!
-//! Words with the ending of an input are inputs, others options of the linker. One thing a line, names last; `xtask oracle --report` holds the
-//! lines against what NVIDIA's tools say of the same program.
+//! Words with the ending of an input are inputs, others options of the linker. One thing a line,
+//! names last; `xtask oracle --report` holds the lines against what NVIDIA's tools say of the same
+//! program.
 
 use std::error::Error;
 

@@ -1,4 +1,5 @@
-//! What the fuzz targets share: bodies are in `tests/src/fuzz.rs`, so that `cargo test` runs them too.
+//! What the fuzz targets share: bodies are in `tests/src/fuzz.rs`, so that `cargo test` runs them
+//! too.
 
 use culd_tests::fuzz::TARGETS;
 

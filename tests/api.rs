@@ -1,7 +1,7 @@
 //! The library `culd` against the command, the linker itself and what nvlink made.
 //!
-//! In: recorded cases and the files of the quickstart. Out: a report of what is not the same. Guaranteed: images are
-//! compared whole.
+//! In: recorded cases and the files of the quickstart. Out: a report of what is not the same.
+//! Guaranteed: images are compared whole.
 
 use std::fs;
 use std::path::Path;
@@ -166,7 +166,8 @@ fn links_run_at_the_same_time_and_do_not_see_each_other() {
     });
 }
 
-/// The names of the phases that a link of the quickstart begins, stopped at the one called `at`, and its last message.
+/// The names of the phases that a link of the quickstart begins, stopped at the one called `at`,
+/// and its last message.
 fn stopped_at(at: Option<&'static str>) -> (Vec<&'static str>, Option<culd::Message>) {
     let cancel = culd::Cancel::new();
     let (seen, own) = (std::sync::Arc::new(std::sync::Mutex::new(Vec::new())), cancel.clone());

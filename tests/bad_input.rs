@@ -1,7 +1,9 @@
-//! Malformed inputs: each is told in one line that names the file and the place, and nothing is written.
+//! Malformed inputs: each is told in one line that names the file and the place, and nothing is
+//! written.
 //!
-//! In: recorded inputs with one field overwritten. Out: no report, or the damage that is not told as it should be.
-//! Guaranteed: without the damage the same files link, so that it is the damage that is told.
+//! In: recorded inputs with one field overwritten. Out: no report, or the damage that is not told
+//! as it should be. Guaranteed: without the damage the same files link, so that it is the damage
+//! that is told.
 
 use culd_link::Severity;
 use culd_testkit::fixtures::case;
@@ -251,7 +253,8 @@ fn every_damage_of_records_without_addends_is_told_in_one_line_with_its_place() 
     });
 }
 
-/// The address of a function is left to the driver, but a relocation of no symbol would be applied at once.
+/// The address of a function is left to the driver, but a relocation of no symbol would be applied
+/// at once.
 #[test]
 fn compressed_code_of_jump_slots_is_not_patched() {
     let inputs = damaged_inputs(inputs_of("unified/called-100"), |editor| {
@@ -288,7 +291,8 @@ fn an_array_without_size_has_a_usable_alignment() {
     assert!(line.contains("'a.cubin'") && line.contains("alignment 0x7fffffffffffffff"), "{line}");
 }
 
-/// Compilers take alignments up to 2^31 (case global/large-alignments); what is too large is the file.
+/// Compilers take alignments up to 2^31 (case global/large-alignments); what is too large is the
+/// file.
 #[test]
 fn an_array_has_any_alignment_that_a_compiler_takes() {
     let aligned = |align: u64| {

@@ -16,7 +16,8 @@ use culd_tests::{case_options, link as link_case};
 
 const EXIT: [u64; 2] = [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000];
 
-/// A function that ends, with Mercury code where an architecture needs it: one instruction that machine code tells.
+/// A function that ends, with Mercury code where an architecture needs it: one instruction that
+/// machine code tells.
 fn code_of(arch: &Arch) -> Code {
     match arch.flavour {
         Flavour::Classic => exit(),
@@ -68,7 +69,8 @@ fn what_is_built_again_links_to_the_same_program() {
     }
 }
 
-/// What a link makes of all recorded cases, their objects taken apart and put together again: the same.
+/// What a link makes of all recorded cases, their objects taken apart and put together again: the
+/// same.
 #[test]
 fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
     let (mut linked, mut archs) = (0, BTreeSet::new());

@@ -1,7 +1,8 @@
 //! Every recorded case (testdata/cases) is linked and compared with what nvlink made of it.
 //!
-//! In: cases, `testdata/known-diffs.toml`. Out: one test per case, one per tolerated difference. Guaranteed: all bytes
-//! count except the payload of the linker's own tool record; a tolerated difference that is gone fails.
+//! In: cases, `testdata/known-diffs.toml`. Out: one test per case, one per tolerated difference.
+//! Guaranteed: all bytes count except the payload of the linker's own tool record; a tolerated
+//! difference that is gone fails.
 
 use anyhow::{Context, Result, bail, ensure};
 use culd_inspect::diff::{self, Difference};

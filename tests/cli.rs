@@ -1,8 +1,10 @@
-//! Command lines and what comes of them (testdata/cli): exit status, both outputs, the files left behind.
+//! Command lines and what comes of them (testdata/cli): exit status, both outputs, the files left
+//! behind.
 //!
-//! In: `testdata/cli/*.toml` ([`Transcript`]). Out: one test per run. Guaranteed: each run has a folder of its own with
-//! exactly the files it names. The command is the one built here; `UNDER_TEST=nvlink` runs the real nvlink instead,
-//! with the runs that say `nvlink = true`, so that what they expect is known to be true.
+//! In: `testdata/cli/*.toml` ([`Transcript`]). Out: one test per run. Guaranteed: each run has a
+//! folder of its own with exactly the files it names. The command is the one built here;
+//! `UNDER_TEST=nvlink` runs the real nvlink instead, with the runs that say `nvlink = true`, so
+//! that what they expect is known to be true.
 
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case::{self, Case};

@@ -1,7 +1,8 @@
-//! What this project is made of: every crate has one version, comes from crates.io and has a licence of the list.
+//! What this project is made of: every crate has one version, comes from crates.io and has a
+//! licence of the list.
 //!
-//! In: Cargo.lock, and what cargo knows of the crates. Out: no report, or the crates that break a rule. Advisories need a
-//! network: `cargo deny check` with `deny.toml`.
+//! In: Cargo.lock, and what cargo knows of the crates. Out: no report, or the crates that break a
+//! rule. Advisories need a network: `cargo deny check` with `deny.toml`.
 
 use culd_tests::root;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
-//! The same inputs give the same bytes: with any number of threads, wherever the files lie, however often.
+//! The same inputs give the same bytes: with any number of threads, wherever the files lie, however
+//! often.
 //!
-//! In: copies of one recorded module under other names, enough of them for the linker to use its threads, and small
-//! recorded cases. Out: no report, or the first byte that differs.
+//! In: copies of one recorded module under other names, enough of them for the linker to use its
+//! threads, and small recorded cases. Out: no report, or the first byte that differs.
 
 use culd_link::Outcome;
 use culd_testkit::fixtures::case;
@@ -18,7 +19,8 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Names in the module: its own, and that of the module it calls.
 const OWN: &[u8] = b"QSELFxx";
 const NEXT: &[u8] = b"QNEXTxx";
-/// Enough that the inputs, their relocations and the output are above the linker's threshold (4 MiB) each.
+/// Enough that the inputs, their relocations and the output are above the linker's threshold (4
+/// MiB) each.
 const COPIES: usize = 500;
 
 type Inputs = Vec<(String, Vec<u8>)>;

@@ -1,8 +1,9 @@
-//! The bodies of the fuzz targets over the files of `testdata/fuzz`, and over what the recorded cases and some damage make
-//! of each other.
+//! The bodies of the fuzz targets over the files of `testdata/fuzz`, and over what the recorded
+//! cases and some damage make of each other.
 //!
-//! In: `testdata/fuzz/<target>/*`, found by fuzzing and minimised, or kept because they once broke something. Out: one
-//! test for each target. Guaranteed: a target without files, or files without a target, fail.
+//! In: `testdata/fuzz/<target>/*`, found by fuzzing and minimised, or kept because they once broke
+//! something. Out: one test for each target. Guaranteed: a target without files, or files without a
+//! target, fail.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::random::mutate::program;

@@ -1,7 +1,8 @@
 //! Kernels that no host code refers to are left out.
 //!
-//! In: a recorded case, lists as host objects have them. Out: no report, or the kernels that are wrong. What nvlink
-//! does with the same lists was compared with generated programs in host objects (docs/LINKING.md, kernel selection).
+//! In: a recorded case, lists as host objects have them. Out: no report, or the kernels that are
+//! wrong. What nvlink does with the same lists was compared with generated programs in host objects
+//! (docs/LINKING.md, kernel selection).
 
 use culd_cubin::Cubin;
 use culd_link::{HostReferences, Selection};

@@ -1,7 +1,8 @@
 //! Values that no compiler writes, where nvlink's output follows a rule: culd follows the same.
 //!
-//! In: recorded inputs with some fields overwritten. Out: no report, or the value that came out otherwise. What nvlink makes of
-//! such files is compared by `xtask mutate --differential`; the rules here were read from its outputs.
+//! In: recorded inputs with some fields overwritten. Out: no report, or the value that came out
+//! otherwise. What nvlink makes of such files is compared by `xtask mutate --differential`; the
+//! rules here were read from its outputs.
 
 use culd_cubin::Cubin;
 use culd_testkit::fixtures::case;
@@ -44,8 +45,8 @@ fn reserved_shared_memory_is_the_targets() {
     }
 }
 
-/// Weak copies of a kernel share one bank of parameters, with the bytes of the first in whatever order, although code is that of
-/// the copy that counts (twelve orders of three copies, sm_90).
+/// Weak copies of a kernel share one bank of parameters, with the bytes of the first in whatever
+/// order, although code is that of the copy that counts (twelve orders of three copies, sm_90).
 #[test]
 fn bytes_among_parameters_are_those_of_the_first_copy() {
     let good = inputs_of(WEAK_KERNELS.0);
@@ -94,8 +95,9 @@ fn an_empty_bank_of_parameters_takes_textures() {
     assert_eq!(size(b".nv.constant0.k3"), size(b".nv.constant0.k2"));
 }
 
-/// On sm_86 the upper byte of `sh_info` says how many registers a weak function needs, and where it is 0 the attribute does: the
-/// copy with fewer counts, whatever the order (two copies, either number 0, 1 or 99).
+/// On sm_86 the upper byte of `sh_info` says how many registers a weak function needs, and where it
+/// is 0 the attribute does: the copy with fewer counts, whatever the order (two copies, either
+/// number 0, 1 or 99).
 #[test]
 fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
     let code = |inputs: &[(String, Vec<u8>)]| {
@@ -137,8 +139,9 @@ fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
     }
 }
 
-/// The first file's attributes of `.nv.compat` keep their places and what it lacks follows, but by 13.0 and 13.1 the one that a
-/// finalizer adds is behind both (all six releases, both orders of two files, `-r` too).
+/// The first file's attributes of `.nv.compat` keep their places and what it lacks follows, but by
+/// 13.0 and 13.1 the one that a finalizer adds is behind both (all six releases, both orders of two
+/// files, `-r` too).
 #[test]
 fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
     const ISA_CLASS: u8 = 2;

@@ -1,5 +1,5 @@
-//! `culd -lto` with LTO-IR: what is asked of culd-lto and ptxas, and what is made of their answers. Both are scripts here; with
-//! NVIDIA's it is `cargo xtask lto`.
+//! `culd -lto` with LTO-IR: what is asked of culd-lto and ptxas, and what is made of their answers.
+//! Both are scripts here; with NVIDIA's it is `cargo xtask lto`.
 #![allow(clippy::unwrap_used)]
 
 use culd::Arch;
@@ -13,10 +13,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
-/// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin` of a whole program.
+/// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin`
+/// of a whole program.
 struct World {
     folder: tempfile::TempDir,
-    /// Programs are written and started: another thread that starts one meanwhile would hold them open.
+    /// Programs are written and started: another thread that starts one meanwhile would hold them
+    /// open.
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -62,7 +64,8 @@ impl World {
         self.compiler_and("");
     }
 
-    /// The same, which does `more` at its end. The object of which names are read is `smooth.cubin`.
+    /// The same, which does `more` at its end. The object of which names are read is
+    /// `smooth.cubin`.
     fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",

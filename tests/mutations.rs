@@ -4,8 +4,8 @@
 //! `cargo xtask mutate` does the same with the command, in containers and with options. Out: no report, or the seeds that
 //! fail. Guaranteed: the same seeds give the same damage as long as there are the same cases.
 //!
-//! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes the damaged files of
-//! every seed to `FOLDER/<seed>` before they are linked.
+//! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes
+//! the damaged files of every seed to `FOLDER/<seed>` before they are linked.
 
 use culd_link::{IndexFile, Severity};
 use culd_testkit::fixtures::case::{self, Case};

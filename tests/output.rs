@@ -1,7 +1,8 @@
-//! Outputs that cannot be written: one fatal line with the file and the reason, status 1, what was there is untouched.
+//! Outputs that cannot be written: one fatal line with the file and the reason, status 1, what was
+//! there is untouched.
 //!
-//! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed: the same link
-//! succeeds elsewhere, so that it is the place that is told.
+//! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed:
+//! the same link succeeds elsewhere, so that it is the place that is told.
 
 use culd_testkit::reference::oracle::process::{self, Status};
 use culd_tests::world::{self, names, set_mode};
@@ -84,8 +85,8 @@ fn a_full_device() {
     refused(&mut link(world().path(), "/dev/full"), "/dev/full", "No space left on device");
 }
 
-/// A limit of one block for files stands for a disk with one free block; the signal that comes with it is ignored, as it
-/// does not come with a full disk.
+/// A limit of one block for files stands for a disk with one free block; the signal that comes with
+/// it is ignored, as it does not come with a full disk.
 #[test]
 fn a_full_disk_keeps_the_old_output() {
     let world = world();
@@ -119,7 +120,8 @@ fn a_place_without_permission_keeps_the_old_output() {
     fs::create_dir(&own).expect("made");
     fs::write(own.join("out.cubin"), OLD).expect("written");
     symlink("../own/out.cubin", folder.join("link.cubin")).expect("made");
-    // A folder in which nothing can be made, and a file that cannot be written in one where it could be replaced.
+    // A folder in which nothing can be made, and a file that cannot be written in one where it
+    // could be replaced.
     set_mode(&folder, 0o555);
     set_mode(&own, 0o777);
     set_mode(&own.join("out.cubin"), 0o444);

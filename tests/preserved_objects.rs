@@ -1,7 +1,8 @@
-//! Objects made with `-r --preserve-relocs` are linked like those made without: nvlink passes over what was applied.
+//! Objects made with `-r --preserve-relocs` are linked like those made without: nvlink passes over
+//! what was applied.
 //!
-//! In: recorded cases (testdata/cases). Out: no report, or the links that differ. Guaranteed: some objects do have
-//! such tables.
+//! In: recorded cases (testdata/cases). Out: no report, or the links that differ. Guaranteed: some
+//! objects do have such tables.
 
 use culd_cubin::Cubin;
 use culd_cubin::arch::{Arch, Flavour};

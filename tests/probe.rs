@@ -1,8 +1,10 @@
-//! Relocation records of every type, symbol and place, compared with what nvlink did (testdata/probe).
+//! Relocation records of every type, symbol and place, compared with what nvlink did
+//! (testdata/probe).
 //!
-//! In: recorded answers. Out: failing cells by name. Guaranteed: whole outputs count, by their digests, and messages; a
-//! batch that is not recorded fails. Cells that are recorded as unequal (`!`) are linked or refused with a message, in a
-//! sample; `cargo xtask probe` holds them against the list of differences.
+//! In: recorded answers. Out: failing cells by name. Guaranteed: whole outputs count, by their
+//! digests, and messages; a batch that is not recorded fails. Cells that are recorded as unequal
+//! (`!`) are linked or refused with a message, in a sample; `cargo xtask probe` holds them against
+//! the list of differences.
 
 use anyhow::{Context, Result};
 use culd_link::{Input, LinkOptions, Session};
@@ -60,7 +62,8 @@ fn recorded(sm: u32) -> Vec<Answers> {
     record::parse(sm, &text).expect("recorded answers")
 }
 
-/// What is wrong with a batch: outputs that are not nvlink's, cell by cell where a cell shows it, and other messages.
+/// What is wrong with a batch: outputs that are not nvlink's, cell by cell where a cell shows it,
+/// and other messages.
 fn wrong(answers: &Answers, library: &Library) -> Result<Vec<String>> {
     let batch = &answers.batch;
     let mut wrong = Vec::new();

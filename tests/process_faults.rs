@@ -1,7 +1,9 @@
-//! Faults around a link: the process is killed, files change under it, there are no descriptors, no memory, nobody listens.
+//! Faults around a link: the process is killed, files change under it, there are no descriptors, no
+//! memory, nobody listens.
 //!
-//! In: recorded inputs and a fault. Out: no report, or what became of the output. Guaranteed: each fault is really met:
-//! its test fails when the fault is left out, or counts how often it struck. docs/RELIABILITY.md has the table.
+//! In: recorded inputs and a fault. Out: no report, or what became of the output. Guaranteed: each
+//! fault is really met: its test fails when the fault is left out, or counts how often it struck.
+//! docs/RELIABILITY.md has the table.
 
 use culd_link::Severity;
 use culd_testkit::fixtures::case;
@@ -29,7 +31,8 @@ const OLD: &[u8] = b"the output of an earlier link";
 const MAPPED: usize = 16 << 10;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A folder with the inputs of the case, the first of them long enough to be mapped, and an old output.
+/// A folder with the inputs of the case, the first of them long enough to be mapped, and an old
+/// output.
 fn world() -> tempfile::TempDir {
     let world = tempfile::tempdir().expect("a folder");
     for (name, mut bytes) in case::named(CASE).and_then(|case| case.inputs()).expect("inputs") {
@@ -65,8 +68,8 @@ fn names(world: &Path) -> Vec<String> {
     names
 }
 
-/// Starts a link whose last input is a pipe, waits until it is opened, by when the others are, lets `fault` happen, and
-/// gives the pipe its bytes.
+/// Starts a link whose last input is a pipe, waits until it is opened, by when the others are, lets
+/// `fault` happen, and gives the pipe its bytes.
 fn while_linked(world: &Path, fault: impl FnOnce()) -> Output {
     mkfifo(&world.join("pipe.cubin"), Mode::S_IRWXU).expect("a pipe");
     let mut command = culd(world, &["a.cubin", "pipe.cubin"]);
@@ -105,12 +108,14 @@ fn an_input_that_becomes_shorter_is_told() {
     }
 }
 
-/// Several threads read what is gone, and the first cannot tell it yet: nobody reads from a pipe that is full.
+/// Several threads read what is gone, and the first cannot tell it yet: nobody reads from a pipe
+/// that is full.
 #[test]
 fn inputs_that_become_shorter_for_several_threads_are_told_once() {
     const FILES: usize = 64;
     const PIPE: usize = 64 << 10;
-    // What is looked at before there are threads: the ELF header, if nobody has to find the newest input.
+    // What is looked at before there are threads: the ELF header, if nobody has to find the newest
+    // input.
     const PAGE: u64 = 4 << 10;
     let world = world();
     let path = |number: usize| world.path().join(format!("{number}.cubin"));
@@ -223,8 +228,8 @@ fn an_input_that_another_file_replaces_is_linked_as_it_was() {
     assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
 }
 
-/// Moments spread over the time that a link takes, which is learned on the way: one link may take many times as long as
-/// another on a busy machine.
+/// Moments spread over the time that a link takes, which is learned on the way: one link may take
+/// many times as long as another on a busy machine.
 struct Moments {
     /// From the start of a link to the last moment.
     span: Duration,

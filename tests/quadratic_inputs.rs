@@ -1,8 +1,10 @@
-//! Inputs made for quadratic time: a hundred thousand of one thing, in files that are small for that.
+//! Inputs made for quadratic time: a hundred thousand of one thing, in files that are small for
+//! that.
 //!
-//! In: files made here. Out: no report, or a link that took more processor time than it may. Guaranteed: each is so large
-//! that a walk over all of them for each of them takes longer than the limit, by far; processor time is limited and not
-//! the clock, so a busy machine does not matter. docs/RELIABILITY.md has the table.
+//! In: files made here. Out: no report, or a link that took more processor time than it may.
+//! Guaranteed: each is so large that a walk over all of them for each of them takes longer than the
+//! limit, by far; processor time is limited and not the clock, so a busy machine does not matter.
+//! docs/RELIABILITY.md has the table.
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::raw::{SectionHeader, SymbolEntry, Tables};
@@ -35,7 +37,8 @@ impl World {
         fs::write(self.path().join(name), bytes).expect("written");
     }
 
-    /// Links within the limit of processor time and `mib` of memory; returns the status and what was said.
+    /// Links within the limit of processor time and `mib` of memory; returns the status and what
+    /// was said.
     #[track_caller]
     fn link(&self, words: &[&str], mib: usize) -> (i32, String) {
         let mut command = Command::new("sh");
@@ -72,7 +75,8 @@ fn starting<'l>(lines: &'l [String], start: &str) -> Vec<&'l String> {
     lines.iter().filter(|line| line.contains(start)).collect()
 }
 
-/// 200,000 variables whose names are alike in all but a few letters, at the front, in the middle or at the end.
+/// 200,000 variables whose names are alike in all but a few letters, at the front, in the middle or
+/// at the end.
 #[test]
 fn names_that_are_alike() {
     let mut object = Object::default();
@@ -92,11 +96,13 @@ fn names_that_are_alike() {
     world.links(&["-r", "a.cubin"]);
 }
 
-/// Keys that some well-known hash functions take for one: sums and xors of their letters are the same (FNV, djb2 and others
-/// fall to such sets when they are built for them; a seeded hash, as the linker has, to none that a file can know).
+/// Keys that some well-known hash functions take for one: sums and xors of their letters are the
+/// same (FNV, djb2 and others fall to such sets when they are built for them; a seeded hash, as the
+/// linker has, to none that a file can know).
 #[test]
 fn names_made_of_blocks_that_hash_alike() {
-    // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. ELF's and sums of letters fall to swaps.
+    // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. ELF's and sums of
+    // letters fall to swaps.
     let mut object = Object::default();
     let blocks = ["Ez", "FY"];
     for n in 0..131_072usize {
@@ -164,7 +170,8 @@ fn members_of_one_name_and_weak_copies() {
     world.links(&["thin.a"]);
 }
 
-/// 300,000 members that are no code, empty and not: a line for each took more memory than the archive.
+/// 300,000 members that are no code, empty and not: a line for each took more memory than the
+/// archive.
 #[test]
 fn members_that_are_ignored() {
     let world = World::new();
@@ -198,8 +205,8 @@ fn records_about_one_place() {
     }
 }
 
-/// 100,000 records in debug information, every second one against a symbol of a section, which gets an addend in the second
-/// file: there they are resolved in two passes.
+/// 100,000 records in debug information, every second one against a symbol of a section, which gets
+/// an addend in the second file: there they are resolved in two passes.
 #[test]
 fn records_of_two_kinds_in_turn() {
     let pair = |at: usize| {
@@ -293,7 +300,8 @@ fn kernels_that_all_reach_the_same_cycle() {
     assert!(said.len() < 30 << 20, "{} bytes of messages", said.len());
 }
 
-/// 50,000 names that nobody defines, each used in a file with 50,000 variables, beside 50,000 names that are like them.
+/// 50,000 names that nobody defines, each used in a file with 50,000 variables, beside 50,000 names
+/// that are like them.
 #[test]
 fn names_that_nobody_defines() {
     const COUNT: usize = 50_000;
@@ -455,7 +463,8 @@ fn images_without_end() {
     world.links(&["b.fatbin"]);
 }
 
-/// Symbolic links that lead through 40 others or to themselves, and files of options that name each other.
+/// Symbolic links that lead through 40 others or to themselves, and files of options that name each
+/// other.
 #[test]
 fn links_and_option_files_that_lead_nowhere() {
     let world = World::new();
@@ -525,7 +534,8 @@ fn empty_object() -> Vec<u8> {
     culd_testkit::fixtures::asm::assemble(text).expect("sound")
 }
 
-/// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9 letters.
+/// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9
+/// letters.
 fn with_symbols(count: usize) -> Vec<u8> {
     let mut object = Object::default();
     object.variable("global", "v", 0);
@@ -556,7 +566,8 @@ fn with_symbols(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Ten million symbols link; more than an output may have are refused. Not in every run: it takes half a minute and 5 GiB.
+/// Ten million symbols link; more than an output may have are refused. Not in every run: it takes
+/// half a minute and 5 GiB.
 #[test]
 #[ignore = "half a minute of processor time and 5 GiB of memory: cargo test -p culd-tests --test quadratic_inputs -- --ignored"]
 fn ten_million_symbols() {

@@ -1,8 +1,8 @@
 //! Programs linked in one step and in several are the same, and those of objects among files as
 //! they were compiled.
 //!
-//! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no reference tool is needed;
-//! `cargo xtask oracle --steps` does the same with nvlink beside it.
+//! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no
+//! reference tool is needed; `cargo xtask oracle --steps` does the same with nvlink beside it.
 
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::{self, Case};

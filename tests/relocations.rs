@@ -1,4 +1,5 @@
-//! What the relocation tables name as their proof is there: a recorded case that has a record of the type.
+//! What the relocation tables name as their proof is there: a recorded case that has a record of
+//! the type.
 
 use std::collections::{HashMap, HashSet};
 

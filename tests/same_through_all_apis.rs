@@ -1,7 +1,8 @@
 //! The same program through the command, the Rust library and the C library: the same image.
 //!
-//! In: recorded cases of every architecture. Out: the case that comes out otherwise. Guaranteed: all sections count, their
-//! order, and the header of the file; only the tool note is aside, which names the options of a command.
+//! In: recorded cases of every architecture. Out: the case that comes out otherwise. Guaranteed:
+//! all sections count, their order, and the header of the file; only the tool note is aside, which
+//! names the options of a command.
 
 use std::collections::BTreeMap;
 use std::fs;

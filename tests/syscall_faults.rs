@@ -1,9 +1,10 @@
-//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, no threads, interrupted and short
-//! reads and writes.
+//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, no
+//! threads, interrupted and short reads and writes.
 //!
-//! In: the inputs of a recorded case and a fault. Out: no report, or the call and what came of it. Guaranteed: the calls are
-//! those the kernel sees (ptrace), so that it does not matter how the program makes them; a sweep ends only when a link
-//! ended before the call's turn came, and counts how often the fault struck. docs/RELIABILITY.md has the table.
+//! In: the inputs of a recorded case and a fault. Out: no report, or the call and what came of it.
+//! Guaranteed: the calls are those the kernel sees (ptrace), so that it does not matter how the
+//! program makes them; a sweep ends only when a link ended before the call's turn came, and counts
+//! how often the fault struck. docs/RELIABILITY.md has the table.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use culd_cubin::Cubin;
@@ -50,7 +51,8 @@ enum Fault {
 /// Which calls it happens to.
 #[derive(Clone, Copy, Debug)]
 enum Calls {
-    /// All but those by which a process ends or its signals return, and those that cannot fail as they are called.
+    /// All but those by which a process ends or its signals return, and those that cannot fail as
+    /// they are called.
     All,
     These(&'static [libc::c_long]),
 }
@@ -173,7 +175,8 @@ impl World {
         fs::write(self.path().join("out"), OLD).expect("written");
         let said = File::create(self.path().join("said")).expect("made");
         let mut command = Command::new("sh");
-        // It stops itself, so that it can be traced from its first call on without code between fork and exec.
+        // It stops itself, so that it can be traced from its first call on without code between
+        // fork and exec.
         command.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\"", CULD, "-arch=sm_90"]);
         command.args(&self.words).args(["-o", "out"]);
         command.current_dir(self.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
@@ -241,8 +244,8 @@ fn trace(
         Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
     ptrace::setoptions(pid, options).expect("options");
     kill(pid, Signal::SIGCONT).expect("it is there");
-    // The calls of the shell, the loader and the standard library before `main` do not count; the last thing that the library
-    // sets up is its handler for stacks that overflow.
+    // The calls of the shell, the loader and the standard library before `main` do not count; the
+    // last thing that the library sets up is its handler for stacks that overflow.
     let (mut executed, mut begun, mut entered) = (false, false, false);
     let (mut seen, mut struck, mut failing, mut arguments) = (0, None, None, None);
     let mut deliver = None;
@@ -256,7 +259,8 @@ fn trace(
                 if !entered {
                     let handler = number == libc::SYS_rt_sigaction && registers.rsi != 0;
                     begun |= executed && handler && registers.rdi == Signal::SIGSEGV as u64;
-                    // A call leaves its arguments where they are, and the program may count on that.
+                    // A call leaves its arguments where they are, and the program may count on
+                    // that.
                     if let Some((rdi, rdx)) = arguments.take() {
                         (registers.rdi, registers.rdx) = (rdi, rdx);
                         if let Some(errno) = failing.take() {
@@ -283,7 +287,8 @@ fn trace(
                 match fault {
                     Fault::Short => registers.rdx = registers.rdx.min(1),
                     Fault::Stops => unreachable!("returned above"),
-                    // It has no errors: what it cannot give it leaves as it is, which is what it answers to 0.
+                    // It has no errors: what it cannot give it leaves as it is, which is what it
+                    // answers to 0.
                     _ if number == libc::SYS_brk => registers.rdi = 0,
                     Fault::Fails(errno) | Fault::FailFromNowOn(errno) => {
                         // A number that no call has; what it returns is replaced when it returns.

@@ -1,7 +1,8 @@
 //! Code that tools put into other programs (`-astoolspatch`, docs/DIALECTS.md).
 //!
-//! In: the objects of a recorded case, as they are and marked as ptxas 13.3 and later mark patches. Out: every function of marked objects,
-//! as with `-g -suppress-debug-info`, or the line about the first that has no mark.
+//! In: the objects of a recorded case, as they are and marked as ptxas 13.3 and later mark patches.
+//! Out: every function of marked objects, as with `-g -suppress-debug-info`, or the line about the
+//! first that has no mark.
 
 use culd_cubin::attr::code;
 use culd_cubin::build::object::{Attribute, Contents, Object, Value};

@@ -1,7 +1,8 @@
 //! Unified functions and variables with entries, and jump slots, that no compiler makes.
 //!
-//! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no report, or the lines
-//! that are wrong (docs/DIFFERENCES.md, unified-places; `testdata/cli/unified.toml` has index files that are wrong).
+//! In: the recorded case unified/called-90 and its index file with single fields changed. Out: no
+//! report, or the lines that are wrong (docs/DIFFERENCES.md, unified-places;
+//! `testdata/cli/unified.toml` has index files that are wrong).
 
 use culd_cubin::build::object::{Contents, Object, Section, SectionRef};
 use culd_cubin::unified::{Id, Uidx};
@@ -147,8 +148,9 @@ fn slots_that_the_table_is_not_made_for_are_told() {
     }
 }
 
-/// ptxas 13.1 and later make slots of twice the size with -g (seed 980225 of the generated programs by 13.5, sm_90): nvlink counts
-/// slots by their bytes, so that no program can be made of them, and keeps them in objects.
+/// ptxas 13.1 and later make slots of twice the size with -g (seed 980225 of the generated programs
+/// by 13.5, sm_90): nvlink counts slots by their bytes, so that no program can be made of them, and
+/// keeps them in objects.
 #[test]
 fn a_slot_counts_by_its_bytes() {
     let case = case::named(CASE).expect("the recorded case");

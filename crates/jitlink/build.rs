@@ -1,10 +1,12 @@
-//! Names the shared library and its version node as NVIDIA's are: programs that were linked against one find the other.
+//! Names the shared library and its version node as NVIDIA's are: programs that were linked against
+//! one find the other.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // GNU ld makes one version node of the name of the library and puts all functions into it. A version script would
-        // say the same, but rustc passes one of its own, and there can be only one without a name.
+        // GNU ld makes one version node of the name of the library and puts all functions into it.
+        // A version script would say the same, but rustc passes one of its own, and there can be
+        // only one without a name.
         for argument in ["-fuse-ld=bfd", "-Wl,-soname,libnvJitLink.so.13", "-Wl,--default-symver"] {
             println!("cargo:rustc-cdylib-link-arg={argument}");
         }

@@ -1,8 +1,9 @@
 //! Comments and pages name cases, pages and headings that exist.
 //!
-//! In: the files of the source tree. Out: one line per citation of something that is not there. What counts as one:
-//! in comments of Rust files `case topic/name`, `cases a/b, c/*`, and pages of docs with or without a heading behind a
-//! comma; in Markdown files `*topic/name*` and links to files.
+//! In: the files of the source tree. Out: one line per citation of something that is not there.
+//! What counts as one: in comments of Rust files `case topic/name`, `cases a/b, c/*`, and pages of
+//! docs with or without a heading behind a comma; in Markdown files `*topic/name*` and links to
+//! files.
 
 use crate::tidy::File;
 

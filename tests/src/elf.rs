@@ -1,7 +1,8 @@
 //! Overwrites single fields of a good cubin.
 //!
-//! In: the bytes of a well-formed file. Out: the same bytes with one field changed. Guaranteed: nothing else changes;
-//! a section, symbol or field that is not there is a mistake in the test and panics.
+//! In: the bytes of a well-formed file. Out: the same bytes with one field changed. Guaranteed:
+//! nothing else changes; a section, symbol or field that is not there is a mistake in the test and
+//! panics.
 
 use culd_cubin::Cubin;
 use std::ops::Range;

@@ -1,6 +1,8 @@
-//! Bodies of the fuzz targets: what `fuzz/` runs for hours, `cargo test` runs over the files of `testdata/fuzz`.
+//! Bodies of the fuzz targets: what `fuzz/` runs for hours, `cargo test` runs over the files of
+//! `testdata/fuzz`.
 //!
-//! In: any bytes. Out: nothing. Guaranteed: a body panics only if the linker did, or broke a promise of its own.
+//! In: any bytes. Out: nothing. Guaranteed: a body panics only if the linker did, or broke a
+//! promise of its own.
 
 use culd::{Linker, Options};
 use culd_cubin::arch::ARCHS;
@@ -323,8 +325,8 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
     }
 }
 
-/// Changes of single fields of a recorded program: which program and options, then for each change the field and
-/// what becomes of it.
+/// Changes of single fields of a recorded program: which program and options, then for each change
+/// the field and what becomes of it.
 fn link_records(data: &[u8]) {
     let Some(([low, high, bits], changes)) = data.split_first_chunk::<3>() else { return };
     let programs = programs();

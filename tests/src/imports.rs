@@ -1,4 +1,5 @@
-//! Which file of a crate imports which, and what follows: the order of the phases, circles, the shape of the house.
+//! Which file of a crate imports which, and what follows: the order of the phases, circles, the
+//! shape of the house.
 //!
 //! In: the source tree. Out: the imports of a crate, what breaks the order of its folders, and a
 //! table of figures.
@@ -143,7 +144,8 @@ fn reach<T: Copy + Ord>(start: T, pairs: &BTreeSet<(T, T)>) -> BTreeSet<T> {
     seen
 }
 
-/// How many floors the rooms have: one more than the longest way down. Rooms of a circle share a floor.
+/// How many floors the rooms have: one more than the longest way down. Rooms of a circle share a
+/// floor.
 fn floors(arrows: &BTreeSet<(&str, &str)>, rooms: &BTreeSet<&str>) -> usize {
     let mut floor: BTreeMap<&str, usize> = rooms.iter().map(|&room| (room, 1)).collect();
     let list: Vec<&str> = rooms.iter().copied().collect();
@@ -178,7 +180,8 @@ fn code(text: &str) -> String {
     lines.map(|line| line.split(" // ").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// The names of this crate that `code` in `module` spells from `crate`, `self` or `super`, from the crate's root.
+/// The names of this crate that `code` in `module` spells from `crate`, `self` or `super`, from the
+/// crate's root.
 fn names(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate", "self", "super"] {

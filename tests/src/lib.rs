@@ -1,6 +1,7 @@
 //! What the tests share: links through the library and through the command.
 //!
-//! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same names and options.
+//! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same
+//! names and options.
 #![forbid(unsafe_code)]
 
 mod citations;
@@ -66,8 +67,8 @@ pub fn finish(command: &mut Command) -> Result<Finished> {
     Ok(Finished { status, stdout: String::from_utf8_lossy(&run.stdout).into_owned(), stderr })
 }
 
-/// Options for the library that a command line without output stands for; inputs count only for the tool note of a link
-/// with `-g`, and may be left out.
+/// Options for the library that a command line without output stands for; inputs count only for the
+/// tool note of a link with `-g`, and may be left out.
 ///
 /// # Errors
 /// When it is no command line of a link.

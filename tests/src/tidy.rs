@@ -1,22 +1,28 @@
 //! Rules about the source tree that no compiler checks.
 //!
-//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the project are looked at,
-//! not what tools left in `target` or hidden folders.
+//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the
+//! project are looked at, not what tools left in `target` or hidden folders.
 
 use crate::{citations, imports};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What the table under each heading of docs/DIFFERENCES.md answers, in this order.
+const QUESTIONS: [&str; 5] = ["nvlink", "culd", "why", "consequence", "checked by"];
+
 /// Longest source file, in lines.
 const MAX_LINES: usize = 800;
+/// Widest line of running text, in characters.
+const MAX_WIDTH: usize = 100;
 /// What the library and the format must not touch: the world outside their arguments.
 const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
 /// Starts of paths that exist on one machine only.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it, one calls the CUDA driver to test
-/// programs, one is called from C, one calls its functions to test them, and one calls NVIDIA's library.
+/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it,
+/// one calls the CUDA driver to test programs, one is called from C, one calls its functions to
+/// test them, and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/os/files.rs",
     "crates/driver/src/os/guard.rs",
@@ -69,6 +75,7 @@ pub type Rule = (&'static str, fn(&[File]) -> Vec<String>);
 pub const RULES: &[Rule] = &[
     ("source files are not too long", lengths),
     ("source files start with what comes in and out", heads),
+    ("pages and comments wrap at 100 columns", widths),
     ("the linker and the formats do not touch the world", world),
     ("unsafe code has few addresses", unsafe_code),
     ("text of inputs is copied before it is checked", borrowed_text),
@@ -76,6 +83,7 @@ pub const RULES: &[Rule] = &[
     ("folders import earlier ones only", imports::order),
     ("crates depend on each other as ARCHITECTURE.md says", dependencies),
     ("every dependency has a reason", reasons),
+    ("entries of DIFFERENCES.md answer five questions", differences),
     ("no paths of one machine", machine_paths),
     ("recorded cases hold nothing else", stray_cases),
     ("comments name what exists", citations::in_comments),
@@ -129,6 +137,38 @@ fn lengths(files: &[File]) -> Vec<String> {
     let lines = |file: &File| file.text.lines().count();
     let long = sources(files).filter(|file| lines(file) > MAX_LINES);
     long.map(|file| format!("{}: {} lines", file.path, lines(file))).collect()
+}
+
+/// Lines of running text that are too wide. Tables, code blocks and a single word (an address)
+/// cannot be wrapped.
+fn widths(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let is_page = file.path.ends_with(".md");
+        if !is_page && !file.path.ends_with(".rs") {
+            continue;
+        }
+        let mut in_code = false;
+        for (index, line) in file.text.lines().enumerate() {
+            let text = line.trim_start();
+            let text = match text.strip_prefix("//") {
+                Some(comment) if !is_page => comment.trim_start_matches(['/', '!']).trim(),
+                None if !is_page => {
+                    in_code = false;
+                    continue;
+                }
+                _ => text,
+            };
+            let is_fence = text.starts_with("```");
+            in_code ^= is_fence;
+            let is_table = text.starts_with('|') || text.matches("    ").count() > 1;
+            let wraps = !in_code && !is_fence && !is_table && text.contains(' ');
+            if wraps && line.chars().count() > MAX_WIDTH {
+                found.push(format!("{}:{}: {text}", file.path, index + 1));
+            }
+        }
+    }
+    found
 }
 
 fn heads(files: &[File]) -> Vec<String> {
@@ -253,6 +293,28 @@ fn reasons(files: &[File]) -> Vec<String> {
     missing.map(|name| format!("ARCHITECTURE.md: no reason for {name}")).collect()
 }
 
+/// Entries of docs/DIFFERENCES.md whose table lacks an answer.
+fn differences(files: &[File]) -> Vec<String> {
+    let page = files.iter().find(|file| file.path == "docs/DIFFERENCES.md");
+    let mut found = Vec::new();
+    for entry in page.map_or("", |page| &page.text).split("\n### ").skip(1) {
+        let rows: Vec<&str> = entry.lines().skip(1).skip_while(|line| line.is_empty()).collect();
+        let answers = rows.iter().skip(2).map(|row| row.split('|').map(str::trim));
+        let answers: Vec<Vec<&str>> =
+            answers.take(QUESTIONS.len()).map(Iterator::collect).collect();
+        let complete = answers.len() == QUESTIONS.len()
+            && answers.iter().zip(QUESTIONS).all(|(answer, question)| {
+                answer.get(1) == Some(&question)
+                    && answer.get(2).is_some_and(|text| !text.is_empty())
+            });
+        if !complete {
+            let key = entry.lines().next().unwrap_or_default();
+            found.push(format!("docs/DIFFERENCES.md, {key}: no table of {QUESTIONS:?}"));
+        }
+    }
+    found
+}
+
 fn machine_paths(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
@@ -304,6 +366,12 @@ mod tests {
         let long = "//!\n".repeat(MAX_LINES + 1);
         assert!(broken("source files are not too long", "a.rs", &long));
         assert!(broken("source files start with what comes in and out", "a.rs", "use x;"));
+        let wide = "pages and comments wrap at 100 columns";
+        let words = "word ".repeat(MAX_WIDTH / 5) + "word";
+        assert!(broken(wide, "a.md", &words));
+        assert!(broken(wide, "a.rs", &format!("//! x\n    /// {words}")));
+        assert!(!broken(wide, "a.rs", &format!("//! x\nlet a = [{words}];")));
+        assert!(!broken(wide, "a.md", &format!("```text\n{words}\n```\n| {words} |")));
         let world = "the linker and the formats do not touch the world";
         assert!(broken(world, "crates/link/src/a.rs", "let x = std::env::var(\"X\");"));
         assert!(broken(world, "crates/fatbin/src/a.rs", "std::fs::read(x)"));
@@ -328,6 +396,13 @@ mod tests {
         let crates = "crates depend on each other as ARCHITECTURE.md says";
         assert!(broken(crates, "crates/link/Cargo.toml", manifest));
         assert_eq!(own_dependencies(manifest), ["testkit"]);
+        let entries = "entries of DIFFERENCES.md answer five questions";
+        let answer = |question| format!("| {question} | x |\n");
+        let table = QUESTIONS.map(answer).concat();
+        let entry = format!("# Page\n\n### key\n\n| | |\n|---|---|\n{table}\nMore.\n");
+        assert!(!broken(entries, "docs/DIFFERENCES.md", &entry));
+        assert!(broken(entries, "docs/DIFFERENCES.md", &entry.replace("| why | x |", "| why | |")));
+        assert!(broken(entries, "docs/DIFFERENCES.md", &entry.replace("| why | x |\n", "")));
         let path = ["/", "home/someone"].concat();
         assert!(broken("no paths of one machine", "a.md", &path));
         assert!(!broken("no paths of one machine", "a.md", &format!("a{path}")));

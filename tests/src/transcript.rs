@@ -1,7 +1,8 @@
 //! Transcripts: command lines, the files they find, and what comes of them (testdata/cli).
 //!
-//! In: the text of a `*.toml`. Out: [`Transcript`]. Guaranteed: unknown keys and deliberate differences without an entry
-//! in docs/DIFFERENCES.md are errors. The keys are explained in testdata/cli/README.md.
+//! In: the text of a `*.toml`. Out: [`Transcript`]. Guaranteed: unknown keys and deliberate
+//! differences without an entry in docs/DIFFERENCES.md are errors. The keys are explained in
+//! testdata/cli/README.md.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::fixtures::recipe::Recipes;
@@ -133,7 +134,8 @@ impl Transcript {
     /// Reads a transcript whose runs also have the files of `recipes`.
     ///
     /// # Errors
-    /// When it is none, or gives a reason for a difference that `differences` (docs/DIFFERENCES.md) does not have.
+    /// When it is none, or gives a reason for a difference that `differences` (docs/DIFFERENCES.md)
+    /// does not have.
     pub fn read(path: &Path, text: &str, recipes: &Recipes, differences: &str) -> Result<Self> {
         let mut transcript: Transcript =
             toml::from_str(text).with_context(|| path.display().to_string())?;
@@ -155,7 +157,8 @@ impl Run {
         words(&self.args).chain(self.words.iter().cloned()).collect()
     }
 
-    /// Which of the files of the transcript the run has: those that it names, also behind `=` or in a list.
+    /// Which of the files of the transcript the run has: those that it names, also behind `=` or in
+    /// a list.
     pub fn names<'a>(&'a self, shared: &'a Recipes) -> impl Iterator<Item = &'a str> {
         let named = |name: &str| {
             let in_word = |word: &str| word.split(['=', ',']).any(|part| part == name);

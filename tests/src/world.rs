@@ -1,7 +1,7 @@
 //! Folders in which a command is run, and what is left in them.
 //!
-//! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program that lies there can be
-//! started at once.
+//! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program
+//! that lies there can be started at once.
 
 use culd_testkit::fixtures::case;
 use std::fs::{self, Permissions};
@@ -83,8 +83,8 @@ pub fn ended(child: Child, limit: Duration) -> Output {
     receiver.recv_timeout(limit).expect("it ends").expect("its output")
 }
 
-/// The signals that this process ignores, and with it what it starts: bit `n` for signal `n + 1`. What
-/// runs in the background of a shell ignores SIGINT, what nohup(1) has started SIGHUP.
+/// The signals that this process ignores, and with it what it starts: bit `n` for signal `n + 1`.
+/// What runs in the background of a shell ignores SIGINT, what nohup(1) has started SIGHUP.
 ///
 /// # Panics
 /// Where Linux does not tell.

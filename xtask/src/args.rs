@@ -1,6 +1,7 @@
 //! Options of tasks: `--name value`, `--name=value`, `--flag` and operands.
 //!
-//! In: the words after the task name. Out: values by name. Guaranteed: [`Args::finish`] refuses what no one asked for.
+//! In: the words after the task name. Out: values by name. Guaranteed: [`Args::finish`] refuses
+//! what no one asked for.
 
 use anyhow::{Context, Result, bail};
 use std::ops::Range;

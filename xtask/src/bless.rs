@@ -111,8 +111,8 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Compiles one input in the folder `dir`. With debug information a cubin names its output file, which therefore is
-/// called as in the link.
+/// Compiles one input in the folder `dir`. With debug information a cubin names its output file,
+/// which therefore is called as in the link.
 fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> Result<Vec<u8>> {
     // Headers lie beside the source.
     let folder = source.parent().unwrap_or(Path::new("."));

@@ -1,6 +1,7 @@
 //! `xtask ci`: what continuous integration runs.
 //!
-//! In: `--offline` or nothing. Out: its report. Guaranteed: nothing is added to or left out of that script.
+//! In: `--offline` or nothing. Out: its report. Guaranteed: nothing is added to or left out of that
+//! script.
 
 use crate::args::Args;
 use crate::workspace;

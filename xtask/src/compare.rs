@@ -1,7 +1,8 @@
 //! `xtask compare`: one link of anybody's files with both linkers.
 //!
-//! In: the words of a link, for files below the current folder. Out: whether they agree, by the rules by which all tests compare.
-//! Guaranteed: the outputs stay in folders `nvlink` and `culd`; exit code 1 when they differ.
+//! In: the words of a link, for files below the current folder. Out: whether they agree, by the
+//! rules by which all tests compare. Guaranteed: the outputs stay in folders `nvlink` and `culd`;
+//! exit code 1 when they differ.
 
 use crate::args::Args;
 use crate::workspace;

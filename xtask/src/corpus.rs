@@ -1,7 +1,7 @@
 //! `xtask corpus`: generated programs through both linkers.
 //!
-//! In: seeds. Out: a table of families and architectures and, for every difference, a folder with the sources, the
-//! cubins and what differs. Guaranteed: exit code 1 when there is a difference.
+//! In: seeds. Out: a table of families and architectures and, for every difference, a folder with
+//! the sources, the cubins and what differs. Guaranteed: exit code 1 when there is a difference.
 
 use crate::args::Args;
 use crate::pool;

@@ -1,9 +1,9 @@
 //! `xtask fatbin`: `crates/fatbin` and the packaging of testkit against the reference tools.
 //!
-//! In: small programs, below. Out: a table of what was compared. Guaranteed: exit code 1 when a fat binary that
-//! `fatbinary` made is not read and written again with the same bytes, when one of ours is not what `fatbinary` makes
-//! of the same files, when `cuobjdump` does not get out of ours what went in, or when nvlink does not link what we
-//! packed to the same bytes as the bare cubins.
+//! In: small programs, below. Out: a table of what was compared. Guaranteed: exit code 1 when a fat
+//! binary that `fatbinary` made is not read and written again with the same bytes, when one of ours
+//! is not what `fatbinary` makes of the same files, when `cuobjdump` does not get out of ours what
+//! went in, or when nvlink does not link what we packed to the same bytes as the bare cubins.
 
 use crate::args::Args;
 use crate::workspace;

@@ -1,6 +1,7 @@
 //! Project tasks: `cargo xtask <task>`.
 //!
-//! In: the name of a task and its options. Out: its report and, when something is wrong, a failing exit code.
+//! In: the name of a task and its options. Out: its report and, when something is wrong, a failing
+//! exit code.
 #![forbid(unsafe_code)]
 
 mod abi;

@@ -1,10 +1,12 @@
 //! Time and memory of one command.
 //!
-//! In: a command. Out: wall time, CPU time, peak memory. Guaranteed: the figures are those of the command alone.
+//! In: a command. Out: wall time, CPU time, peak memory. Guaranteed: the figures are those of the
+//! command alone.
 //!
-//! The kernel keeps peak memory of finished children as one maximum, so each measurement runs in a fresh process: this
-//! program starts itself with the hidden task `measure`, which starts the command and prints what it took. The peak
-//! cannot fall below that of this small helper (about 3 MiB), because a child starts as its copy.
+//! The kernel keeps peak memory of finished children as one maximum, so each measurement runs in a
+//! fresh process: this program starts itself with the hidden task `measure`, which starts the
+//! command and prints what it took. The peak cannot fall below that of this small helper (about 3
+//! MiB), because a child starts as its copy.
 
 use crate::args::Args;
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,8 @@
 //! `xtask mixed`: programs whose files two releases compiled, through the linkers of all releases.
 //!
-//! In: seeds and architectures. Out: a table with a row for each pair of releases of objects and a column for each release of
-//! the linkers, and a folder for every difference. Guaranteed: exit code 1 when there is a difference.
+//! In: seeds and architectures. Out: a table with a row for each pair of releases of objects and a
+//! column for each release of the linkers, and a folder for every difference. Guaranteed: exit code
+//! 1 when there is a difference.
 
 use crate::args::Args;
 use crate::workspace;
@@ -226,8 +227,9 @@ impl Report {
         total
     }
 
-    /// Agreeing links of all that have a verdict, in brackets those in which nvlink forgets barriers; `newer` where an object
-    /// is newer than the linker. The linkers are the compilers but the first.
+    /// Agreeing links of all that have a verdict, in brackets those in which nvlink forgets
+    /// barriers; `newer` where an object is newer than the linker. The linkers are the compilers
+    /// but the first.
     fn table(&self, plan: &Plan) -> String {
         let names: Vec<&str> =
             plan.linkers.iter().map(|tools| tools.oracle.release().name).collect();

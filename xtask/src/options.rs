@@ -1,5 +1,5 @@
-//! `xtask options`: generated programs compiled with every option of the compilers that changes an object, through both
-//! linkers.
+//! `xtask options`: generated programs compiled with every option of the compilers that changes an
+//! object, through both linkers.
 //!
 //! In: the table below, and what ptxas and nvcc say of their options. Out: a table of options and,
 //! for each program that the linkers treat differently, a line. Guaranteed: an option that is in

@@ -1,7 +1,8 @@
 //! `xtask oracle`: the hand-written programs of `testdata/corpus` through both linkers.
 //!
-//! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml` ([`Case`]). Out: a table of topics
-//! and architectures. Guaranteed: exit code 1 when outputs differ or a link ends otherwise than its case says.
+//! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml` ([`Case`]).
+//! Out: a table of topics and architectures. Guaranteed: exit code 1 when outputs differ or a link
+//! ends otherwise than its case says.
 
 use crate::args::Args;
 use crate::pool;
@@ -177,8 +178,8 @@ impl Plan {
     }
 }
 
-/// Whether what shows on `archs` is expected on `arch`, sm_100 or later: what shows on sm_90 is, but not on accelerated ones
-/// what shows on all but sm_90a.
+/// Whether what shows on `archs` is expected on `arch`, sm_100 or later: what shows on sm_90 is,
+/// but not on accelerated ones what shows on all but sm_90a.
 fn shows_later(archs: &[String], arch: &str) -> bool {
     let has = |name: &str| archs.iter().any(|arch| arch == name);
     let spares_accelerated = Arch::ALL.iter().all(|arch| has(arch.0) != (arch.0 == "sm_90a"));

@@ -1,7 +1,7 @@
 //! Work on many items at a time.
 //!
-//! In: items, and what a worker does with those that it takes. Out: the first failure, if there is one.
-//! Guaranteed: after a failure no worker gets another item.
+//! In: items, and what a worker does with those that it takes. Out: the first failure, if there is
+//! one. Guaranteed: after a failure no worker gets another item.
 
 use crate::workspace::lock;
 use anyhow::Result;

@@ -1,8 +1,8 @@
 //! `xtask real`: programs of our own with libraries of NVIDIA's, through both linkers.
 //!
-//! In: `testdata/real`; CCCL and libcudadevrt of the reference tools, and NVSHMEM from PyPI. Out: a line for each library, architecture
-//! and link. Guaranteed: nothing of a library is kept outside the target folder; exit code 1 when outputs, messages or
-//! status differ.
+//! In: `testdata/real`; CCCL and libcudadevrt of the reference tools, and NVSHMEM from PyPI. Out: a
+//! line for each library, architecture and link. Guaranteed: nothing of a library is kept outside
+//! the target folder; exit code 1 when outputs, messages or status differ.
 
 use crate::args::Args;
 use crate::tally::Tally;
@@ -36,7 +36,8 @@ struct Corpus {
     links: &'static [Link],
 }
 
-/// One link: its name, the options and libraries before and behind the objects, and whether nvlink makes it.
+/// One link: its name, the options and libraries before and behind the objects, and whether nvlink
+/// makes it.
 type Link = (&'static str, &'static [&'static str], &'static [&'static str], bool);
 
 /// `LIB` stands for the folder with the library, `TOOLKIT` for that of the toolkit.
@@ -101,7 +102,8 @@ const CORPORA: &[Corpus] = &[
         wheel: Some(("nvidia-nvshmem-cu13==3.4.5", "nvidia/nvshmem")),
         links: NVSHMEM,
     },
-    // Compiled by 13.0.100, which makes other machine code: nvlink writes all of it anew (docs/DIFFERENCES.md, kept-code).
+    // Compiled by 13.0.100, which makes other machine code: nvlink writes all of it anew
+    // (docs/DIFFERENCES.md, kept-code).
     Corpus {
         name: "nvshmem-later",
         folder: "nvshmem",
@@ -162,7 +164,8 @@ struct Tried {
 }
 
 impl Corpus {
-    /// All links, for all architectures, with the objects in both orders; `classes` counts the kernels of equal ones.
+    /// All links, for all architectures, with the objects in both orders; `classes` counts the
+    /// kernels of equal ones.
     fn run(&self, bench: &Bench, classes: &mut Classes) -> Result<Vec<Tried>> {
         let package = self.package(bench)?;
         let library = package.join("lib");

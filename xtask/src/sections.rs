@@ -1,9 +1,10 @@
 //! `xtask sections`: programs around and beyond 65,280 sections, linked by nvlink and by culd.
 //!
-//! In: objects made in memory, alone and in front of the recorded cases; those of the benchmark's case. Out: a line for each link that differs.
-//! Guaranteed: all bytes count but the linkers' own notes; objects of either linker are linked by both. An object in
-//! front takes nearly all indices that fit, so that those of a small program's sections, and with them how many of each
-//! kind are created in which order, stand in the table of section indices.
+//! In: objects made in memory, alone and in front of the recorded cases; those of the benchmark's
+//! case. Out: a line for each link that differs. Guaranteed: all bytes count but the linkers' own
+//! notes; objects of either linker are linked by both. An object in front takes nearly all indices
+//! that fit, so that those of a small program's sections, and with them how many of each kind are
+//! created in which order, stand in the table of section indices.
 
 use crate::args::Args;
 use crate::workspace;
@@ -28,8 +29,8 @@ usage: cargo xtask sections [--culd PATH] [--cases [TOPIC|TOPIC/CASE]...]
   goblin and readelf read the programs
   --cases  links the recorded cases behind such an object, each as it is, with -g and with --preserve-relocs";
 
-/// SM number, sections of the input, the part of its functions that is live: around the limits of inputs, programs and
-/// objects, and beyond.
+/// SM number, sections of the input, the part of its functions that is live: around the limits of
+/// inputs, programs and objects, and beyond.
 const INPUTS: &[(u16, usize, usize)] = &[
     (80, 65_274, 1),
     (90, 65_274, 1),
@@ -64,8 +65,8 @@ const LARGE_OPTIONS: [&[&str]; 4] =
     [&[], &["-g"], &[PRESERVE], &["-kernels-used=k_M0000001_00000,k_M0000002_00000"]];
 const ARCH: &str = "sm_90";
 
-/// Files of sm_100, and kernels in each: three sections in the first half and two in the second for each, so that
-/// 65,280 and 0xfff2 are indices of code that symbols name.
+/// Files of sm_100, and kernels in each: three sections in the first half and two in the second for
+/// each, so that 65,280 and 0xfff2 are indices of code that symbols name.
 const FILES: usize = 9;
 const KERNELS: usize = 1_900;
 
@@ -116,8 +117,8 @@ fn alone(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
     Ok((links, different))
 }
 
-/// Kernels of sm_100, so many that indices end between the code of the second half: number of links, and of those that
-/// differ.
+/// Kernels of sm_100, so many that indices end between the code of the second half: number of
+/// links, and of those that differ.
 fn beside_mercury(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
     let mut arguments = vec!["-arch=sm_100".to_owned()];
     for file in 0..FILES {
@@ -178,8 +179,8 @@ fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
     Ok((links, different))
 }
 
-/// What other readers of ELF do not get right: goblin, which has to see the functions in their sections, and readelf where it
-/// is installed.
+/// What other readers of ELF do not get right: goblin, which has to see the functions in their
+/// sections, and readelf where it is installed.
 fn unreadable(image: &[u8]) -> Option<String> {
     let misplaced = |functions: Vec<Placed>| {
         functions.into_iter().find(|placed| {
@@ -273,7 +274,8 @@ impl Linkers<'_> {
         };
         let [theirs, ours] = both(&[], input)?;
         let mut all = vec![("program", cubins(&theirs, &ours))];
-        // nvlink's objects of more functions are wrong, and it cannot link them (docs/DIFFERENCES.md, section-0xfff2).
+        // nvlink's objects of more functions are wrong, and it cannot link them
+        // (docs/DIFFERENCES.md, section-0xfff2).
         if sections >= COMMON {
             return Ok(all);
         }

@@ -1,8 +1,9 @@
 //! `xtask shipped`: the relocatable code inside libraries that NVIDIA ships, through both linkers.
 //!
-//! In: wheels from PyPI whose shared objects hold what they were linked from. Out: a line for each library, architecture and
-//! link, then a table of times and memory. Guaranteed: nvlink is of the release that compiled the library; nothing of a
-//! library is kept outside the target folder; exit code 1 when outputs, messages or status differ.
+//! In: wheels from PyPI whose shared objects hold what they were linked from. Out: a line for each
+//! library, architecture and link, then a table of times and memory. Guaranteed: nvlink is of the
+//! release that compiled the library; nothing of a library is kept outside the target folder; exit
+//! code 1 when outputs, messages or status differ.
 
 use crate::args::Args;
 use crate::measure::{self, Usage};
@@ -37,8 +38,9 @@ struct Wheel {
     folder: &'static str,
     /// The release that compiled it, as its notes tell.
     release: &'static str,
-    /// True if it has files of earlier releases too. nvlink writes their Mercury code again, and the frames with it, which culd
-    /// keeps (docs/DIFFERENCES.md, kept-code): such links for sm_100 and later are timed only.
+    /// True if it has files of earlier releases too. nvlink writes their Mercury code again, and
+    /// the frames with it, which culd keeps (docs/DIFFERENCES.md, kept-code): such links for sm_100
+    /// and later are timed only.
     mixed: bool,
     /// What they are called here, and files in the folder.
     libraries: &'static [(&'static str, &'static str)],
@@ -121,7 +123,8 @@ const WHEELS: &[Wheel] = &[
     },
 ];
 
-/// The options of each link before sm_100; nvlink takes a minute for some later ones, which are linked plainly.
+/// The options of each link before sm_100; nvlink takes a minute for some later ones, which are
+/// linked plainly.
 const LINKS: &[(&str, &[&str])] =
     &[("plain", &[]), ("-g", &["-g"]), ("-v", &["-v"]), ("-r", &["-r"])];
 
@@ -192,7 +195,8 @@ impl Wheel {
     }
 }
 
-/// Writes each fat binary of relocatable code in a shared object to a file in `dir`; their names in order.
+/// Writes each fat binary of relocatable code in a shared object to a file in `dir`; their names in
+/// order.
 fn unpack(library: &Path, dir: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(dir)?;
     let bytes = fs::read(library).with_context(|| library.display().to_string())?;

@@ -25,7 +25,8 @@ pub(crate) fn oracle() -> Result<Oracle> {
     oracle_of(Release::usual())
 }
 
-/// Those of a release. Others than the usual one have its name behind that of the folder: `oracle-13.5`.
+/// Those of a release. Others than the usual one have its name behind that of the folder:
+/// `oracle-13.5`.
 pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
     let suffix = match release == Release::usual() {
         true => String::new(),
@@ -44,8 +45,8 @@ pub(crate) const RELEASE_HELP: &str = "\
   --release 13.N   compare with nvlink of this release (default 13.0)
   --objects R[,R]  have the objects compiled by these releases in turn, 12.9 too (default: that of the linker)";
 
-/// Both linkers, of the releases that the options name. The linker under test is a path, `nvlink` for the oracle itself, or
-/// by default the release build of culd.
+/// Both linkers, of the releases that the options name. The linker under test is a path, `nvlink`
+/// for the oracle itself, or by default the release build of culd.
 pub(crate) fn tools_of(args: &mut Args) -> Result<Tools> {
     let release = args.option::<String>("--release")?;
     let objects = args.option::<String>("--objects")?;
@@ -68,7 +69,8 @@ pub(crate) fn tools_of(args: &mut Args) -> Result<Tools> {
     Ok(tools)
 }
 
-/// Both linkers. `candidate` is a path, `nvlink` for the oracle itself, or by default the release build of culd.
+/// Both linkers. `candidate` is a path, `nvlink` for the oracle itself, or by default the release
+/// build of culd.
 pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
     let oracle = oracle()?;
     let candidate = match candidate.as_deref() {

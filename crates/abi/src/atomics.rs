@@ -1,7 +1,8 @@
 //! Atomic operations of C++ in PTX: the guide, chapter 4.
 //!
-//! In: an operation, its memory order and scope. Out: the sequences of instructions that implement it, any of which may be
-//! taken. Guaranteed: all producers that take them agree, whichever they choose.
+//! In: an operation, its memory order and scope. Out: the sequences of instructions that implement
+//! it, any of which may be taken. Guaranteed: all producers that take them agree, whichever they
+//! choose.
 
 /// The memory order of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,7 +68,8 @@ const fn row(operation: Operation, order: Order, instructions: &'static [&'stati
     Mapping { operation, order, instructions }
 }
 
-/// The table of the guide, row by row. Where an operation has several rows, each is one of its mappings.
+/// The table of the guide, row by row. Where an operation has several rows, each is one of its
+/// mappings.
 #[rustfmt::skip]
 pub const MAPPINGS: [Mapping; 20] = {
     use Operation::{Fence, Load, ReadModifyWrite, Store};

@@ -1,6 +1,7 @@
 //! Address classes of DWARF: the guide, 5.2.
 //!
-//! In: the value of a `DW_AT_address_class`. Out: its code and meaning. Guaranteed: the values are 1 to 12.
+//! In: the value of a `DW_AT_address_class`. Out: its code and meaning. Guaranteed: the values are
+//! 1 to 12.
 
 use std::fmt;
 

@@ -1,10 +1,11 @@
-//! Sizes, alignments and offsets of aggregates, unions, vectors and bit-fields: the guide, 1.2 and 1.3.
+//! Sizes, alignments and offsets of aggregates, unions, vectors and bit-fields: the guide, 1.2 and
+//! 1.3.
 //!
-//! In: a [`Type`] or [`Record`]. Out: its [`Layout`]. Guaranteed: sizes are checked, so that no description overflows;
-//! little-endian, as all GPUs are.
+//! In: a [`Type`] or [`Record`]. Out: its [`Layout`]. Guaranteed: sizes are checked, so that no
+//! description overflows; little-endian, as all GPUs are.
 //!
-//! The guide leaves one thing to the source language, and the rule here is that of C++ on nvcc and gcc: a record takes a
-//! byte at least.
+//! The guide leaves one thing to the source language, and the rule here is that of C++ on nvcc and
+//! gcc: a record takes a byte at least.
 
 use thiserror::Error;
 
@@ -19,8 +20,8 @@ pub enum Type {
     Pointer(AddressSize),
     /// A native vector (`float4`); see [`vector`].
     Vector(Fundamental, u8),
-    /// A vector that the language aligns by a rule of its own: an element type, a count and the alignment in bytes. CUDA C++
-    /// has `double4` with 16.
+    /// A vector that the language aligns by a rule of its own: an element type, a count and the
+    /// alignment in bytes. CUDA C++ has `double4` with 16.
     LanguageVector(Fundamental, u8, u64),
     /// As many elements as are told.
     Array(Box<Type>, u64),
@@ -70,8 +71,9 @@ pub struct Measure {
     pub align: u64,
 }
 
-/// Size and alignment of a native vector: of elements up to four bytes there are vectors of 1 to 4, of others of 1 and 2. One
-/// with an odd number of elements is aligned as an element, one with an even number as all of them.
+/// Size and alignment of a native vector: of elements up to four bytes there are vectors of 1 to 4,
+/// of others of 1 and 2. One with an odd number of elements is aligned as an element, one with an
+/// even number as all of them.
 ///
 /// # Errors
 /// There is no such vector.
@@ -92,7 +94,8 @@ pub struct Record {
     pub kind: RecordKind,
     /// Members in order.
     pub fields: Vec<Field>,
-    /// The alignment that the source asks for (`alignas`), bytes: the record is aligned to that or more.
+    /// The alignment that the source asks for (`alignas`), bytes: the record is aligned to that or
+    /// more.
     pub align: Option<u64>,
 }
 
@@ -187,7 +190,8 @@ pub const BIT_FIELD_TYPES: [(&str, Fundamental); 8] = [
     ("unsigned long long", Fundamental::U64),
 ];
 
-/// The least and the greatest value of a bit-field of `bits` bits of type `ty`; `None` when there is no such field.
+/// The least and the greatest value of a bit-field of `bits` bits of type `ty`; `None` when there
+/// is no such field.
 pub fn bit_field_range(ty: Fundamental, bits: u32) -> Option<(i128, i128)> {
     if bits == 0 || u64::from(bits) > ty.size() * 8 {
         return None;
@@ -266,7 +270,8 @@ impl Packer {
         Ok(Place { offset: start / 8, bit: (start % 8) as u32, width })
     }
 
-    /// Where a bit-field goes: at the next bit, or at the next storage unit of its type if it would cross the end of one.
+    /// Where a bit-field goes: at the next bit, or at the next storage unit of its type if it would
+    /// cross the end of one.
     fn bit_field(
         &mut self,
         field: &Field,

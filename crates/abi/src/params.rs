@@ -1,7 +1,7 @@
 //! How parameters and return values are passed in PTX: the guide, 2.3; the PTX ISA, 5.1.6 and 7.1.
 //!
-//! In: a type of the source. Out: the declaration that stands for it; where the parameters of a kernel lie. Guaranteed: an
-//! alignment that the guide does not allow is an error.
+//! In: a type of the source. Out: the declaration that stands for it; where the parameters of a
+//! kernel lie. Guaranteed: an alignment that the guide does not allow is an error.
 
 use std::fmt;
 
@@ -118,10 +118,11 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// Where the parameters of a kernel lie, from the begin of all parameters, and how many bytes they take together, when they begin
-/// at `base` of constant bank 0. Each has the lowest offset at which its address in the bank is aligned; unlike those of
-/// functions, small ones are not extended. Observed with ptxas for sm_75, sm_90 and sm_100 (`cargo xtask abi`): with a base of
-/// 0x210, as on sm_90, an alignment of 32 bytes shows that it is not the offset that is aligned.
+/// Where the parameters of a kernel lie, from the begin of all parameters, and how many bytes they
+/// take together, when they begin at `base` of constant bank 0. Each has the lowest offset at which
+/// its address in the bank is aligned; unlike those of functions, small ones are not extended.
+/// Observed with ptxas for sm_75, sm_90 and sm_100 (`cargo xtask abi`): with a base of 0x210, as on
+/// sm_90, an alignment of 32 bytes shows that it is not the offset that is aligned.
 ///
 /// # Errors
 /// They are too large.

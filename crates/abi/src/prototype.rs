@@ -1,10 +1,12 @@
 //! The prototypes of functions in cubins (`.nv.prototype`, `.nv.callgraph`), decoded.
 //!
-//! In: a string such as `#ib16l`. Out: the types of result and parameters. Guaranteed: what has another form is `None`.
+//! In: a string such as `#ib16l`. Out: the types of result and parameters. Guaranteed: what has
+//! another form is `None`.
 //!
-//! Observed with ptxas 13.0.88, every type and many sizes (`cargo xtask abi` holds it against ptxas): behind `#` stand the
-//! result, `v` for none, and the parameters. A letter is a type by its size, `f` and `d` floating point; a number behind it
-//! the count of an array's elements. Alignment is not in it. What follows `|` tells which registers the call keeps.
+//! Observed with ptxas 13.0.88, every type and many sizes (`cargo xtask abi` holds it against
+//! ptxas): behind `#` stand the result, `v` for none, and the parameters. A letter is a type by its
+//! size, `f` and `d` floating point; a number behind it the count of an array's elements. Alignment
+//! is not in it. What follows `|` tells which registers the call keeps.
 
 use std::fmt;
 

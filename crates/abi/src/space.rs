@@ -1,7 +1,7 @@
 //! State spaces of PTX and their properties: the PTX ISA, 5.1, tables 6 and 7.
 //!
-//! In: a state space. Out: what may be done with variables there. Guaranteed: the tables say what the document says, its
-//! notes included.
+//! In: a state space. Out: what may be done with variables there. Guaranteed: the tables say what
+//! the document says, its notes included.
 
 use std::fmt;
 
@@ -70,8 +70,9 @@ impl StateSpace {
         }
     }
 
-    /// True where variables may stand outside functions. Registers and local variables may not when the ABI is used
-    /// (5.1.1, 5.1.5), special registers are predefined, parameters belong to a function.
+    /// True where variables may stand outside functions. Registers and local variables may not when
+    /// the ABI is used (5.1.1, 5.1.5), special registers are predefined, parameters belong to a
+    /// function.
     pub const fn at_module_scope(self) -> bool {
         matches!(
             self,
@@ -196,7 +197,8 @@ pub const PROPERTIES: [Properties; 9] = {
 /// Bytes of statically sized constant variables (5.1.3).
 pub const CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Bytes of constant memory beyond those, in regions of [`CONSTANT_BYTES`] for buffers of the driver (5.1.3).
+/// Bytes of constant memory beyond those, in regions of [`CONSTANT_BYTES`] for buffers of the
+/// driver (5.1.3).
 pub const CONSTANT_BUFFER_BYTES: u64 = 640 << 10;
 
 /// Banks of constants of PTX before 2.2: `.const[0]` to `.const[10]` (5.1.3.1).

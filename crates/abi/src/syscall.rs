@@ -1,6 +1,7 @@
 //! System calls: functions that the driver defines. The guide, chapter 3.
 //!
-//! In: a name. Out: the prototype that PTX has to declare. Guaranteed: types follow the address size.
+//! In: a name. Out: the prototype that PTX has to declare. Guaranteed: types follow the address
+//! size.
 
 use crate::types::{AddressSize, Fundamental};
 

@@ -1,7 +1,7 @@
 //! Fundamental types of PTX: the guide, 1.1.
 //!
-//! In: a type. Out: its name, size and alignment in bytes, and what it is in hardware. Guaranteed: alignment is size, both
-//! powers of two.
+//! In: a type. Out: its name, size and alignment in bytes, and what it is in hardware. Guaranteed:
+//! alignment is size, both powers of two.
 
 use std::fmt;
 
@@ -88,7 +88,8 @@ impl fmt::Display for Fundamental {
     }
 }
 
-/// How wide addresses of the host are (`.address_size`). Addresses of local and shared memory have 32 bits either way.
+/// How wide addresses of the host are (`.address_size`). Addresses of local and shared memory have
+/// 32 bits either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AddressSize {
     /// 32 bits.
@@ -122,12 +123,12 @@ impl AddressSize {
     }
 }
 
-/// Types of newer releases of PTX that the guide's table does not have: name and size in bytes. Observed: a parameter of
-/// theirs is laid out as an untyped one of that size (`cargo xtask abi`).
+/// Types of newer releases of PTX that the guide's table does not have: name and size in bytes.
+/// Observed: a parameter of theirs is laid out as an untyped one of that size (`cargo xtask abi`).
 pub const NEWER: &[(&str, u64)] = &[(".f16x2", 4), (".b128", 16)];
 
-/// Opaque types of references to textures, samplers and surfaces. What is passed to functions is a 64-bit handle (the
-/// guide, 1.4 and note E of 2.3).
+/// Opaque types of references to textures, samplers and surfaces. What is passed to functions is a
+/// 64-bit handle (the guide, 1.4 and note E of 2.3).
 pub const OPAQUE: &[&str] = &[".texref", ".samplerref", ".surfref"];
 
 /// The predicate type, which only registers have.

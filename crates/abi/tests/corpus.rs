@@ -1,5 +1,5 @@
-//! The declaration reader and the interface check on every PTX file of the corpus: all of them are read whole, and the check
-//! finds nothing in programs that link.
+//! The declaration reader and the interface check on every PTX file of the corpus: all of them are
+//! read whole, and the check finds nothing in programs that link.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use culd_abi::check::{Named, check};
 use culd_abi::ptx::Module;
 
-/// What is found in topics that are not about errors: files that are not linked together, and a kernel that a stronger one
-/// with other parameters replaces, which the linker lets pass.
+/// What is found in topics that are not about errors: files that are not linked together, and a
+/// kernel that a stronger one with other parameters replaces, which the linker lets pass.
 const EXPECTED: &[&str] = &[
     "literals/left-behind/strong-four.ptx, line 5: 'f' is defined twice (literals/left-behind/strong-five.ptx, line 5: defined)",
     "literals/left-behind/strong-fourteen.ptx, line 5: 'f' is defined twice (literals/left-behind/strong-five.ptx, line 5: defined)",

@@ -1,4 +1,5 @@
-//! Layouts against what compilers said of random records: testdata/abi/layouts.txt, written by `cargo xtask abi --record`.
+//! Layouts against what compilers said of random records: testdata/abi/layouts.txt, written by
+//! `cargo xtask abi --record`.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -94,7 +94,8 @@ const fn row(
     }
 }
 
-/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md), of sm_107 13.4's.
+/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md),
+/// of sm_107 13.4's.
 #[rustfmt::skip]
 pub const ARCHS: &[Arch] = &[
     //   name       SM   variant      objects of    flavour

@@ -46,7 +46,8 @@ pub enum Shape {
     Symbol,
     /// Symbol indices only.
     Symbols,
-    /// A symbol index where the parameter is a texture, sampler or surface reference, else 0; then numbers.
+    /// A symbol index where the parameter is a texture, sampler or surface reference, else 0; then
+    /// numbers.
     Parameter,
 }
 
@@ -250,8 +251,8 @@ impl<'d> Records<'d> {
         Records { section, size: data.len(), rest: data }
     }
 
-    /// The next record, as long as they are whole and of known formats. Where there is none, iterating tells whether that is the
-    /// end or what is wrong.
+    /// The next record, as long as they are whole and of known formats. Where there is none,
+    /// iterating tells whether that is the end or what is wrong.
     #[inline]
     pub fn next_whole(&mut self) -> Option<Record<'d>> {
         let (record, rest) = first(self.rest)?;

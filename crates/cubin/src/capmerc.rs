@@ -1,17 +1,18 @@
-//! `.nv.capmerc.text.<function>` (sm_100 and later): a function's code in the form that a finalizer can make
-//! other machine code of.
+//! `.nv.capmerc.text.<function>` (sm_100 and later): a function's code in the form that a finalizer
+//! can make other machine code of.
 //!
-//! In: the bytes of such a section, and the relocations of its function. Out: which bytes belong to which
-//! instruction of the machine code, and where the value of a relocation goes. Guaranteed after
-//! [`Capsule::parse`]: every record lies in the section, and nothing follows the last. What a record means is
-//! not known here; whatever this page does not describe is refused.
+//! In: the bytes of such a section, and the relocations of its function. Out: which bytes belong to
+//! which instruction of the machine code, and where the value of a relocation goes. Guaranteed
+//! after [`Capsule::parse`]: every record lies in the section, and nothing follows the last. What a
+//! record means is not known here; whatever this page does not describe is refused.
 //!
 //! ```text
 //! 0   u32          section index of the machine code, in this file
 //! 4   u32          0xc0000001
 //! 8   u32 N        number of entries
-//! 12  ceil(N/32)   words, one bit for each entry from the lowest on: 1 an entry without bytes ("elided", one
-//!                  instruction that the machine code tells), 0 the next record; the rest of the bits is 0
+//! 12  ceil(N/32)   words, one bit for each entry from the lowest on: 1 an entry without bytes
+//!                  ("elided": one instruction, which the machine code has), 0 the next record;
+//!                  the rest of the bits is 0
 //!     records      one behind the other
 //!
 //! record, first byte b:
@@ -27,9 +28,10 @@
 //! 28  u16          offset in the bank, added to the register
 //! ```
 //!
-//! Relocations of Mercury code count in another space, in which a full record ends where its instruction's
-//! 16 bytes end: the low four bits of `r_offset` are the offset in the record's last 16 bytes. Which instruction
-//! a relocation belongs to is told by its twin, the relocation of the machine code.
+//! Relocations of Mercury code count in another space, in which a full record ends where its
+//! instruction's 16 bytes end: the low four bits of `r_offset` are the offset in the record's last
+//! 16 bytes. Which instruction a relocation belongs to is told by its twin, the relocation of the
+//! machine code.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -84,11 +86,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// The bytes of the section that the value of a relocation takes: `width` bytes at `offset` of the Mercury
-    /// code. `None` when the record has no bytes because the machine code tells all.
+    /// The bytes of the section that the value of a relocation takes: `width` bytes at `offset` of
+    /// the Mercury code. `None` when the record has no bytes because the machine code tells all.
     ///
-    /// Errors, in words: the record is of a kind that was never seen to take a value, or the value does not
-    /// fit its last 16 bytes.
+    /// Errors, in words: the record is of a kind that was never seen to take a value, or the value
+    /// does not fit its last 16 bytes.
     pub fn field(&self, offset: u64, width: usize) -> Result<Option<Range<usize>>, String> {
         match self.kind {
             Kind::Elided => Ok(None),
@@ -123,8 +125,9 @@ const NUMBERS: [u8; 2] = [0x0e, 0x08];
 /// The bank with the slots of textures, samplers and surfaces.
 const IMAGES: u8 = 0x49;
 
-/// A load from the slots of textures that adds a register: machine code has the bank of parameters in its place, so the
-/// offset there depends on what is in front of the slots, and no relocation tells of it.
+/// A load from the slots of textures that adds a register: machine code has the bank of parameters
+/// in its place, so the offset there depends on what is in front of the slots, and no relocation
+/// tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLoad {
     /// Where the instruction is in the machine code, bytes.
@@ -216,12 +219,12 @@ impl<'d> Capsule<'d> {
         self.walk()
     }
 
-    /// The fields of resolved relocations, in the order of `sites`: bytes of the section, or `None` where the
-    /// machine code tells all.
+    /// The fields of resolved relocations, in the order of `sites`: bytes of the section, or `None`
+    /// where the machine code tells all.
     ///
-    /// `sites` are in ascending order of their instruction. Errors: a record that was never seen to take a
-    /// value, or no instruction at that offset; the words name the record, the section names the function.
-    /// Costs O(n) in entries and sites.
+    /// `sites` are in ascending order of their instruction. Errors: a record that was never seen to
+    /// take a value, or no instruction at that offset; the words name the record, the section names
+    /// the function. Costs O(n) in entries and sites.
     pub fn fields(&self, sites: &[Site]) -> Result<Vec<Option<Range<usize>>>, Malformed> {
         let mut walk = self.walk();
         let mut record: Option<Record> = None;
@@ -245,7 +248,8 @@ impl<'d> Capsule<'d> {
 
     /// The loads from the slots of textures that add a register.
     ///
-    /// Errors: such a load in a form that was never seen, or among several instructions. Costs O(n) in entries.
+    /// Errors: such a load in a form that was never seen, or among several instructions. Costs O(n)
+    /// in entries.
     pub fn image_loads(&self) -> Result<Vec<ImageLoad>, Malformed> {
         let mut loads = Vec::new();
         for record in self.walk() {
@@ -399,11 +403,12 @@ pub fn encode(entries: &[Option<&[u8]>]) -> Vec<u8> {
     out
 }
 
-/// The twins of Mercury relocations in the machine code: the k-th against a symbol with an addend is the k-th of
-/// the machine code against that symbol with that addend, both in ascending order of their places.
+/// The twins of Mercury relocations in the machine code: the k-th against a symbol with an addend
+/// is the k-th of the machine code against that symbol with that addend, both in ascending order of
+/// their places.
 ///
-/// In: the records of one function that a linker resolves, of both halves, in any order. Out: one record of the
-/// machine code for each of `mercury`, in that order; `None` where there is none.
+/// In: the records of one function that a linker resolves, of both halves, in any order. Out: one
+/// record of the machine code for each of `mercury`, in that order; `None` where there is none.
 pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEntry>> {
     type Key = (SymbolIndex, i64);
     let ascending = |records: &[RelocEntry]| {

@@ -16,7 +16,8 @@ use crate::read;
 use crate::symtab::{self, SymbolTable};
 use crate::text_of;
 
-/// The largest alignment of a section or variable that is accepted, in bytes: the largest that ptxas takes.
+/// The largest alignment of a section or variable that is accepted, in bytes: the largest that
+/// ptxas takes.
 pub const MAX_ALIGN: u64 = 1 << 31;
 
 /// The largest size of a section without bytes in the file, and of a tentative definition, that
@@ -45,8 +46,8 @@ pub struct Header {
     pub abi_version: u8,
     /// `e_version`: 1, in files of CUDA 12 for sm_90 and older the release (129).
     pub version: u32,
-    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note; in those files bits 0-7 SM number, 11 `a`,
-    /// 16-23 virtual architecture.
+    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note; in those files bits
+    /// 0-7 SM number, 11 `a`, 16-23 virtual architecture.
     pub flags: u32,
 }
 
@@ -110,7 +111,8 @@ impl<'d> Section<'d> {
         matches!(self.sh_type, sht::REL | sht::RELA)
     }
 
-    /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it in the flags of the section.
+    /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it
+    /// in the flags of the section.
     pub fn barriers_of_cuda_12(&self) -> u32 {
         ((self.flags & shf::BARRIERS) >> shf::BARRIERS.trailing_zeros()) as u32
     }
@@ -714,8 +716,9 @@ fn check_overlap(
     Ok(())
 }
 
-/// Where the last section ends, if all lie one behind the other in the order of their headers, as compilers write them. Only
-/// data of Mercury may lie elsewhere: where its twin's bytes are, one section for each twin, in the order of the twins.
+/// Where the last section ends, if all lie one behind the other in the order of their headers, as
+/// compilers write them. Only data of Mercury may lie elsewhere: where its twin's bytes are, one
+/// section for each twin, in the order of the twins.
 fn follow_each_other(table: &[RawSection], sections: &[Section<'_>]) -> Option<u64> {
     let mut all = table.iter().zip(sections).filter(|(_, section)| !section.data.is_empty());
     let mut twins = all.clone().filter(|(_, section)| !section.is_mercury());

@@ -53,7 +53,8 @@ pub mod sht {
     pub const CUDA_SHARED: u32 = 0x7000_000a;
     /// `.nv.rel.action`.
     pub const CUDA_REL_ACTION: u32 = 0x7000_000b;
-    /// `.nv.uft`: jump slots of unified functions; in an object `.nv.uft.rel.<function>`, one of them.
+    /// `.nv.uft`: jump slots of unified functions; in an object `.nv.uft.rel.<function>`, one of
+    /// them.
     pub const CUDA_UFT: u32 = 0x7000_000e;
     /// `.nv.uidx`: the uidx file of the link.
     pub const CUDA_UIDX: u32 = 0x7000_0010;
@@ -67,7 +68,8 @@ pub mod sht {
     pub const CUDA_CONSTANT0: u32 = 0x7000_0064;
     /// The type of the last constant bank, 17.
     pub const CUDA_CONSTANT_LAST: u32 = CUDA_CONSTANT0 + 17;
-    /// `.nv.shared.reserved.0`: shared memory that the system has taken, no bytes in the file (sm_110).
+    /// `.nv.shared.reserved.0`: shared memory that the system has taken, no bytes in the file
+    /// (sm_110).
     pub const CUDA_SHARED_RESERVED: u32 = 0x7000_0015;
     /// `.nv.capmerc.text.<function>`: Mercury code.
     pub const MERCURY_CODE: u32 = 0x7000_0016;

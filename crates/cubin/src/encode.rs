@@ -33,8 +33,8 @@ pub struct FileHeader {
 /// Section indices from here on do not fit `st_shndx`, nor larger section counts `e_shnum`.
 pub const RESERVED_INDEX: usize = 0xff00;
 
-/// `e_shnum`, and `sh_size` of section header 0. NVIDIA's tools write a count of exactly 0xff00 into
-/// `e_shnum` (docs/LINKING.md, large programs).
+/// `e_shnum`, and `sh_size` of section header 0. NVIDIA's tools write a count of exactly 0xff00
+/// into `e_shnum` (docs/LINKING.md, large programs).
 pub fn section_counts(section_count: usize) -> (u16, u64) {
     match u16::try_from(section_count) {
         Ok(count) if section_count <= RESERVED_INDEX => (count, 0),

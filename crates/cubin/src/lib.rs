@@ -2,9 +2,8 @@
 //!
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],
-//! [`compat`], [`note`], [`unified`], [`capmerc`]) and the few structures needed to write such a file
-//! ([`encode`]), or a whole object of parts ([`build`]);
-//! names as text ([`text_of`]).
+//! [`compat`], [`note`], [`unified`], [`capmerc`]) and the few structures needed to write such a
+//! file ([`encode`]), or a whole object of parts ([`build`]); names as text ([`text_of`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
 #![forbid(unsafe_code)]

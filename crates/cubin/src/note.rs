@@ -123,8 +123,8 @@ impl CuInfo {
     }
 }
 
-/// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` for what does not tell. Looks at as
-/// little of the file as possible.
+/// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` for what does
+/// not tell. Looks at as little of the file as possible.
 pub fn toolkit(file: &[u8]) -> Option<u16> {
     let section = |index: usize| {
         let table = usize::try_from(read::u64_at(file, 40)?).ok()?;

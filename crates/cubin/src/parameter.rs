@@ -7,7 +7,7 @@
 //!  0           symbol index of a texture, sampler or surface reference, else 0
 //!  1    0-15   ordinal
 //!  1    16-31  offset in the parameter space, bytes
-//!  2    0-7    KPARAM_INFO: binary logarithm of the alignment that `.ptr .align` tells of what is pointed to
+//!  2    0-7    KPARAM_INFO: binary logarithm of the pointee's alignment (PTX `.ptr .align`)
 //!  2    8-11   KPARAM_INFO: its state space, 0 for what is no pointer
 //!  2    18-31  KPARAM_INFO: size, bytes
 //!  2    0-15   KPARAM_INFO_V2, for kernels with a parameter of 16 KiB or more: size, bytes
@@ -60,8 +60,8 @@ impl KernelParameter {
 }
 
 impl Pointee {
-    /// The name of the space in PTX, `generic` for any. Observed with ptxas 13.0.88, which writes the code of `.global` for
-    /// `.const`, too.
+    /// The name of the space in PTX, `generic` for any. Observed with ptxas 13.0.88, which writes
+    /// the code of `.global` for `.const`, too.
     pub fn space_name(self) -> Option<&'static str> {
         match self.space {
             1 => Some(".local"),

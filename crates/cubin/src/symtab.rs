@@ -37,7 +37,8 @@ impl<'d> SymbolTable<'d> {
     }
 }
 
-/// The one symbol table of type `sh_type`. Names that `other` has for the same symbols are not looked for again.
+/// The one symbol table of type `sh_type`. Names that `other` has for the same symbols are not
+/// looked for again.
 pub(crate) fn read<'d>(
     sections: &[Section<'d>],
     sh_type: u32,
@@ -154,9 +155,9 @@ impl Places<'_, '_> {
         }
     }
 
-    /// True where the index of COMMON is that of a section. ptxas and nvlink leave it in the symbol,
-    /// and the index of the section's creation in the table; for what is common both say COMMON.
-    /// Code, sections and local variables cannot be (docs/LINKING.md, large programs).
+    /// True where the index of COMMON is that of a section. ptxas and nvlink leave it in the
+    /// symbol, and the index of the section's creation in the table; for what is common both say
+    /// COMMON. Code, sections and local variables cannot be (docs/LINKING.md, large programs).
     fn is_number(&self, index: usize, raw: &Sym64<Le>) -> bool {
         if self.sections.len() <= usize::from(shn::COMMON) {
             return false;

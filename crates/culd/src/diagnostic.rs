@@ -78,7 +78,8 @@ impl LinkError {
         self.diagnostics.iter().any(Diagnostic::is_cancelled)
     }
 
-    /// The same; of one that was stopped nothing but that: what it found wrong may be because it was stopped.
+    /// The same; of one that was stopped nothing but that: what it found wrong may be because it
+    /// was stopped.
     pub(crate) fn or_cancelled(mut self) -> Self {
         if self.is_cancelled() {
             self.diagnostics.retain(Diagnostic::is_cancelled);

@@ -1,8 +1,9 @@
-//! A device linker for CUDA as a library: relocatable device code in, a cubin that the driver loads out.
+//! A device linker for CUDA as a library: relocatable device code in, a cubin that the driver loads
+//! out.
 //!
-//! [`Linker`] takes cubins, fat binaries, host objects, archives and PTX, from memory or from files, and makes what
-//! `nvlink` would make of them. There is no global state: any number of links may run at once, on any threads, and one
-//! that is abandoned leaves nothing behind.
+//! [`Linker`] takes cubins, fat binaries, host objects, archives and PTX, from memory or from
+//! files, and makes what `nvlink` would make of them. There is no global state: any number of links
+//! may run at once, on any threads, and one that is abandoned leaves nothing behind.
 //!
 //! ```
 //! use culd::{Kind, Linker, Options};
@@ -33,7 +34,10 @@
 //! linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
 //! let error = linker.link().unwrap_err();
 //! let undefined = |cause: &Cause| match cause {
-//!     Cause::Link(message) => matches!(&**message, Message::Undefined { symbol, .. } if symbol == "smooth"),
+//!     Cause::Link(message) => match &**message {
+//!         Message::Undefined { symbol, .. } => symbol == "smooth",
+//!         _ => false,
+//!     },
 //!     _ => false,
 //! };
 //! assert!(error.diagnostics.iter().filter_map(|line| line.cause.as_ref()).any(undefined));
@@ -42,10 +46,11 @@
 //!
 //! # Giving up on a link
 //!
-//! [`Linker::link`] holds the thread that calls it until the link has ended: milliseconds for most programs.
-//! [`Linker::link_unless`] ends when another thread says so: before the next input, before the next phase of the link, and at once
-//! where it waits for ptxas, which is killed. What a link has begun is then gone: it writes no files but those of ptxas, in a
-//! folder of its own that is removed, holds no lock of the process, and gives its memory and threads back.
+//! [`Linker::link`] holds the thread that calls it until the link has ended: milliseconds for most
+//! programs. [`Linker::link_unless`] ends when another thread says so: before the next input,
+//! before the next phase of the link, and at once where it waits for ptxas, which is killed. What a
+//! link has begun is then gone: it writes no files but those of ptxas, in a folder of its own that
+//! is removed, holds no lock of the process, and gives its memory and threads back.
 //!
 //! ```
 //! use culd::{Cancel, Linker, Options};
@@ -60,15 +65,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Asynchronous programs call either where blocking is allowed (`spawn_blocking` and the like), and cancel when the future that
-//! waits for it is dropped.
+//! Asynchronous programs call either where blocking is allowed (`spawn_blocking` and the like), and
+//! cancel when the future that waits for it is dropped.
 //!
 //! # Parts
 //!
-//! The parts it is made of are here too: [`cubin`] reads cubins, [`cubin::build`] makes relocatable ones of parts, [`fatbin`] reads and writes fat binaries and
-//! finds them in objects and archives, [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together:
-//! it links for several architectures at once and packs the images into one fat binary. `examples/build.rs` makes an object as an
-//! assembler would and links it with a compiled one.
+//! The parts it is made of are here too: [`cubin`] reads cubins, [`cubin::build`] makes relocatable
+//! ones of parts, [`fatbin`] reads and writes fat binaries and finds them in objects and archives,
+//! [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together: it links
+//! for several architectures at once and packs the images into one fat binary. `examples/build.rs`
+//! makes an object as an assembler would and links it with a compiled one.
 #![forbid(unsafe_code)]
 
 mod diagnostic;
@@ -76,7 +82,8 @@ mod linker;
 mod options;
 mod report;
 
-/// The documented ABI: layouts, parameters, prototypes; a reader of PTX declarations and a check of interfaces.
+/// The documented ABI: layouts, parameters, prototypes; a reader of PTX declarations and a check of
+/// interfaces.
 pub use culd_abi as abi;
 /// The cubin format: a reader, and what is needed to write one.
 pub use culd_cubin as cubin;

@@ -12,9 +12,11 @@ use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
 use crate::report::Report;
 
-/// Inputs and options of a link. Inputs are borrowed or owned, and linked in the order in which they were added.
+/// Inputs and options of a link. Inputs are borrowed or owned, and linked in the order in which
+/// they were added.
 ///
-/// A link does not change it: it can be linked again, with more inputs, or from several threads at once.
+/// A link does not change it: it can be linked again, with more inputs, or from several threads at
+/// once.
 #[derive(Debug, Clone)]
 pub struct Linker<'d> {
     options: Options,
@@ -39,15 +41,16 @@ impl<'d> Linker<'d> {
         Linker { options, items: Vec::new() }
     }
 
-    /// Adds `bytes`, which messages call `name`. With [`Kind::Any`](InputKind::Any) they are what they look like; with any
-    /// other kind something else is an error.
+    /// Adds `bytes`, which messages call `name`. With [`Kind::Any`](InputKind::Any) they are what
+    /// they look like; with any other kind something else is an error.
     pub fn add_bytes(
         &mut self,
         name: impl Into<String>,
         kind: InputKind,
         bytes: impl Into<Cow<'d, [u8]>>,
     ) -> &mut Self {
-        // What is only a name on the command line says what a file is; bytes have just a name for messages.
+        // What is only a name on the command line says what a file is; bytes have just a name for
+        // messages.
         let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
         self.items.push(Item { name: name.into(), kind, content: Content::Bytes(bytes.into()) });
         self
@@ -64,8 +67,8 @@ impl<'d> Linker<'d> {
         self
     }
 
-    /// Adds the archive `lib<name>.a` of the library paths, as `-l` does: behind all other inputs, and only a warning if
-    /// there is none.
+    /// Adds the archive `lib<name>.a` of the library paths, as `-l` does: behind all other inputs,
+    /// and only a warning if there is none.
     pub fn add_library(&mut self, name: impl Into<OsString>) -> &mut Self {
         self.options.add_library(name.into());
         self
@@ -79,11 +82,12 @@ impl<'d> Linker<'d> {
         self.link_in(&Session::with_threads(self.options.threads))
     }
 
-    /// Links, unless `cancel` says that nobody wants the result: then the link ends before its next phase, and ptxas, if it
-    /// runs, is killed.
+    /// Links, unless `cancel` says that nobody wants the result: then the link ends before its next
+    /// phase, and ptxas, if it runs, is killed.
     ///
     /// # Errors
-    /// What is wrong with the inputs; or [`LinkError::is_cancelled`], and nothing is left of the link.
+    /// What is wrong with the inputs; or [`LinkError::is_cancelled`], and nothing is left of the
+    /// link.
     pub fn link_unless(&self, cancel: &Cancel) -> Result<Linked, LinkError> {
         let session = Session::with_threads(self.options.threads).cancelled_by(cancel.clone());
         self.link_in(&session)

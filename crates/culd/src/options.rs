@@ -69,7 +69,8 @@ impl Options {
         Arch::by_name(name).map(Options::new).ok_or_else(|| UnknownArch(name.to_owned()))
     }
 
-    /// The options of a command line, inputs aside: `-arch=sm_90 -g`. Those that are about printing change nothing.
+    /// The options of a command line, inputs aside: `-arch=sm_90 -g`. Those that are about printing
+    /// change nothing.
     ///
     /// ```
     /// let words = ["-arch=sm_90", "-kernels-used=saxpy,init", "-g"];
@@ -136,7 +137,8 @@ impl Options {
         suppress_stack_size_warning SuppressStackSizeWarning;
     }
 
-    /// Remove kernels other than these. A name is used if it contains the text; `*` stands for anything.
+    /// Remove kernels other than these. A name is used if it contains the text; `*` stands for
+    /// anything.
     #[must_use]
     pub fn kernels_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::KernelsUsed, names)

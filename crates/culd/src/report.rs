@@ -1,6 +1,7 @@
 //! What a linked image holds, and what it does not.
 //!
-//! In: the image and what the linker said of it. Out: a [`Report`]. Guaranteed: names and sizes are those of the image.
+//! In: the image and what the linker said of it. Out: a [`Report`]. Guaranteed: names and sizes are
+//! those of the image.
 
 use std::collections::HashMap;
 
@@ -148,7 +149,8 @@ impl Report {
     }
 }
 
-/// Sizes of sections by what they are and whose, as their own links tell; nothing where there are several.
+/// Sizes of sections by what they are and whose, as their own links tell; nothing where there are
+/// several.
 struct Sizes<'d>(HashMap<(&'static str, &'d [u8]), Option<u64>>);
 
 /// Names of sections that belong to a kernel, up to its own.

@@ -74,7 +74,8 @@ pub fn holds<'n>(file: &str, archs: impl IntoIterator<Item = &'n str>) -> Option
 
 /// Hints for each undefined name. What may explain any of them is told with the last one.
 ///
-/// `archives` are the names of those that were looked into, `missing_libraries` those of `-l` for which none was found.
+/// `archives` are the names of those that were looked into, `missing_libraries` those of `-l` for
+/// which none was found.
 pub fn undefined(
     names: &[&str],
     elsewhere: &[Elsewhere<'_>],

@@ -1,7 +1,7 @@
 //! The index file of unified functions and variables (`-uidx`).
 //!
-//! In: the options. Out: the file, checked, or the line that ends the run. nvlink reads it before it
-//! looks at any input (docs/rules/command-line.md).
+//! In: the options. Out: the file, checked, or the line that ends the run. nvlink reads it before
+//! it looks at any input (docs/rules/command-line.md).
 
 use culd_link::{IndexFile, Message, Severity};
 

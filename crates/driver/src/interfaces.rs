@@ -1,6 +1,8 @@
-//! Interfaces of PTX: the command `abi-check`, and the same check of PTX inputs before they are compiled.
+//! Interfaces of PTX: the command `abi-check`, and the same check of PTX inputs before they are
+//! compiled.
 //!
-//! In: PTX texts and their names. Out: lines. Guaranteed: any text is read without a panic; nothing is compiled or linked.
+//! In: PTX texts and their names. Out: lines. Guaranteed: any text is read without a panic; nothing
+//! is compiled or linked.
 
 use std::ffi::{OsStr, OsString};
 
@@ -21,7 +23,8 @@ Prints a line for each fault, with file and line. Exit status: 0 without errors,
 that cannot be read.
 ";
 
-/// What there is to say of PTX `texts` of one link. What the linker tells itself, with more knowledge, is left out.
+/// What there is to say of PTX `texts` of one link. What the linker tells itself, with more
+/// knowledge, is left out.
 pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> Vec<Line> {
     let read = |&(name, text): &(&str, &[u8])| (name.to_owned(), Module::parse(&text_of(text)));
     let modules: Vec<(String, Module)> = texts.iter().map(read).collect();

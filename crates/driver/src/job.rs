@@ -1,7 +1,8 @@
 //! A link between its inputs and what is done with the image.
 //!
-//! In: [`Options`] and [`Item`]s. Out: what the linker is given, and for programs the whole link: [`Linked`]. Guaranteed:
-//! no output is written, nothing is printed; all that was read is given back.
+//! In: [`Options`] and [`Item`]s. Out: what the linker is given, and for programs the whole link:
+//! [`Linked`]. Guaranteed: no output is written, nothing is printed; all that was read is given
+//! back.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -136,7 +137,8 @@ pub(crate) struct Job<'j> {
     pub(crate) options: &'j Options,
     pub(crate) target: Target,
     pub(crate) index: Option<IndexFile>,
-    /// The release that is followed; that of the newest input, if it is not known before these are read.
+    /// The release that is followed; that of the newest input, if it is not known before these are
+    /// read.
     pub(crate) dialect: Option<&'static Dialect>,
     pub(crate) session: &'j Session,
 }
@@ -150,8 +152,8 @@ pub(crate) struct Staged<'a> {
 }
 
 impl Job<'_> {
-    /// What `items` come to by the rules of the release that is followed, and which that is. Where the inputs decide, they
-    /// are looked at again if another release takes other images of them.
+    /// What `items` come to by the rules of the release that is followed, and which that is. Where
+    /// the inputs decide, they are looked at again if another release takes other images of them.
     fn gather<'a>(
         &self,
         items: &'a [Item<'a>],
@@ -212,7 +214,8 @@ impl Job<'_> {
         if !gathered.has_lto {
             lines.extend(input::no_lto(options));
         }
-        // A warning about an input that -Werror made an error: the inputs are looked at to the end, and not linked.
+        // A warning about an input that -Werror made an error: the inputs are looked at to the end,
+        // and not linked.
         let ready = !lines.failed();
         if !ready && matches!(self.target, Target::Real(_)) {
             let found = culd_link::check(self.session, &gathered.link_inputs(), &link_options);

@@ -1,7 +1,8 @@
 //! A line on the terminal for links that last.
 //!
-//! In: the phases as they begin. Out: after a second the name of the phase and the time so far, on standard error, until
-//! the link ends; then the line is gone. Guaranteed: nothing where standard error is no terminal.
+//! In: the phases as they begin. Out: after a second the name of the phase and the time so far, on
+//! standard error, until the link ends; then the line is gone. Guaranteed: nothing where standard
+//! error is no terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

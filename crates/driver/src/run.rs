@@ -356,7 +356,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the linked cubin to the file at `path`; one that is to be verified is read again before it takes its place.
+    /// Writes the linked cubin to the file at `path`; one that is to be verified is read again
+    /// before it takes its place.
     fn write(&mut self, session: &Session, image: &Image<'_, '_>, path: &Path) -> Result<(), Stop> {
         let failed = |error: io::Error| FileError::output(path, &error);
         if let Written::Not = self.written {

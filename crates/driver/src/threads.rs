@@ -1,7 +1,8 @@
 //! How many threads a link gets.
 //!
-//! In: the option. Out: a number, and a line if it is not the one that was asked for. Guaranteed: not more than help,
-//! whatever is asked for: each takes memory, and work is divided among all of them.
+//! In: the option. Out: a number, and a line if it is not the one that was asked for. Guaranteed:
+//! not more than help, whatever is asked for: each takes memory, and work is divided among all of
+//! them.
 
 use std::num::NonZero;
 use std::thread;

@@ -26,8 +26,9 @@ impl Toolkit {
     }
 }
 
-/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from one toolkit: that of
-/// `-nvvmpath` in a link with LTO, the one that this program lies in, that of CUDA_HOME or CUDA_PATH, and those of PATH.
+/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from
+/// one toolkit: that of `-nvvmpath` in a link with LTO, the one that this program lies in, that of
+/// CUDA_HOME or CUDA_PATH, and those of PATH.
 fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
     // It names a folder of the toolkit.
     let named = options.path(Id::NvvmPath).filter(|_| options.lto());

@@ -1,13 +1,16 @@
-//! `--verify`: a linked cubin is read again, by a reader that shares no code with the linker, and its promises are proved.
+//! `--verify`: a linked cubin is read again, by a reader that shares no code with the linker, and
+//! its promises are proved.
 //!
-//! In: the bytes of an output. Out: the first thing that is not as every consumer of ELF may expect it. Guaranteed: uses
-//! the readers of crate `object` and what is below, nothing of `culd-cubin`; any bytes may come in.
+//! In: the bytes of an output. Out: the first thing that is not as every consumer of ELF may expect
+//! it. Guaranteed: uses the readers of crate `object` and what is below, nothing of `culd-cubin`;
+//! any bytes may come in.
 //!
-//! What is proved: headers and tables lie in the file and agree with each other; names are in their string tables;
-//! sections overlap neither each other nor the tables, and start at multiples of their alignment; segments lie in the
-//! file and hold whole sections; `sh_link` and `sh_info` name what they must; local symbols stand in front; symbols lie
-//! in their sections; every relocation names a symbol there is and a place inside its section; attribute records fill
-//! their sections; records of the call graph name symbols there are.
+//! What is proved: headers and tables lie in the file and agree with each other; names are in their
+//! string tables; sections overlap neither each other nor the tables, and start at multiples of
+//! their alignment; segments lie in the file and hold whole sections; `sh_link` and `sh_info` name
+//! what they must; local symbols stand in front; symbols lie in their sections; every relocation
+//! names a symbol there is and a place inside its section; attribute records fill their sections;
+//! records of the call graph name symbols there are.
 
 use std::fmt::Display;
 
@@ -139,7 +142,8 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Segments lie in the file, and every section that is in memory and has bytes lies in one of them.
+    /// Segments lie in the file, and every section that is in memory and has bytes lies in one of
+    /// them.
     fn segments(&self) -> Result<(), String> {
         let segments = self.header.program_headers(Le, self.image).map_err(text)?;
         for (index, segment) in segments.iter().enumerate() {
@@ -232,8 +236,9 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Values in shared memory are addresses, not offsets: nvlink places the variables of a debuggable program twice, and
-    /// counts on from the first time (case debug/placed-twice-90). In an object they are alignments.
+    /// Values in shared memory are addresses, not offsets: nvlink places the variables of a
+    /// debuggable program twice, and counts on from the first time (case debug/placed-twice-90). In
+    /// an object they are alignments.
     fn counts_on(&self, home: &Section) -> bool {
         let name = self.name(home);
         let name = name.strip_prefix(".nv.merc").unwrap_or(&name);

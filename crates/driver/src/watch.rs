@@ -1,7 +1,7 @@
 //! What a run took: phases with their times, and counts.
 //!
-//! In: phases as they end, the linked cubin's counts. Out: the text of `--stats`, and the file of `--trace` in the format
-//! of Chrome's trace viewer and Perfetto.
+//! In: phases as they end, the linked cubin's counts. Out: the text of `--stats`, and the file of
+//! `--trace` in the format of Chrome's trace viewer and Perfetto.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

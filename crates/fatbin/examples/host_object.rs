@@ -1,4 +1,5 @@
-//! Writes the host object of a device link: `host_object <fat binary> <out.o> <module id>...`, for this machine.
+//! Writes the host object of a device link: `host_object <fat binary> <out.o> <module id>...`, for
+//! this machine.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Lists the images in files: `cargo run -p culd-fatbin --example list -- libfoo.a app.o x.fatbin`.
 //!
-//! In: names of fat binaries, host objects and archives. Out: a line for each image, with its size when it is
-//! decompressed. Guaranteed: nothing beyond what the library promises.
+//! In: names of fat binaries, host objects and archives. Out: a line for each image, with its size
+//! when it is decompressed. Guaranteed: nothing beyond what the library promises.
 
 use culd_fatbin::archive::{self, Contents};
 use culd_fatbin::container::{Encoding, containers};

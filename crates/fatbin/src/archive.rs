@@ -1,15 +1,16 @@
 //! The members of an archive: GNU, BSD or COFF, thin or not.
 //!
-//! In: the bytes of an archive. Out: its members in order. Guaranteed: symbol tables and tables of names are not
-//! members; a member's bytes lie in the archive; after an error the iterator ends. A member that is an archive itself
-//! is a member like any other.
+//! In: the bytes of an archive. Out: its members in order. Guaranteed: symbol tables and tables of
+//! names are not members; a member's bytes lie in the archive; after an error the iterator ends. A
+//! member that is an archive itself is a member like any other.
 
 use crate::error::Error;
 use object::archive::{MAGIC, THIN_MAGIC};
 use object::read::archive::{ArchiveFile, ArchiveMember, ArchiveMemberIterator};
 use std::iter::FusedIterator;
 
-/// Names of what the archiver keeps for itself. They stand in front of the members, except in files of careless tools.
+/// Names of what the archiver keeps for itself. They stand in front of the members, except in files
+/// of careless tools.
 const SPECIAL: &[&[u8]] = &[
     b"/",
     b"//",

@@ -1,7 +1,7 @@
 //! The two compressions of a payload.
 //!
-//! In: bytes. Out: bytes. Guaranteed: decompression makes exactly the size that was asked for or fails, and takes no
-//! more memory than that size and the decoder's state.
+//! In: bytes. Out: bytes. Guaranteed: decompression makes exactly the size that was asked for or
+//! fails, and takes no more memory than that size and the decoder's state.
 
 use zstd::bulk::Decompressor;
 
@@ -24,7 +24,8 @@ pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Decompresses what was compressed with zstd. Its memory, some 160 KiB, is taken by the first frame and serves all.
+/// Decompresses what was compressed with zstd. Its memory, some 160 KiB, is taken by the first
+/// frame and serves all.
 #[derive(Default)]
 pub(crate) struct Zstd {
     decoder: Option<Decompressor<'static>>,

@@ -1,8 +1,9 @@
 //! Fat binaries: containers, their entries, and the images in them.
 //!
-//! In: the bytes of a `.fatbin` file or of a section `__nv_relfatbin` or `.nv_fatbin`. Out: [`containers`], each with
-//! its [`Entry`] values. Guaranteed: an entry's header, identifier, options and payload lie in the container and do not
-//! overlap; after an error an iterator ends; [`Unpacker`] makes exactly the declared number of bytes or fails.
+//! In: the bytes of a `.fatbin` file or of a section `__nv_relfatbin` or `.nv_fatbin`. Out:
+//! [`containers`], each with its [`Entry`] values. Guaranteed: an entry's header, identifier,
+//! options and payload lie in the container and do not overlap; after an error an iterator ends;
+//! [`Unpacker`] makes exactly the declared number of bytes or fails.
 
 pub use culd_cubin::arch::Variant;
 
@@ -17,7 +18,8 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
-/// The containers in `data`, one behind the other. Zeros between them, in steps of eight bytes, are padding.
+/// The containers in `data`, one behind the other. Zeros between them, in steps of eight bytes, are
+/// padding.
 ///
 /// `nvlink` reads the first one only; a file that `ld -r` merged has one for each of its parts.
 pub fn containers(data: &[u8]) -> Containers<'_> {
@@ -257,8 +259,8 @@ impl<'a> Entry<'a> {
         range.and_then(|range| self.head.get(range)).unwrap_or_default()
     }
 
-    /// The option record: of PTX the options for ptxas, of LTO-IR those of its compiler, of a cubin with
-    /// [`flag::COMPAT`] its `.nv.compat`.
+    /// The option record: of PTX the options for ptxas, of LTO-IR those of its compiler, of a cubin
+    /// with [`flag::COMPAT`] its `.nv.compat`.
     pub fn options(&self) -> Option<&'a [u8]> {
         self.options
     }
@@ -306,7 +308,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Takes images out of entries, one after the other, with the same memory for all that are compressed.
+/// Takes images out of entries, one after the other, with the same memory for all that are
+/// compressed.
 #[derive(Default)]
 pub struct Unpacker {
     zstd: Zstd,
@@ -319,13 +322,15 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// The image of `entry`. PTX comes without the NUL that ends it; a stored cubin with the padding behind it.
+    /// The image of `entry`. PTX comes without the NUL that ends it; a stored cubin with the
+    /// padding behind it.
     ///
     /// Nothing is copied unless it is compressed.
     ///
     /// # Errors
-    /// An image of more than `limit` bytes, before any memory is taken for it; a broken payload, or one that is
-    /// longer or shorter than declared; [`Encoding::Opaque`]. They do not keep the next image from being taken out.
+    /// An image of more than `limit` bytes, before any memory is taken for it; a broken payload, or
+    /// one that is longer or shorter than declared; [`Encoding::Opaque`]. They do not keep the next
+    /// image from being taken out.
     pub fn image<'a>(&mut self, entry: &Entry<'a>, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
         let fail = |what: String| Error::new(entry.offset, what);
         let size = entry.size();

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 /// Something in the input that contradicts its format or a limit.
 ///
-/// The display form is one line, "`offset 0x10: ...`"; the names of file, archive member and section
-/// are added by whoever knows them.
+/// The display form is one line, "`offset 0x10: ...`"; the names of file, archive member and
+/// section are added by whoever knows them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("offset {offset:#x}: {what}")]
 pub struct Error {

@@ -1,7 +1,7 @@
 //! The two headers of a fat binary, every field as it stands.
 //!
-//! In: bytes. Out: [`ContainerHeader`], [`EntryHeader`], and bytes again. Guaranteed: both directions are
-//! exact; no field is checked here.
+//! In: bytes. Out: [`ContainerHeader`], [`EntryHeader`], and bytes again. Guaranteed: both
+//! directions are exact; no field is checked here.
 
 use crate::read;
 

@@ -1,7 +1,8 @@
 //! What a host object holds for the device linker.
 //!
-//! In: the bytes of a 64-bit little-endian ELF object or of a COFF object. Out: a [`HostObject`]. Guaranteed: all
-//! contents lie in the file; sections that do not concern device code may be as they like.
+//! In: the bytes of a 64-bit little-endian ELF object or of a COFF object. Out: a [`HostObject`].
+//! Guaranteed: all contents lie in the file; sections that do not concern device code may be as
+//! they like.
 
 use crate::error::Error;
 pub use crate::module_id::ModuleIds;
@@ -30,7 +31,8 @@ pub enum Reference {
 /// What a host object holds for the device linker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostObject<'a> {
-    /// True when there is a section `.nvFatBinSegment`: without it nvlink takes an object for one without device code.
+    /// True when there is a section `.nvFatBinSegment`: without it nvlink takes an object for one
+    /// without device code.
     pub has_segment: bool,
     /// Sections `__nv_relfatbin`: fat binaries to be linked.
     pub fatbins: Vec<Section<'a>>,
@@ -38,7 +40,8 @@ pub struct HostObject<'a> {
     pub whole_programs: Vec<Section<'a>>,
     /// The first section `__nv_module_id`: nvlink reads no other.
     pub module_ids: Option<ModuleIds<'a>>,
-    /// Lists of names, in file order; a name ends with NUL, and a list without names is a single NUL.
+    /// Lists of names, in file order; a name ends with NUL, and a list without names is a single
+    /// NUL.
     pub references: Vec<(Reference, Section<'a>)>,
 }
 
@@ -65,7 +68,8 @@ impl<'a> HostObject<'a> {
     /// Reads an object; `None` when it is none: another kind of file, or a cubin.
     ///
     /// # Errors
-    /// An object whose section table or whose sections for device code are damaged; ELF of 32 bits or big-endian.
+    /// An object whose section table or whose sections for device code are damaged; ELF of 32 bits
+    /// or big-endian.
     pub fn parse(data: &'a [u8]) -> Result<Option<Self>, Error> {
         let object = match sniff(data) {
             Format::HostElf { .. } => Self::gather(sections::elf(data)?)?,

@@ -1,10 +1,11 @@
-//! Where device code is found: CUDA fat binaries, and the host objects and archives that carry them.
+//! Where device code is found: CUDA fat binaries, and the host objects and archives that carry
+//! them.
 //!
 //! In: the bytes of a file. Out: what kind of file it is ([`sniff()`]), the members of an archive
-//! ([`archive`]), the fat binaries and lists of used names in a host object ([`host`]), the images in a
-//! fat binary ([`container`]), and fat binaries made of images ([`writer`]). Guaranteed: no I/O, no
-//! `unsafe`; views borrow from the input; whatever the bytes, the answer is a value or an [`Error`]
-//! with an offset, and memory stays within what the caller allows.
+//! ([`archive`]), the fat binaries and lists of used names in a host object ([`host`]), the images
+//! in a fat binary ([`container`]), and fat binaries made of images ([`writer`]). Guaranteed: no
+//! I/O, no `unsafe`; views borrow from the input; whatever the bytes, the answer is a value or an
+//! [`Error`] with an offset, and memory stays within what the caller allows.
 //!
 //! The layout of a fat binary, and how each field was found, is written down in `docs/FATBIN.md`.
 //!

@@ -1,11 +1,13 @@
 //! PTX as `fatbinary` stores it.
 //!
-//! In: PTX text. Out: its version, and the text without comments and needless blanks. Guaranteed: lines stay lines, so
-//! that a message about line 10 of the stored text is about line 10 of the file.
+//! In: PTX text. Out: its version, and the text without comments and needless blanks. Guaranteed:
+//! lines stay lines, so that a message about line 10 of the stored text is about line 10 of the
+//! file.
 
 use culd_cubin::text_of;
 
-/// Major and minor number of the first `.version`, be it in a comment. The minor number is one digit.
+/// Major and minor number of the first `.version`, be it in a comment. The minor number is one
+/// digit.
 pub(crate) fn version(text: &[u8]) -> Option<(u16, u16)> {
     let at = text.windows(8).position(|window| window == b".version")?;
     let number = text.get(at + 8..)?.trim_ascii_start();
@@ -18,8 +20,8 @@ pub(crate) fn version(text: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-/// The text as `fatbinary` stores it: comments are left out, and blanks and tabs behind white space. A string ends at
-/// the first quote that has no backslash before it.
+/// The text as `fatbinary` stores it: comments are left out, and blanks and tabs behind white
+/// space. A string ends at the first quote that has no backslash before it.
 pub(crate) fn condensed(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
 //! The sections of ELF and COFF files.
 //!
-//! In: the bytes of a file. Out: its sections by name. Guaranteed: names and contents lie in the file; a section whose
-//! contents do not is an error only for who asks for it.
+//! In: the bytes of a file. Out: its sections by name. Guaranteed: names and contents lie in the
+//! file; a section whose contents do not is an error only for who asks for it.
 
 use crate::error::Error;
 use crate::read;

@@ -1,7 +1,7 @@
 //! What kind of file the bytes are.
 //!
-//! In: the first bytes of a file, better all. Out: a [`Format`]. Guaranteed: by content alone, names do not count; a
-//! file may still turn out to be damaged.
+//! In: the first bytes of a file, better all. Out: a [`Format`]. Guaranteed: by content alone,
+//! names do not count; a file may still turn out to be damaged.
 
 use crate::header;
 use crate::read;
@@ -11,7 +11,8 @@ use object::pe;
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// A cubin to be linked, or of a type that no ELF file has: nvlink goes by the types of linked ones only.
+    /// A cubin to be linked, or of a type that no ELF file has: nvlink goes by the types of linked
+    /// ones only.
     RelocatableCubin,
     /// A linked cubin.
     ExecutableCubin,

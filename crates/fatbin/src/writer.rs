@@ -1,8 +1,8 @@
 //! Fat binaries made of images.
 //!
-//! In: [`Image`] values, made of files or of read entries. Out: the bytes of one container. Guaranteed: what was read
-//! and is not damaged is written with the same bytes; an image of a file is written as `fatbinary` 13.0 writes
-//! it, compressed or not, but for scrambled LTO-IR.
+//! In: [`Image`] values, made of files or of read entries. Out: the bytes of one container.
+//! Guaranteed: what was read and is not damaged is written with the same bytes; an image of a file
+//! is written as `fatbinary` 13.0 writes it, compressed or not, but for scrambled LTO-IR.
 
 use crate::compress;
 use crate::container::{Entry, Kind, Variant};
@@ -169,7 +169,8 @@ impl Image {
         Ok(self)
     }
 
-    /// The header with the sizes and offsets that follow from the parts; `None` when one does not fit its field.
+    /// The header with the sizes and offsets that follow from the parts; `None` when one does not
+    /// fit its field.
     fn laid_out(&self) -> Option<EntryHeader> {
         let mut header = self.header;
         let mut head = ENTRY_HEADER;

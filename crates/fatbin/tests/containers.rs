@@ -1,4 +1,5 @@
-//! Fat binaries: what is written is read again, what is read is written again, and what lies is refused.
+//! Fat binaries: what is written is read again, what is read is written again, and what lies is
+//! refused.
 
 use culd_fatbin::Error;
 use culd_fatbin::container::{self, Encoding, Entry, Kind, Variant};
@@ -114,7 +115,8 @@ fn an_entry_tells_what_it_was_made_with() {
     }
 }
 
-/// The option record of a cubin of sm_100 and later: a NUL, which the size does not count, and `.nv.compat`.
+/// The option record of a cubin of sm_100 and later: a NUL, which the size does not count, and
+/// `.nv.compat`.
 #[test]
 fn cubins_of_mercury_repeat_their_compat_section() {
     let mut cubin = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);

@@ -117,7 +117,8 @@ fn sections_are_found_by_their_whole_names() {
     assert!(!object.has_segment && object.references.is_empty());
 }
 
-/// A section that says that it lies outside of the file: an error where it concerns device code only.
+/// A section that says that it lies outside of the file: an error where it concerns device code
+/// only.
 #[test]
 fn sections_outside_of_the_file_are_refused() {
     let good = host_object(&parts()).expect("ELF");

@@ -1,7 +1,7 @@
 //! Damaged files: whatever the bytes, there is an answer, and memory stays bounded.
 //!
-//! In: one small file of each kind, damaged by a seeded generator. Guaranteed: the same seeds give the same damage.
-//! `CULD_MUTATIONS=A..B` chooses other seeds than the default.
+//! In: one small file of each kind, damaged by a seeded generator. Guaranteed: the same seeds give
+//! the same damage. `CULD_MUTATIONS=A..B` chooses other seeds than the default.
 
 use culd_fatbin::archive::{self, Contents};
 use culd_fatbin::container::{self, Encoding};
@@ -111,8 +111,8 @@ fn files() -> Vec<Vec<u8>> {
     files
 }
 
-/// Damages the file in one to four places, mostly in the first bytes, where the headers are, and in what looks like
-/// numbers.
+/// Damages the file in one to four places, mostly in the first bytes, where the headers are, and in
+/// what looks like numbers.
 fn damage(file: &mut Vec<u8>, random: &mut Rng) {
     for _ in 0..1 + random.below(4) {
         let length = file.len();

@@ -1,4 +1,5 @@
-//! The host object of a device link: its code is that of its source, it links in every way, and registers what it should.
+//! The host object of a device link: its code is that of its source, it links in every way, and
+//! registers what it should.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -63,8 +64,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Assembles the source of the tables and compares code, relocations and, where `unwinds`, unwind information: other
-/// assemblers than the one that made the tables choose other units for it.
+/// Assembles the source of the tables and compares code, relocations and, where `unwinds`, unwind
+/// information: other assemblers than the one that made the tables choose other units for it.
 fn code_is_that_of_the_source(machine: Machine, source: &str, assembler: &[&str], unwinds: bool) {
     if !is_there(assembler[0]) {
         return;
@@ -160,7 +161,8 @@ void __cudaUnregisterFatBinary(void **handle) {
 void told(const char *name, void **handle) { printf("%s %d\n", name, (int)((int *)handle - handles)); }
 "#;
 
-/// The object of a module, as nvcc's host code does it. The stack must be aligned when its callback is called.
+/// The object of a module, as nvcc's host code does it. The stack must be aligned when its callback
+/// is called.
 fn module(id: &str) -> String {
     format!(
         r#"
@@ -230,7 +232,8 @@ fn programs_of_every_kind_register_their_modules() {
                 "{flags:?}"
             );
         }
-        // The modules are members of an archive, which only the object of the device link refers to.
+        // The modules are members of an archive, which only the object of the device link refers
+        // to.
         let _ = fs::remove_file(folder.join("m.a"));
         run(Command::new("ar").current_dir(folder).args(["rc", "m.a"]).args(&modules));
         let mut link = Command::new("gcc");

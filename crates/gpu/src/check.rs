@@ -1,8 +1,9 @@
 //! Programs of a plan on the GPU.
 //!
-//! In: a folder with a plan, the driver. Out: lines and an [`End`]. Guaranteed: each image runs in a process of its own, because
-//! after a fault on the GPU a process can do nothing more with it; a program that does not suit the GPU is counted as left
-//! out, not as passed; a run of nothing is a failure.
+//! In: a folder with a plan, the driver. Out: lines and an [`End`]. Guaranteed: each image runs in
+//! a process of its own, because after a fault on the GPU a process can do nothing more with it; a
+//! program that does not suit the GPU is counted as left out, not as passed; a run of nothing is a
+//! failure.
 
 use crate::driver::{Gpu, Memory, NoGpu, Parameter, Shape};
 use crate::plan::{Argument, Image, Launch, Plan, Program};
@@ -141,8 +142,8 @@ fn same(what: &str, expected: &[u32], found: &[u32]) -> Result<()> {
     }
 }
 
-/// True where code for `arch` runs on a GPU of this capability: plain code on all later ones of the same major number, code of
-/// an `f` target likewise, of an `a` target on this one only.
+/// True where code for `arch` runs on a GPU of this capability: plain code on all later ones of the
+/// same major number, code of an `f` target likewise, of an `a` target on this one only.
 fn suits(arch: &str, (major, minor): (u32, u32)) -> bool {
     let number = arch.trim_start_matches("sm_");
     let plain = number.trim_end_matches(['a', 'f']);

@@ -1,8 +1,8 @@
 //! Calls of the CUDA driver.
 //!
-//! In: values and slices. Out: values, or the name that the driver has for its error. Guaranteed: functions are found at run
-//! time in the driver's library, with the types of its public header of CUDA 12 and 13; every length is that of what is passed;
-//! modules and memory are given back.
+//! In: values and slices. Out: values, or the name that the driver has for its error. Guaranteed:
+//! functions are found at run time in the driver's library, with the types of its public header of
+//! CUDA 12 and 13; every length is that of what is passed; modules and memory are given back.
 #![allow(unsafe_code, reason = "the driver is C's")]
 
 use anyhow::{Context, Result, bail};
@@ -28,7 +28,8 @@ macro_rules! functions {
 
         impl Functions {
             fn of(library: &Library) -> Result<Self, libloading::Error> {
-                // SAFETY: the types are those of the public header, and the suffixes name their versions.
+                // SAFETY: the types are those of the public header, and the suffixes name their
+                // versions.
                 unsafe { Ok(Functions { $($field: *library.get(concat!($name, "\0").as_bytes())?,)* }) }
             }
         }
@@ -76,7 +77,8 @@ impl Gpu {
     /// # Errors
     /// When there is no driver or no GPU.
     pub fn open(library: &Path) -> Result<Self, NoGpu> {
-        // SAFETY: the machine's own driver is trusted; its initialisers are what every CUDA program runs.
+        // SAFETY: the machine's own driver is trusted; its initialisers are what every CUDA program
+        // runs.
         let library = unsafe { Library::new(library) }
             .map_err(|error| NoGpu(format!("there is no CUDA driver: {error}")))?;
         let functions = Functions::of(&library)
@@ -109,7 +111,8 @@ impl Gpu {
     pub fn describe(&self) -> Result<(String, (u32, u32), i32)> {
         let mut name: [c_char; 256] = [0; 256];
         let (mut capability, mut version) = ([0; 2], 0);
-        // SAFETY: the places can be written; the name is given one byte less than there is, so it ends.
+        // SAFETY: the places can be written; the name is given one byte less than there is, so it
+        // ends.
         let name = unsafe {
             self.check(
                 (self.functions.name)(name.as_mut_ptr(), 255, self.device),
@@ -260,7 +263,8 @@ impl Module<'_> {
         // SAFETY: a module and a C string; the place can be written.
         let code = unsafe { (functions.function)(&mut function, self.handle, name.as_ptr()) };
         self.gpu.check(code, "cuModuleGetFunction")?;
-        // The driver reads as many bytes of each as the kernel has for it: four or eight, in the same order of bytes.
+        // The driver reads as many bytes of each as the kernel has for it: four or eight, in the
+        // same order of bytes.
         let mut values: Vec<u64> = parameters
             .iter()
             .map(|parameter| match parameter {
@@ -271,8 +275,8 @@ impl Module<'_> {
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
         let Shape { blocks, threads, shared } = shape;
-        // SAFETY: a function of a loaded module; the plan lists as many parameters as the kernel has, and each has room for eight
-        // bytes, which no parameter of these kernels exceeds.
+        // SAFETY: a function of a loaded module; the plan lists as many parameters as the kernel
+        // has, and each has room for eight bytes, which no parameter of these kernels exceeds.
         let code = unsafe {
             let pointers = pointers.as_mut_ptr();
             (functions.launch)(

@@ -1,6 +1,7 @@
 //! What is launched, and what has to come of it.
 //!
-//! In: `plan.toml` in a folder. Out: a [`Plan`]. Guaranteed: names of images are names of files in that folder.
+//! In: `plan.toml` in a folder. Out: a [`Plan`]. Guaranteed: names of images are names of files in
+//! that folder.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};

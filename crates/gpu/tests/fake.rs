@@ -1,8 +1,9 @@
-//! The program with a driver of the tests' own, written in C (`fake.c`): what it calls, what it makes of the answers, and what it
-//! says where there is no GPU.
+//! The program with a driver of the tests' own, written in C (`fake.c`): what it calls, what it
+//! makes of the answers, and what it says where there is no GPU.
 //!
-//! In: a plan and images whose first letters say what goes wrong. Out: exit status and lines. Guaranteed: the functions have the
-//! types of the public header on both sides, so a wrong order of arguments shows.
+//! In: a plan and images whose first letters say what goes wrong. Out: exit status and lines.
+//! Guaranteed: the functions have the types of the public header on both sides, so a wrong order of
+//! arguments shows.
 
 use culd_gpu::plan::{Argument, Image, Launch, Plan, Program, Variable};
 use std::fs;

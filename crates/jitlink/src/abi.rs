@@ -1,7 +1,8 @@
 //! The functions of the library, under all their names.
 //!
-//! In: what C gives. Out: a code. Guaranteed: pointers are looked at once, here, and turned into values; what a caller
-//! says of a buffer is believed, as in every C interface. The rest of the crate sees slices and numbers.
+//! In: what C gives. Out: a code. Guaranteed: pointers are looked at once, here, and turned into
+//! values; what a caller says of a buffer is believed, as in every C interface. The rest of the
+//! crate sees slices and numbers.
 #![allow(unsafe_code, reason = "C gives pointers")]
 
 use std::cell::Cell;
@@ -366,7 +367,8 @@ export! {
     }
 }
 
-/// NVIDIA's libraries ask each other through this function; what it takes is not published. There is nothing to get.
+/// NVIDIA's libraries ask each other through this function; what it takes is not published. There
+/// is nothing to get.
 #[unsafe(no_mangle)]
 pub extern "C" fn __nvJitLinkAPI() -> *const c_void {
     std::ptr::null()

@@ -1,7 +1,8 @@
 //! Handles.
 //!
-//! In: a [`Link`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number that is given once in the
-//! life of a process, never an address, so that one that was destroyed or made up is found to be none.
+//! In: a [`Link`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number that
+//! is given once in the life of a process, never an address, so that one that was destroyed or made
+//! up is found to be none.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -15,7 +16,8 @@ pub type Shared = Arc<Mutex<Link>>;
 
 type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// The links of the process. The interface has one name space of handles for all threads, so there is one table.
+/// The links of the process. The interface has one name space of handles for all threads, so there
+/// is one table.
 struct Table {
     next: usize,
     links: HashMap<usize, Shared, Hasher>,
@@ -24,7 +26,8 @@ struct Table {
 static TABLE: RwLock<Table> =
     RwLock::new(Table { next: 1, links: HashMap::with_hasher(BuildHasherDefault::new()) });
 
-/// Handles are multiples of this, so that they do not look like small numbers or misaligned addresses.
+/// Handles are multiples of this, so that they do not look like small numbers or misaligned
+/// addresses.
 const STEP: usize = 16;
 
 /// A new handle for `link`.

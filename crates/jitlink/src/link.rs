@@ -1,7 +1,8 @@
 //! A link behind a handle.
 //!
-//! In: options, inputs one by one, and that there will be no more. Out: codes, logs, the image. Guaranteed: the codes
-//! and the texts of the logs are those of libnvJitLink 13.0.88 where docs/JITLINK.md says nothing else.
+//! In: options, inputs one by one, and that there will be no more. Out: codes, logs, the image.
+//! Guaranteed: the codes and the texts of the logs are those of libnvJitLink 13.0.88 where
+//! docs/JITLINK.md says nothing else.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -211,7 +212,8 @@ impl Link {
         Ok(())
     }
 
-    /// Adds inputs for the compiler of LTO-IR. One that is not there is missed when the link is made.
+    /// Adds inputs for the compiler of LTO-IR. One that is not there is missed when the link is
+    /// made.
     fn add_lto(&mut self, inputs: Vec<lto::Input>) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         let compiler = self.compiler.get_or_insert_with(|| lto::compiler(options));
@@ -338,8 +340,8 @@ impl Link {
     /// Looks whether a cubin can be linked for the target.
     fn check(&self, cubin: &Cubin, told: &str) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
-        // A small link takes as long as its inputs are looked at: one for the very target is not looked at twice. Its
-        // tables are, so that a damaged file is refused when it is added.
+        // A small link takes as long as its inputs are looked at: one for the very target is not
+        // looked at twice. Its tables are, so that a damaged file is refused when it is added.
         let parsed = culd_cubin::Cubin::parse(&cubin.bytes);
         if parsed.is_ok_and(|parsed| parsed.header.sm() == options.arch.sm) {
             return Ok(());
@@ -553,7 +555,8 @@ fn is_told(message: &Message) -> bool {
     )
 }
 
-/// How a link ended that failed: with an input that is bad or does not go with those before, or with the program as a whole.
+/// How a link ended that failed: with an input that is bad or does not go with those before, or
+/// with the program as a whole.
 fn failure(diagnostics: &[Diagnostic]) -> Refusal {
     let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
     match errors.find_map(|line| bad_file(&line.message)) {

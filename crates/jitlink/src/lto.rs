@@ -1,8 +1,8 @@
 //! LTO-IR among the inputs.
 //!
-//! In: inputs with LTO-IR. Out: what NVIDIA's library makes of them: PTX or a cubin of a program that is
-//! nothing else, code for a link with others. Guaranteed: nothing is looked at but the headers of fat
-//! binaries.
+//! In: inputs with LTO-IR. Out: what NVIDIA's library makes of them: PTX or a cubin of a program
+//! that is nothing else, code for a link with others. Guaranteed: nothing is looked at but the
+//! headers of fat binaries.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -126,7 +126,8 @@ pub(crate) struct Logs {
     pub(crate) infos: String,
 }
 
-/// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is linked.
+/// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is
+/// linked.
 pub(crate) fn whole(
     compiler: &Compiler,
     options: &LinkOptions,

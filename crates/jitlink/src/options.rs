@@ -1,7 +1,8 @@
 //! The options of `nvJitLinkCreate`.
 //!
-//! In: the words. Out: [`LinkOptions`], or the code and log text of the first word that is wrong. Guaranteed: as observed
-//! with 13.0.88 (docs/JITLINK.md, options), where one word in four is looked at up to its known part only.
+//! In: the words. Out: [`LinkOptions`], or the code and log text of the first word that is wrong.
+//! Guaranteed: as observed with 13.0.88 (docs/JITLINK.md, options), where one word in four is
+//! looked at up to its known part only.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +41,8 @@ pub struct LinkOptions {
 }
 
 impl LinkOptions {
-    /// The release whose rules a link of `cubins` follows: the one that was named, or that of the newest.
+    /// The release whose rules a link of `cubins` follows: the one that was named, or that of the
+    /// newest.
     pub fn dialect<'c>(&self, cubins: impl IntoIterator<Item = &'c [u8]>) -> &'static Dialect {
         let named = culd_driver::named_dialect(&self.options);
         named.unwrap_or_else(|| Dialect::for_cubins(self.arch, cubins))
@@ -294,8 +296,8 @@ fn missing(word: &str) -> Refusal {
     (Code::UnrecognizedOption, format!("{code}: missing option value ({word})\n"))
 }
 
-/// The architecture that `value` names, and whether it is a virtual one. As in NVIDIA's library a number is read from
-/// its begin, and what follows counts only where it makes a known name.
+/// The architecture that `value` names, and whether it is a virtual one. As in NVIDIA's library a
+/// number is read from its begin, and what follows counts only where it makes a known name.
 fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
     let kinds = [("sm_", false), ("compute_", true), ("lto_", true)];
     let known = kinds

@@ -71,7 +71,8 @@ impl Kind {
         }
     }
 
-    /// True when what looks like `found` can be this. Any ELF file is an object to NVIDIA's library.
+    /// True when what looks like `found` can be this. Any ELF file is an object to NVIDIA's
+    /// library.
     pub(crate) fn takes(self, found: Format) -> bool {
         match self {
             Kind::Cubin => InputKind::Cubin.takes(found),

@@ -1,8 +1,8 @@
 //! LTO-IR compiled by the user's copy of NVIDIA's libnvJitLink.
 //!
-//! In: LTO-IR, alone or in fat binaries and objects, and options. Out: PTX, or a cubin of all inputs.
-//! Guaranteed: only public interfaces are used; what NVIDIA's libraries say is handed on. LTO-IR is
-//! NVIDIA's own and is not looked at here.
+//! In: LTO-IR, alone or in fat binaries and objects, and options. Out: PTX, or a cubin of all
+//! inputs. Guaranteed: only public interfaces are used; what NVIDIA's libraries say is handed on.
+//! LTO-IR is NVIDIA's own and is not looked at here.
 //!
 //! libnvJitLink drops what no LTO-IR uses. What other code uses is named in a module of LTO-IR of
 //! our own (`Task::roots`), which libnvvm makes of NVVM IR.
@@ -67,10 +67,11 @@ pub struct Input<'i> {
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not in it.
+    /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not
+    /// in it.
     Ptx,
-    /// A relocatable cubin of them, with everything that other code can see. It has been linked once,
-    /// with an input that is empty.
+    /// A relocatable cubin of them, with everything that other code can see. It has been linked
+    /// once, with an input that is empty.
     Object,
     /// A cubin of all inputs.
     Cubin,

@@ -1,10 +1,10 @@
 //! `culd-lto`: compiles LTO-IR for `culd -lto`.
 //!
-//! In: what is wanted, where to, options and inputs, as `culd` gives them. Out: a file with PTX or a
-//! cubin; on standard output one line that says how it ended, and the log of NVIDIA's library; on
-//! standard error what the libraries print there. Exit status 1 when nothing was made. It is a program
-//! of its own so that NVIDIA's library, which is loaded at run time, is not loaded into the linker,
-//! which ships as a static program.
+//! In: what is wanted, where to, options and inputs, as `culd` gives them. Out: a file with PTX or
+//! a cubin; on standard output one line that says how it ended, and the log of NVIDIA's library; on
+//! standard error what the libraries print there. Exit status 1 when nothing was made. It is a
+//! program of its own so that NVIDIA's library, which is loaded at run time, is not loaded into the
+//! linker, which ships as a static program.
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};

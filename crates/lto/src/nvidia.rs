@@ -1,6 +1,7 @@
 //! Calls of NVIDIA's library.
 //!
-//! In: slices. Out: bytes. Guaranteed: every handle is destroyed; every length is that of what is passed.
+//! In: slices. Out: bytes. Guaranteed: every handle is destroyed; every length is that of what is
+//! passed.
 #![allow(unsafe_code, reason = "the library is C's")]
 
 use std::ffi::{CStr, CString, NulError, c_char, c_int, c_uint, c_void};
@@ -38,8 +39,8 @@ struct Functions {
     version: Version,
 }
 
-/// Code without anything in it. Beside other code the library keeps what such code can see, and with
-/// `-r` every release makes an object then.
+/// Code without anything in it. Beside other code the library keeps what such code can see, and
+/// with `-r` every release makes an object then.
 const OTHER_CODE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n\0";
 
 /// A handle, destroyed at its end.
@@ -157,9 +158,9 @@ impl Compiler {
     }
 }
 
-/// Where the module of roots has to stand, so that functions and variables come in the order that they
-/// have in nvlink's PTX. There are two compilers in the library: from 13.2 on, that for sm_100 and later,
-/// which `-nvvm-latest` takes for all targets, goes by where a name is first seen.
+/// Where the module of roots has to stand, so that functions and variables come in the order that
+/// they have in nvlink's PTX. There are two compilers in the library: from 13.2 on, that for sm_100
+/// and later, which `-nvvm-latest` takes for all targets, goes by where a name is first seen.
 fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
     let number = options.first().and_then(|word| word.split_once('_')).map(|(_, number)| {
         number.trim_end_matches(|char: char| !char.is_ascii_digit()).parse::<u32>()

@@ -1,8 +1,8 @@
 //! The `R_CUDA_*` relocation types: what sections of SASS cubins use, on every architecture.
 //!
-//! In: nothing. Out: [`CUDA`], one row per code, indexed by the code. Guaranteed at compile time (see
-//! `check` in the descriptor module): codes dense and in order, names unique, fields inside the
-//! 128-bit word and apart from each other.
+//! In: nothing. Out: [`CUDA`], one row per code, indexed by the code. Guaranteed at compile time
+//! (see `check` in the descriptor module): codes dense and in order, names unique, fields inside
+//! the 128-bit word and apart from each other.
 
 use crate::desc::{
     Observed::*, Proof, RelocDesc, Resolver::*, address, bank, check, clear, descriptor, generic,

@@ -1,16 +1,19 @@
 //! The vocabulary of the relocation tables and the checks that every table passes at compile time.
 //!
 //! In: rows written with the constructors at the end of this module. Out: [`RelocDesc`] values.
-//! Guaranteed by `check`: codes dense and ordered; names unique; fields inside the 128-bit word, apart
-//! from each other; resolver, observation, rewriting and proof columns that do not contradict each other.
+//! Guaranteed by `check`: codes dense and ordered; names unique; fields inside the 128-bit word,
+//! apart from each other; resolver, observation, rewriting and proof columns that do not contradict
+//! each other.
 //!
 //! ```text
 //!  value   63            16 15      0        bank   4  0
 //!                          +---------+            +----+
 //!  address(0..16, 38)      |         |            |    |  bank(0..5, 54)
 //!                          +---------+            +----+
-//!  word   127            54 53      38             58 54      little endian, from the place's first byte
+//!  word   127            54 53      38             58 54
 //! ```
+//!
+//! Words are little endian and start at the place's first byte.
 
 use std::fmt;
 use std::ops::Range;
@@ -72,8 +75,9 @@ pub enum Source {
     Part,
     /// Number N of the section `.nv.constantN` that holds the symbol.
     Bank,
-    /// Slot number of a bound texture, sampler or surface, on architectures before Kepler. nvlink takes
-    /// another S here than everywhere else: a shared variable's `st_value` in the object, 0 for a constant.
+    /// Slot number of a bound texture, sampler or surface, on architectures before Kepler. nvlink
+    /// takes another S here than everywhere else: a shared variable's `st_value` in the object, 0
+    /// for a constant.
     Slot,
     /// Generic address.
     Generic,
@@ -114,7 +118,8 @@ impl Action {
         self.bit + self.width
     }
 
-    /// Whether the field holds bits of a number that the caller gives (and not an instruction, or nothing).
+    /// Whether the field holds bits of a number that the caller gives (and not an instruction, or
+    /// nothing).
     pub const fn is_number(&self) -> bool {
         !matches!(self.source, Source::Instruction | Source::Clear | Source::Hint)
     }
@@ -128,18 +133,21 @@ pub enum Observed {
     /// Applied. Each bit of the value was set on its own and seen to arrive where the row says.
     Bits,
     /// Kept in the output, also when the symbol is a constant. The row's fields are from published
-    /// material and not verified. Against a shared variable nvlink stops with "reference to deleted symbol".
+    /// material and not verified. Against a shared variable nvlink stops with "reference to deleted
+    /// symbol".
     Kept,
-    /// Kept for a function (which it alone keeps alive). nvlink crashes on any other kind of symbol: refuse.
+    /// Kept for a function (which it alone keeps alive). nvlink crashes on any other kind of
+    /// symbol: refuse.
     FunctionOnly,
-    /// Replaced by the type in [`RelocDesc::unified`] in a final link without unified tables, and treated
-    /// as that type. Kept unchanged with `-r` or with a uidx file.
+    /// Replaced by the type in [`RelocDesc::unified`] in a final link without unified tables, and
+    /// treated as that type. Kept unchanged with `-r` or with a uidx file.
     Rewritten,
     /// Nothing written in any link tried.
     Ignored,
     /// Dropped when the symbol is alive; the field becomes zero when the symbol was removed.
     Clears,
-    /// Kept for a function; "PC relative branch address should be in the same section" for all else.
+    /// Kept for a function; "PC relative branch address should be in the same section" for all
+    /// else.
     SameSection,
     /// "unexpected NVRS" or "unexpected reloc" as soon as it has to be applied.
     Rejected,
@@ -175,7 +183,8 @@ pub struct RelocDesc {
     pub proof: Proof,
     /// Bytes from the place to the end of the last field.
     span: u8,
-    /// The first bit of the address that the fields are meant to hold and the one after the last, if they are meant to hold all of it.
+    /// The first bit of the address that the fields are meant to hold and the one after the last,
+    /// if they are meant to hold all of it.
     pub(crate) address: Option<(u8, u8)>,
     /// Bits of a bank's number that the fields hold, if one of them is for it.
     pub(crate) bank: Option<u8>,
@@ -316,7 +325,8 @@ const fn columns_agree(row: &RelocDesc) -> bool {
         Observed::Ignored => matches!(row.resolver, Linker | Nobody),
         Observed::Clears | Observed::SameSection => matches!(row.resolver, Linker),
     };
-    // What is only ever refused, and what is never seen to do anything, proves nothing about its fields.
+    // What is only ever refused, and what is never seen to do anything, proves nothing about its
+    // fields.
     let observable = !matches!(row.observed, Observed::Ignored | Observed::SameSection);
     let rejected = matches!(row.observed, Observed::Rejected | Observed::NoEffect);
     let proven = match row.proof {

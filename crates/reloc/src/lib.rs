@@ -1,13 +1,14 @@
 //! Relocation types of NVIDIA device code as data, and the one place that writes their bits.
 //!
-//! In: a relocation type, the bytes of a section and a value (S + A, and the constant bank's number).
-//! Out: the same bytes with the type's fields filled, or an error and the bytes unchanged.
-//! Guaranteed: no bit outside the fields changes; nothing is read or written past the last byte that a
-//! field touches; every row of the tables passed the checks in [`desc`] when this crate was compiled.
+//! In: a relocation type, the bytes of a section and a value (S + A, and the constant bank's
+//! number). Out: the same bytes with the type's fields filled, or an error and the bytes unchanged.
+//! Guaranteed: no bit outside the fields changes; nothing is read or written past the last byte
+//! that a field touches; every row of the tables passed the checks in [`desc`] when this crate was
+//! compiled.
 //!
-//! This crate knows rows and bits only. Which symbol a relocation names, whether that symbol is alive,
-//! and so whether a record is kept, applied, cleared or dropped, is the linker's business; the columns
-//! [`RelocDesc::observed`] and [`RelocDesc::unified`] give it the facts about the type.
+//! This crate knows rows and bits only. Which symbol a relocation names, whether that symbol is
+//! alive, and so whether a record is kept, applied, cleared or dropped, is the linker's business;
+//! the columns [`RelocDesc::observed`] and [`RelocDesc::unified`] give it the facts about the type.
 //!
 //! ```
 //! use culd_reloc::{Value, lookup};

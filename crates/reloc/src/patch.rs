@@ -1,8 +1,9 @@
 //! The patcher: the only code that touches the bits of a place.
 //!
-//! In: a row of the tables, a section's bytes, the place's offset in it and the value. Out: the fields of
-//! the row filled. Guaranteed: on an error the bytes are unchanged; only bytes that a field touches are
-//! read or written, so a 32-bit field may be the last thing in a section; places need no alignment.
+//! In: a row of the tables, a section's bytes, the place's offset in it and the value. Out: the
+//! fields of the row filled. Guaranteed: on an error the bytes are unchanged; only bytes that a
+//! field touches are read or written, so a 32-bit field may be the last thing in a section; places
+//! need no alignment.
 
 use std::fmt;
 use std::ops::Range;
@@ -54,17 +55,19 @@ impl fmt::Display for PatchError {
 impl std::error::Error for PatchError {}
 
 impl RelocDesc {
-    /// Overwrites the fields at `offset` with `value`, as a `SHT_RELA` record asks for. A value too large
-    /// for a field loses its high bits without a word, as in nvlink: ask [`RelocDesc::fits`] first.
-    /// Types that only mark a place (`*_YIELD_*`, `*_UNUSED_CLEAR*`, `R_CUDA_NONE`) write nothing.
+    /// Overwrites the fields at `offset` with `value`, as a `SHT_RELA` record asks for. A value too
+    /// large for a field loses its high bits without a word, as in nvlink: ask [`RelocDesc::fits`]
+    /// first. Types that only mark a place (`*_YIELD_*`, `*_UNUSED_CLEAR*`, `R_CUDA_NONE`) write
+    /// nothing.
     pub fn apply(&self, section: &mut [u8], offset: usize, value: Value) -> Result<(), PatchError> {
         self.check_applicable()?;
         self.update(section, offset, |action, _| action.take(value))
     }
 
-    /// Adds `value` to the fields at `offset`, each on its own and modulo its width, as a `SHT_REL` record
-    /// asks for: the addend is what the fields hold, so `value.address` is S alone. A byte of a number is
-    /// the exception: what it holds is added before the byte is taken (case relocations/rel-75).
+    /// Adds `value` to the fields at `offset`, each on its own and modulo its width, as a `SHT_REL`
+    /// record asks for: the addend is what the fields hold, so `value.address` is S alone. A byte
+    /// of a number is the exception: what it holds is added before the byte is taken (case
+    /// relocations/rel-75).
     pub fn add(&self, section: &mut [u8], offset: usize, value: Value) -> Result<(), PatchError> {
         self.check_applicable()?;
         self.update(section, offset, |action, old| {
@@ -76,14 +79,15 @@ impl RelocDesc {
         })
     }
 
-    /// Zeroes what a type of the `UNUSED_CLEAR` kind covers: for records whose symbol was removed. For all
-    /// other types nothing is written, since nvlink leaves the place of a dropped record alone.
+    /// Zeroes what a type of the `UNUSED_CLEAR` kind covers: for records whose symbol was removed.
+    /// For all other types nothing is written, since nvlink leaves the place of a dropped record
+    /// alone.
     pub fn clear(&self, section: &mut [u8], offset: usize) -> Result<(), PatchError> {
         self.update(section, offset, |action, _| (action.source == Source::Clear).then_some(0))
     }
 
-    /// Reads the fields at `offset` back into a value; bits that no field holds are zero. Works for every
-    /// type, also those that [`RelocDesc::apply`] refuses.
+    /// Reads the fields at `offset` back into a value; bits that no field holds are zero. Works for
+    /// every type, also those that [`RelocDesc::apply`] refuses.
     pub fn extract(&self, section: &[u8], offset: usize) -> Result<Value, PatchError> {
         let place = self.place(section.len(), offset)?;
         let mut value = Value::default();
@@ -97,9 +101,9 @@ impl RelocDesc {
         Ok(value)
     }
 
-    /// Whether the fields can hold `value`: an address as an unsigned or as a two's complement number,
-    /// with no low bits lost, and the whole bank number. Always true for fields that are meant to take
-    /// only a part.
+    /// Whether the fields can hold `value`: an address as an unsigned or as a two's complement
+    /// number, with no low bits lost, and the whole bank number. Always true for fields that are
+    /// meant to take only a part.
     #[inline]
     pub fn fits(&self, value: Value) -> bool {
         let bank_fits = self.bank.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
@@ -111,7 +115,8 @@ impl RelocDesc {
         address_fits && bank_fits
     }
 
-    /// The bits of the first field at `offset`, wherever they belong in a value; 0 for a type without one.
+    /// The bits of the first field at `offset`, wherever they belong in a value; 0 for a type
+    /// without one.
     pub fn first_field(&self, section: &[u8], offset: usize) -> Result<u64, PatchError> {
         let place = self.place(section.len(), offset)?;
         let first = self.actions.iter().find(|action| action.is_number());
@@ -120,8 +125,8 @@ impl RelocDesc {
         }))
     }
 
-    /// Whether the fields can hold what [`RelocDesc::add`] makes of them. Of what they hold it is not known whether
-    /// it is a negative number: one of the two sums has to fit.
+    /// Whether the fields can hold what [`RelocDesc::add`] makes of them. Of what they hold it is
+    /// not known whether it is a negative number: one of the two sums has to fit.
     pub fn fits_added(
         &self,
         section: &[u8],
@@ -135,14 +140,15 @@ impl RelocDesc {
         Ok(self.fits(sum(held.address)) || self.fits(sum(negative as u64)))
     }
 
-    /// The bits of the address that the fields are meant to hold, if they are meant to hold all of it.
+    /// The bits of the address that the fields are meant to hold, if they are meant to hold all of
+    /// it.
     #[inline]
     pub fn address_bits(&self) -> Option<Range<u8>> {
         self.address.map(|(start, end)| start..end)
     }
 
-    /// Whether [`RelocDesc::apply`] and [`RelocDesc::add`] accept the type: a linker resolves it, or it
-    /// changes nothing.
+    /// Whether [`RelocDesc::apply`] and [`RelocDesc::add`] accept the type: a linker resolves it,
+    /// or it changes nothing.
     pub const fn is_applicable(&self) -> bool {
         use Observed::{Bits, Clears, Ignored, NoEffect};
         matches!(self.observed, NoEffect | Bits | Ignored | Clears)
@@ -199,7 +205,8 @@ impl Action {
         matches!(self.source, Source::Part) && self.width == 8
     }
 
-    /// The bits that go into the field (with more above them), or none when the field takes no number.
+    /// The bits that go into the field (with more above them), or none when the field takes no
+    /// number.
     const fn take(&self, value: Value) -> Option<u64> {
         if !self.is_number() {
             return None;

@@ -1,26 +1,30 @@
 //! What a relocation type means against a legacy texture, sampler or surface reference.
 //!
-//! In: a row of the `R_CUDA_*` table. Out: [`Reference`]. A reference has no address: it has a 32-bit slot in bank 0 of
-//! the entries that use it, which the driver fills. Every type was tried against references of all three kinds in
-//! code, data and constants, on sm_80 and sm_90; place and kind made no difference.
+//! In: a row of the `R_CUDA_*` table. Out: [`Reference`]. A reference has no address: it has a
+//! 32-bit slot in bank 0 of the entries that use it, which the driver fills. Every type was tried
+//! against references of all three kinds in code, data and constants, on sm_80 and sm_90; place and
+//! kind made no difference.
 
 use crate::desc::{Observed, RelocDesc};
 
 /// What nvlink 13.0 does with a record against a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reference {
-    /// Applied; S is the offset of the slot in bank 0. Such a record in code is what makes slots necessary.
+    /// Applied; S is the offset of the slot in bank 0. Such a record in code is what makes slots
+    /// necessary.
     Slot,
     /// Applied with S = 0.
     Zero,
     /// Kept for the driver.
     Kept,
-    /// nvlink crashes, writes the number of a bank that does not exist, or leaves an empty record: refuse.
+    /// nvlink crashes, writes the number of a bank that does not exist, or leaves an empty record:
+    /// refuse.
     Unsafe,
 }
 
 impl RelocDesc {
-    /// What the type means against a texture, sampler or surface reference. A unified type, which is rewritten, stays.
+    /// What the type means against a texture, sampler or surface reference. A unified type, which
+    /// is rewritten, stays.
     pub const fn against_reference(&self) -> Reference {
         match self.code.0 {
             5 | 12 | 17 | 18 | 22..=25 | 29 | 30 | 38 | 39 | 42 | 46 | 50 | 51 | 54 | 55 | 59 => {

@@ -1,6 +1,6 @@
-//! What nvlink 13.0.88 wrote, recorded from its outputs (sm_90 `.text`, sm_100 `.nv.merc.debug_frame`),
-//! against what the patcher writes. The records hold nvlink's results only; nothing here is computed from
-//! the tables under test.
+//! What nvlink 13.0.88 wrote, recorded from its outputs (sm_90 `.text`, sm_100
+//! `.nv.merc.debug_frame`), against what the patcher writes. The records hold nvlink's results
+//! only; nothing here is computed from the tables under test.
 
 use culd_reloc::{PatchError, RelocDesc, Value, lookup};
 
@@ -13,7 +13,8 @@ struct Walk {
     width: u32,
     /// What V = 0 left in the place for a symbol of constant bank 3.
     zero: u64,
-    /// What V = all ones left for a symbol outside of constant banks, where nvlink takes 0x1c for the bank.
+    /// What V = all ones left for a symbol outside of constant banks, where nvlink takes 0x1c for
+    /// the bank.
     ones: u64,
 }
 

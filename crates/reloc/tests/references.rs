@@ -1,10 +1,12 @@
-//! What nvlink 13.0.88 did with a record of every type against a texture, sampler or surface reference.
+//! What nvlink 13.0.88 did with a record of every type against a texture, sampler or surface
+//! reference.
 
 use culd_reloc::{CUDA, Observed, Reference};
 
-/// One letter for each type, thirty a line: s slot, 0 zero, k kept, p "PC relative branch address should be in the same
-/// section", - what cannot be followed (crash, bank that does not exist, empty record). Recorded from links of one kernel
-/// for sm_80 and sm_90 with the type of one record edited.
+/// One letter for each type, thirty a line: s slot, 0 zero, k kept, p "PC relative branch address
+/// should be in the same section", - what cannot be followed (crash, bank that does not exist,
+/// empty record). Recorded from links of one kernel for sm_80 and sm_90 with the type of one record
+/// edited.
 const OBSERVED: [&str; 4] = [
     "kkkkkskkkkkkskk00ss000ssss000s",
     "s-------ssppskk0s---sskksskkks",

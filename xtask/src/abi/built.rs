@@ -1,7 +1,7 @@
 //! Objects made with `culd_cubin::build`, linked with compiled ones by both linkers.
 //!
-//! In: generated programs. Out: how many links were equal. Every second object of a program is taken apart and built again;
-//! what the builder has no part for stays as it was compiled.
+//! In: generated programs. Out: how many links were equal. Every second object of a program is
+//! taken apart and built again; what the builder has no part for stays as it was compiled.
 
 use anyhow::{Result, ensure};
 use culd_testkit::fixtures::rebuild::assemble;

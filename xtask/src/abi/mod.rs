@@ -1,8 +1,10 @@
 //! `xtask abi`: the rules of `crates/abi` against the compilers.
 //!
-//! In: random records, interfaces and the tables. Out: what was compared, and each difference. Guaranteed: exit code 1 when
-//! nvcc (device) or g++ lays a record out otherwise, when nvcc passes one otherwise, when the linkers make different programs
-//! of objects built with `culd_cubin::build`, when ptxas places the parameters of a kernel otherwise or writes a prototype that is not decoded to what was declared, when it refuses a mapping of atomics, or
+//! In: random records, interfaces and the tables. Out: what was compared, and each difference.
+//! Guaranteed: exit code 1 when nvcc (device) or g++ lays a record out otherwise, when nvcc passes
+//! one otherwise, when the linkers make different programs of objects built with
+//! `culd_cubin::build`, when ptxas places the parameters of a kernel otherwise or writes a
+//! prototype that is not decoded to what was declared, when it refuses a mapping of atomics, or
 //! when nvcc declares a system call otherwise than the table.
 
 mod built;

@@ -1,7 +1,9 @@
-//! Instructions that fixed links take, a check for regressions that does not depend on the machine's load or speed.
+//! Instructions that fixed links take, a check for regressions that does not depend on the
+//! machine's load or speed.
 //!
-//! In: cases, and the counts in `testdata/bench/counts.toml`. Out: a table, or why there is none. Guaranteed: a count
-//! that is more than [`TOLERANCE`] above the one that was kept fails; compilers and hash seeds make small differences.
+//! In: cases, and the counts in `testdata/bench/counts.toml`. Out: a table, or why there is none.
+//! Guaranteed: a count that is more than [`TOLERANCE`] above the one that was kept fails; compilers
+//! and hash seeds make small differences.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 //! The least that a link can take: every input read once, an output of the right size written once.
 //!
-//! In: a path, a size, paths of inputs. Out: a file of that size. It runs as a task of its own, so that it is measured
-//! as the linkers are, with the start of a process.
+//! In: a path, a size, paths of inputs. Out: a file of that size. It runs as a task of its own, so
+//! that it is measured as the linkers are, with the start of a process.
 
 use crate::args::Args;
 use anyhow::{Context, Result};

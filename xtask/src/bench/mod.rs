@@ -1,9 +1,9 @@
 //! `xtask bench`: nvlink and culd on the same inputs.
 //!
-//! In: names of cases. Out: Markdown tables: wall time, CPU time and peak memory of both, medians of runs in turn, beside
-//! what reading the inputs and writing the output takes at least; times of culd's phases; what was reached of the
-//! targets; instruction counts. Guaranteed: no time is shown before the outputs were compared; a case whose outputs differ
-//! fails the task.
+//! In: names of cases. Out: Markdown tables: wall time, CPU time and peak memory of both, medians
+//! of runs in turn, beside what reading the inputs and writing the output takes at least; times of
+//! culd's phases; what was reached of the targets; instruction counts. Guaranteed: no time is shown
+//! before the outputs were compared; a case whose outputs differ fails the task.
 
 mod counts;
 pub(crate) mod floor;

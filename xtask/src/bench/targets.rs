@@ -1,7 +1,7 @@
 //! What was reached of what is to be reached.
 //!
-//! In: the rows of a run. Out: a table of ratios of wall time and of peak memory beside the targets, and how links grow.
-//! The targets are those of docs/PERFORMANCE.md.
+//! In: the rows of a run. Out: a table of ratios of wall time and of peak memory beside the
+//! targets, and how links grow. The targets are those of docs/PERFORMANCE.md.
 
 use super::report::{Row, shown_ratio, wall};
 

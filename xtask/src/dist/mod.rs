@@ -1,8 +1,9 @@
 //! `xtask dist`: everything a user installs, in one folder.
 //!
-//! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed: built from this tree just
-//! now; the linker is a static program; the shared library has the names that NVIDIA's has, as readelf tells them; no path of
-//! this machine but the prefix, in the programs neither ([`paths`]); all that is compiled in is listed ([`bill`]).
+//! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed:
+//! built from this tree just now; the linker is a static program; the shared library has the names
+//! that NVIDIA's has, as readelf tells them; no path of this machine but the prefix, in the
+//! programs neither ([`paths`]); all that is compiled in is listed ([`bill`]).
 
 mod bill;
 mod paths;
@@ -23,7 +24,8 @@ usage: cargo xtask dist [options]
   --to DIR       the folder (default <target>/dist), which is made anew
   --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
 
-/// The linker, which `cargo static` builds: a static program starts in half the time, and runs on any Linux of its machine.
+/// The linker, which `cargo static` builds: a static program starts in half the time, and runs on
+/// any Linux of its machine.
 const LINKER: &str = "culd";
 /// Programs beside it. `culd-lto` loads NVIDIA's library and cannot be static.
 const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];

@@ -1,8 +1,8 @@
 //! No path of the machine that builds is in what is built.
 //!
-//! In: a cargo command, then files. Out: the command with prefixes that compilers write instead of folders of this machine,
-//! then the first file that has one all the same. Guaranteed: the prefixes are the same everywhere, so that they are no
-//! reason for other bytes.
+//! In: a cargo command, then files. Out: the command with prefixes that compilers write instead of
+//! folders of this machine, then the first file that has one all the same. Guaranteed: the prefixes
+//! are the same everywhere, so that they are no reason for other bytes.
 
 use crate::workspace;
 use anyhow::{Context, Result, ensure};

@@ -1,7 +1,8 @@
-//! Command lines by which other programs than nvcc start nvlink (docs/USING.md), in a toolkit's place.
+//! Command lines by which other programs than nvcc start nvlink (docs/USING.md), in a toolkit's
+//! place.
 //!
-//! In: cubins and objects of `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: the lines are those that
-//! the sources of these programs show; the programs themselves take no part.
+//! In: cubins and objects of `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: the
+//! lines are those that the sources of these programs show; the programs themselves take no part.
 
 use super::{Bench, Toolkit, finish, nvcc, same_words, succeed};
 use anyhow::{Context, Result, ensure};

@@ -1,7 +1,9 @@
-//! Libraries that carry their own device link: a host object in them says which modules are in its image.
+//! Libraries that carry their own device link: a host object in them says which modules are in its
+//! image.
 //!
-//! In: `testdata/e2e/linked`. Out: comparisons in the report. Guaranteed: each toolkit makes the device link of the
-//! library, too, so that all images of a program are of one linker; modules have the same objects in both.
+//! In: `testdata/e2e/linked`. Out: comparisons in the report. Guaranteed: each toolkit makes the
+//! device link of the library, too, so that all images of a program are of one linker; modules have
+//! the same objects in both.
 
 use super::nvcc::same_programs;
 use super::{Bench, Toolkit, finish, same_words, succeed};
@@ -60,7 +62,8 @@ fn sides(bench: &Bench) -> [(&Toolkit, &'static str); 2] {
     [(&bench.reference, "nvlink"), (&bench.candidate, "culd--")]
 }
 
-/// Objects, and of each toolkit the device link of the library, alone and in an archive of all; the same image.
+/// Objects, and of each toolkit the device link of the library, alone and in an archive of all; the
+/// same image.
 fn compile(bench: &Bench, dir: &Path, library: &[u32], program: &[u32]) -> Result<()> {
     fs::create_dir_all(dir)?;
     for (stems, archs) in [(LIBRARY, library), (PROGRAM, program)] {

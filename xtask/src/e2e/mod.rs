@@ -1,8 +1,10 @@
-//! `xtask e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and once with culd.
+//! `xtask e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and
+//! once with culd.
 //!
-//! In: the toolkit as it is, and a shadow of it that `culd install-shadow` makes. Out: a line for each comparison.
-//! Guaranteed: both builds are the same commands but for the path of the toolkit; exit code 1 when they differ in any byte
-//! but the linkers' own notes, in what the programs say, or when culd was not the linker.
+//! In: the toolkit as it is, and a shadow of it that `culd install-shadow` makes. Out: a line for
+//! each comparison. Guaranteed: both builds are the same commands but for the path of the toolkit;
+//! exit code 1 when they differ in any byte but the linkers' own notes, in what the programs say,
+//! or when culd was not the linker.
 
 mod callers;
 mod cmake;
@@ -72,7 +74,8 @@ impl Bench {
         lock(&self.report).add(name, problem.as_deref());
     }
 
-    /// The same file of both builds: alike but for the linkers' notes, `cubins` of them, and each from its linker.
+    /// The same file of both builds: alike but for the linkers' notes, `cubins` of them, and each
+    /// from its linker.
     fn same_files(&self, expected: &Path, actual: &Path, cubins: usize) -> Result<()> {
         let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
         let (theirs, ours) = (read(expected)?, read(actual)?);
@@ -148,8 +151,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(tally.end())
 }
 
-/// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes hold the options, and
-/// among them the toolkit's folder of libraries.
+/// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes
+/// hold the options, and among them the toolkit's folder of libraries.
 fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<Toolkit> {
     let dir = work.join(format!("cuda-{linker:->6}"));
     let mut command = Command::new(&tools.candidate);

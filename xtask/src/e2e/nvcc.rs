@@ -1,8 +1,8 @@
-//! Programs of several files built by nvcc: with and without a static library, for one architecture and for two, with
-//! debug information, from PTX; and links that must fail.
+//! Programs of several files built by nvcc: with and without a static library, for one architecture
+//! and for two, with debug information, from PTX; and links that must fail.
 //!
-//! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are made once, because
-//! no device linker has a part in that, and used by both links.
+//! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are
+//! made once, because no device linker has a part in that, and used by both links.
 
 use super::{Bench, Toolkit, finish, same_words, succeed};
 use crate::workspace;
@@ -52,7 +52,8 @@ const LINKS: &[(&str, &[&str])] = &[
     ("verbose", &["-Xnvlink", "-v", "main.o", "rules.o", "-L.", "-lshapes"]),
 ];
 
-/// For programs that are compared byte by byte: without the names of temporary files, and without a hash of all bytes.
+/// For programs that are compared byte by byte: without the names of temporary files, and without a
+/// hash of all bytes.
 const BARE: &[&str] = &["-Xlinker", "--strip-all,--build-id=none"];
 
 /// Device links that fail.
@@ -125,7 +126,8 @@ fn both(
     Ok([one(&bench.reference, "nvlink")?, one(&bench.candidate, "culd")?])
 }
 
-/// A device link: the object for the host linker, the file with the names to register, and each cubin.
+/// A device link: the object for the host linker, the file with the names to register, and each
+/// cubin.
 fn device_link(
     bench: &Bench,
     variant: &Variant,

@@ -1,7 +1,8 @@
-//! The example `pack`: host objects linked for two architectures at once, into one fat binary that cuobjdump reads.
+//! The example `pack`: host objects linked for two architectures at once, into one fat binary that
+//! cuobjdump reads.
 //!
-//! In: objects of `testdata/e2e/nvcc` with code for both. Out: comparisons in the report. Guaranteed: what cuobjdump takes out of
-//! the fat binary is what nvlink makes of the same objects.
+//! In: objects of `testdata/e2e/nvcc` with code for both. Out: comparisons in the report.
+//! Guaranteed: what cuobjdump takes out of the fat binary is what nvlink makes of the same objects.
 
 use super::{Bench, nvcc, succeed};
 use anyhow::{Context, Result, ensure};

@@ -1,7 +1,8 @@
-//! A shadow toolkit whose culd is gone, and one whose toolkit has become another: nvcc must not take another nvlink.
+//! A shadow toolkit whose culd is gone, and one whose toolkit has become another: nvcc must not
+//! take another nvlink.
 //!
-//! In: objects that nvcc makes of `testdata/e2e/linked`. Out: checks in the report. Guaranteed: NVIDIA's nvlink is in
-//! PATH, where nvcc finds it when it cannot run the one beside itself.
+//! In: objects that nvcc makes of `testdata/e2e/linked`. Out: checks in the report. Guaranteed:
+//! NVIDIA's nvlink is in PATH, where nvcc finds it when it cannot run the one beside itself.
 
 use super::{Bench, Toolkit, finish, succeed};
 use crate::workspace;

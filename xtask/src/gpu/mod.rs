@@ -1,8 +1,9 @@
 //! `xtask gpu`: linked programs of the corpus on the GPU that is there.
 //!
-//! In: the [`models`], the reference tools, a GPU. Out: a folder with images by both linkers and what they have to compute, and
-//! what `culd-gpu` says of them. Guaranteed: without a GPU that is said and the exit code is 0, because nothing was found wrong;
-//! the folder of `--pack` is all that a machine with a GPU needs.
+//! In: the [`models`], the reference tools, a GPU. Out: a folder with images by both linkers and
+//! what they have to compute, and what `culd-gpu` says of them. Guaranteed: without a GPU that is
+//! said and the exit code is 0, because nothing was found wrong; the folder of `--pack` is all that
+//! a machine with a GPU needs.
 
 mod models;
 

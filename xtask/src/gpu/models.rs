@@ -1,7 +1,8 @@
 //! What kernels of the corpus compute, by their sources.
 //!
-//! In: nothing. Out: for each case what is launched and what memory holds afterwards. Guaranteed: no linker has a part in it: the
-//! numbers follow from the sources, by the arithmetic that is written here.
+//! In: nothing. Out: for each case what is launched and what memory holds afterwards. Guaranteed:
+//! no linker has a part in it: the numbers follow from the sources, by the arithmetic that is
+//! written here.
 
 use culd_gpu::plan::{Argument, BEFORE, Launch, Variable};
 
@@ -53,7 +54,8 @@ pub(super) fn all() -> Vec<Model> {
         model(
             "constant/variables",
             vec![
-                // cb[3] is 0, so is cb[0]; the half word at ca+2 has the bytes 3 and 4. An address comes behind.
+                // cb[3] is 0, so is cb[0]; the half word at ca+2 has the bytes 3 and 4. An address
+                // comes behind.
                 launch("k", vec![Argument { room: 2, ..Argument::memory(constants) }]),
                 writes("kc", &[7]),
             ],
@@ -144,7 +146,8 @@ fn doubles() -> Vec<Launch> {
     vec![kernel("ka", sine(first(x))), kernel("kb", loga(sine(x))), kernel("kc", loga(x))]
 }
 
-/// The kernel jumps by the lower two bits of its number, and so does `pick`, which returns what `log` holds there.
+/// The kernel jumps by the lower two bits of its number, and so does `pick`, which returns what
+/// `log` holds there.
 fn jump_tables() -> Vec<Launch> {
     let jump = |number: u32, at: usize, value: u32| {
         let mut words = [BEFORE; 4];

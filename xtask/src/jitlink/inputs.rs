@@ -1,6 +1,7 @@
 //! The inputs of the calls.
 //!
-//! In: sources of `testdata/jitlink`, the reference tools. Out: a folder with every file that `calls.txt` names.
+//! In: sources of `testdata/jitlink`, the reference tools. Out: a folder with every file that
+//! `calls.txt` names.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle, process};

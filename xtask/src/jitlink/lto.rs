@@ -1,7 +1,7 @@
 //! Links of LTO-IR by both libraries, alone and with other code.
 //!
-//! In: sources of `xtask lto`, rows with the options and inputs of a link. Out: a line for each that
-//! differs. Guaranteed: results, logs, PTX and images count; a row that names an entry of
+//! In: sources of `xtask lto`, rows with the options and inputs of a link. Out: a line for each
+//! that differs. Guaranteed: results, logs, PTX and images count; a row that names an entry of
 //! docs/JITLINK.md or docs/DIFFERENCES.md has to differ.
 
 use super::{Bench, LIMIT, Transcript, compare_images, first_difference, groups};
@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options and inputs; behind a `#` the entry that says why a link differs and where: `old` is 13.0 to
-/// 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
+/// Options and inputs; behind a `#` the entry that says why a link differs and where: `old` is 13.0
+/// to 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
 const ROWS: &str = "\
 a.ltoir b.ltoir c.ltoir
 c.ltoir b.ltoir a.ltoir

@@ -1,8 +1,9 @@
-//! `xtask jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and from Python.
+//! `xtask jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and
+//! from Python.
 //!
-//! In: `testdata/jitlink`. Out: a line for each architecture and group of calls. Guaranteed: results, logs and images
-//! count, but for times, tool notes, and the groups that `differences.toml` lists, which have to differ; exit code 1
-//! otherwise.
+//! In: `testdata/jitlink`. Out: a line for each architecture and group of calls. Guaranteed:
+//! results, logs and images count, but for times, tool notes, and the groups that
+//! `differences.toml` lists, which have to differ; exit code 1 otherwise.
 
 mod inputs;
 mod lto;
@@ -243,7 +244,8 @@ impl Bench {
         Ok(results)
     }
 
-    /// What is not the same when cuda.bindings makes the calls, our library loaded in the place of NVIDIA's.
+    /// What is not the same when cuda.bindings makes the calls, our library loaded in the place of
+    /// NVIDIA's.
     fn bindings(&self, dir: &Path, arch: &str) -> Result<Option<String>> {
         let theirs = self.with_bindings(dir, arch, &self.original, "theirs-bindings")?;
         let ours = self.with_bindings(dir, arch, &self.under_test, "ours-bindings")?;
@@ -358,8 +360,8 @@ fn first_difference(expected: &str, actual: &str) -> Option<String> {
     }
 }
 
-/// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), all tool notes aside: those of PTX
-/// that was compiled on the way tell another compiler.
+/// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), all tool notes
+/// aside: those of PTX that was compiled on the way tell another compiler.
 fn compare_images(
     dir: &Path,
     arch: &str,

@@ -1,6 +1,7 @@
 //! The links that are compared, by what they are about.
 //!
-//! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named by what is left to be equal.
+//! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named by what is
+//! left to be equal.
 
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

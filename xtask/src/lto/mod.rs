@@ -1,7 +1,8 @@
 //! `xtask lto`: `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and beside other code.
 //!
-//! In: sources, and rows that say which of their files are linked and how. Out: a table with a row for each kind of link.
-//! Guaranteed: exit code 1 when exit status, messages, image or register file differ in a way that no row lists.
+//! In: sources, and rows that say which of their files are linked and how. Out: a table with a row
+//! for each kind of link. Guaranteed: exit code 1 when exit status, messages, image or register
+//! file differ in a way that no row lists.
 
 mod families;
 mod generated;

@@ -1,4 +1,5 @@
-//! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and one with nvlink.
+//! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and
+//! one with nvlink.
 
 use super::{Bench, Done, messages, sources};
 use anyhow::{Context, Result, ensure};
@@ -160,7 +161,8 @@ fn object(bench: &Bench, folder: &Path, file: &str, options: &[&str]) -> Result<
     sources::nvcc(&bench.tools.oracle, folder, &words)
 }
 
-/// A shadow of the toolkit with this linker, or with culd. Its path is as long as that of the other.
+/// A shadow of the toolkit with this linker, or with culd. Its path is as long as that of the
+/// other.
 fn shadow(bench: &Bench, name: &str, linker: Option<&Path>) -> Result<PathBuf> {
     let dir = bench.folder.join(format!("cuda-{name:->6}"));
     let mut command = Command::new(&bench.tools.candidate);

@@ -1,6 +1,7 @@
 //! Sources whose objects are linked, and what is made of them.
 //!
-//! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: a file that is there is not made again.
+//! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: a file that is there is not made
+//! again.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle, process};
@@ -126,7 +127,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
 ];
 
-/// What is made of a source: the ending of the file, and nvcc's words. `SM` is the number of the target.
+/// What is made of a source: the ending of the file, and nvcc's words. `SM` is the number of the
+/// target.
 const KINDS: &[(&str, &str)] = &[
     ("s.o", "-dc -arch=sm_SM"),
     ("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),

@@ -1,7 +1,8 @@
 //! `xtask mutate --differential`: the damaged links by both linkers.
 //!
-//! In: seeds, the linkers. Out: a table of how both ended, by what carried the damage, and the entries of docs/DIFFERENCES.md
-//! that say why they differ. Guaranteed: exit code 1 when a difference has no entry; such links are kept in folders of their own.
+//! In: seeds, the linkers. Out: a table of how both ended, by what carried the damage, and the
+//! entries of docs/DIFFERENCES.md that say why they differ. Guaranteed: exit code 1 when a
+//! difference has no entry; such links are kept in folders of their own.
 
 use super::Plan;
 use crate::pool;

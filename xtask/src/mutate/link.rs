@@ -1,7 +1,7 @@
 //! One damaged link under limits.
 //!
-//! In: a [`Mutant`]. Out: a [`Trial`]. Guaranteed: nothing of a link is left but the files of one that went wrong, in
-//! the folder for these.
+//! In: a [`Mutant`]. Out: a [`Trial`]. Guaranteed: nothing of a link is left but the files of one
+//! that went wrong, in the folder for these.
 
 use anyhow::{Context, Result};
 use culd_testkit::random::mutate::program::{Mutant, OUTPUT};
@@ -20,7 +20,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 const MEMORY: u64 = 64 << 10;
 /// And as many times the size of its inputs.
 const TIMES: u64 = 3;
-/// Address space, bytes: who asks for more is refused. Stacks and arenas of threads count, so it is no measure of memory.
+/// Address space, bytes: who asks for more is refused. Stacks and arenas of threads count, so it is
+/// no measure of memory.
 const ADDRESS_SPACE: u64 = 2 << 30;
 /// No damage to files of a few kilobytes may make a file of this size, bytes.
 const MAX_FILE: u64 = 256 << 20;

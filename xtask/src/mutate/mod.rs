@@ -1,12 +1,13 @@
 //! `xtask mutate`: many links of damaged files by the real program, under limits.
 //!
-//! In: seeds, the recorded cases, perhaps a folder of more cubins. Out: a table of what came of the links, by what
-//! carried the damage; every link that went wrong in a folder of its own. Guaranteed: needs no reference tools; the same
-//! seeds make the same links; exit code 1 when a link panicked, died, hung, took too much memory, left something behind
-//! after an error, or said nothing.
+//! In: seeds, the recorded cases, perhaps a folder of more cubins. Out: a table of what came of the
+//! links, by what carried the damage; every link that went wrong in a folder of its own.
+//! Guaranteed: needs no reference tools; the same seeds make the same links; exit code 1 when a
+//! link panicked, died, hung, took too much memory, left something behind after an error, or said
+//! nothing.
 //!
-//! Links run in worker processes (this program again): the kernel keeps the peak memory of finished children as one
-//! maximum, so a worker that saw too much ends and another goes on.
+//! Links run in worker processes (this program again): the kernel keeps the peak memory of finished
+//! children as one maximum, so a worker that saw too much ends and another goes on.
 
 mod differential;
 mod link;

@@ -1,8 +1,9 @@
 //! `xtask probe`: relocation records of every type, symbol and place through both linkers.
 //!
-//! In: the batches of [`series`], `testdata/probe`. Out: a table of places, every cell that is not equal by name.
-//! Guaranteed: exit code 1 when a cell is unequal and not on the list of differences, when an entry of the list has no
-//! cell any more, and when nvlink does something else than what is recorded of it.
+//! In: the batches of [`series`], `testdata/probe`. Out: a table of places, every cell that is not
+//! equal by name. Guaranteed: exit code 1 when a cell is unequal and not on the list of
+//! differences, when an entry of the list has no cell any more, and when nvlink does something else
+//! than what is recorded of it.
 
 mod linkers;
 mod report;
@@ -164,7 +165,8 @@ fn recorded() -> Result<BTreeMap<(u32, String), Answers>> {
     Ok(recorded)
 }
 
-/// Writes what is recorded anew, with what was recorded of other batches, in the order of the series.
+/// Writes what is recorded anew, with what was recorded of other batches, in the order of the
+/// series.
 fn write(plan: &Plan, report: &Report) -> Result<()> {
     for sm in series::RECORDED {
         let answers = |batch: Batch| {
@@ -240,8 +242,8 @@ fn elsewhere(
     Ok(found)
 }
 
-/// What is recorded of a batch and is not so. Cells that are unequal are held against the list of differences only: where
-/// nvlink reads past its tables, it does not do the same each time.
+/// What is recorded of a batch and is not so. Cells that are unequal are held against the list of
+/// differences only: where nvlink reads past its tables, it does not do the same each time.
 fn changed(plan: &Plan, answers: &Answers) -> Option<String> {
     let batch = &answers.batch;
     let recorded = plan.recorded.get(&(batch.sm, batch.to_string()))?;

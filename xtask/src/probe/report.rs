@@ -1,7 +1,7 @@
 //! What a run found.
 //!
-//! In: batches as they are judged, in any order. Out: text and the number of failures. Guaranteed: sorted by batch, so
-//! that two runs print the same.
+//! In: batches as they are judged, in any order. Out: text and the number of failures. Guaranteed:
+//! sorted by batch, so that two runs print the same.
 
 use super::Plan;
 use culd_testkit::probe::judge::Unequal;

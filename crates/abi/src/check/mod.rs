@@ -1,10 +1,12 @@
 //! Whether PTX modules agree on their interfaces.
 //!
-//! In: modules with their names. Out: [`Finding`]s: where two disagree, and where one goes beyond what is documented.
-//! Guaranteed: findings come in the order of the modules and their lines; what is not declared is not guessed.
+//! In: modules with their names. Out: [`Finding`]s: where two disagree, and where one goes beyond
+//! what is documented. Guaranteed: findings come in the order of the modules and their lines; what
+//! is not declared is not guessed.
 //!
-//! Types of one size are one type here when one of them is untyped: producers write `.b32` for every word. Registers and
-//! `.param` are not told apart for a parameter (PTX ISA, 7.1: the choice has no impact).
+//! Types of one size are one type here when one of them is untyped: producers write `.b32` for
+//! every word. Registers and `.param` are not told apart for a parameter (PTX ISA, 7.1: the choice
+//! has no impact).
 
 mod fault;
 mod single;

@@ -11,7 +11,8 @@ use crate::types::AddressSize;
 /// The first release of PTX with the ABI (the guide, 2).
 const FIRST_WITH_ABI: (u32, u32) = (2, 0);
 
-/// Older modules with registers or local variables of their own are compiled without the ABI (PTX ISA, 5.1.1).
+/// Older modules with registers or local variables of their own are compiled without the ABI (PTX
+/// ISA, 5.1.1).
 const ABI_ALWAYS: (u32, u32) = (3, 0);
 
 pub(super) fn check(named: &Named<'_>, findings: &mut Vec<Finding>) {

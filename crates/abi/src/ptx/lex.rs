@@ -1,7 +1,7 @@
 //! PTX text as words.
 //!
-//! In: text. Out: tokens with the lines they stand in. Guaranteed: every byte is looked at once; what is no token of PTX
-//! is a mark of its own, so nothing is lost and nothing fails.
+//! In: text. Out: tokens with the lines they stand in. Guaranteed: every byte is looked at once;
+//! what is no token of PTX is a mark of its own, so nothing is lost and nothing fails.
 
 /// A word of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

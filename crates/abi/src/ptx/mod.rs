@@ -1,8 +1,9 @@
 //! The declarations of a PTX module.
 //!
-//! In: PTX text. Out: a [`Module`]: functions and variables with their types, sizes and alignments, and where they stand.
-//! Guaranteed: any text gives a module; what could not be read is in [`Module::unread`], and reading goes on behind it. Bodies
-//! of functions are passed over. Time and memory are in proportion to the text.
+//! In: PTX text. Out: a [`Module`]: functions and variables with their types, sizes and alignments,
+//! and where they stand. Guaranteed: any text gives a module; what could not be read is in
+//! [`Module::unread`], and reading goes on behind it. Bodies of functions are passed over. Time and
+//! memory are in proportion to the text.
 
 mod lex;
 mod read;

@@ -1,7 +1,7 @@
 //! What can be said of each part alone, and of their names.
 //!
-//! In: a [`Builder`]. Out: nothing, or what is wrong. Guaranteed: what passes has names that are some, sizes that fit, and
-//! references to symbols of this builder only.
+//! In: a [`Builder`]. Out: nothing, or what is wrong. Guaranteed: what passes has names that are
+//! some, sizes that fit, and references to symbols of this builder only.
 
 use std::collections::HashSet;
 
@@ -159,7 +159,8 @@ fn check_relocations(
     Ok(())
 }
 
-/// Where the parameters of a kernel lie and how long they are: aligned by their addresses in bank 0.
+/// Where the parameters of a kernel lie and how long they are: aligned by their addresses in
+/// bank 0.
 pub(super) fn parameters(sizes: &[(u32, u32)], base: u32) -> (Vec<u32>, u64) {
     let mut end = u64::from(base);
     let mut offsets = Vec::with_capacity(sizes.len());

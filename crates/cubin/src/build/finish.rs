@@ -1,8 +1,8 @@
 //! From functions and variables to sections and symbols.
 //!
-//! In: a [`Builder`]. Out: an [`Object`], or what is wrong. Guaranteed: sections stand in the order in which ptxas writes
-//! them: debug information, notes, attributes, call graph, relocations, constants, code, shared memory, banks of kernels,
-//! variables; then the same for Mercury.
+//! In: a [`Builder`]. Out: an [`Object`], or what is wrong. Guaranteed: sections stand in the order
+//! in which ptxas writes them: debug information, notes, attributes, call graph, relocations,
+//! constants, code, shared memory, banks of kernels, variables; then the same for Mercury.
 
 use super::object::{Contents as Data, Info, Link, Object, Section, SectionRef, SymbolRef};
 use super::{BuildError, Builder, Code, Contents, Debug, Space, Symbol, Variable, What, check};
@@ -62,7 +62,8 @@ pub(super) struct Place {
     pub(super) size: u64,
     /// What is to be filled in there.
     pub(super) relocations: Pair,
-    /// Of a function: its attributes, and literals with their relocations; of a kernel: its bank, and the symbol of that.
+    /// Of a function: its attributes, and literals with their relocations; of a kernel: its bank,
+    /// and the symbol of that.
     pub(super) attributes: Pair,
     pub(super) literals: Pair,
     pub(super) literal_relocations: Pair,
@@ -285,7 +286,8 @@ impl<'b> File<'b> {
         }
     }
 
-    /// The variables of a space in one section, or the literals of a function: those with bytes in the file or those without.
+    /// The variables of a space in one section, or the literals of a function: those with bytes in
+    /// the file or those without.
     fn bank(&mut self, space: Space, in_file: bool, owner: Option<usize>) -> Option<SectionRef> {
         let (mut data, mut end, mut align) = (Vec::new(), 0u64, 1);
         let mut members = Vec::new();

@@ -4,7 +4,8 @@ use super::{AttributeValue, Relocation};
 use crate::capmerc::{Capsule, INSTRUCTION};
 use crate::error::Malformed;
 
-/// Mercury code of a function: what a finalizer makes machine code of other devices of. See [`crate::capmerc`].
+/// Mercury code of a function: what a finalizer makes machine code of other devices of. See
+/// [`crate::capmerc`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mercury {
     /// All behind the index of the section with the machine code.
@@ -18,8 +19,8 @@ pub struct Mercury {
 }
 
 impl Mercury {
-    /// That of a section `.nv.capmerc.text.F`, all its bytes; `size` is that of the function in Mercury's symbol table. The
-    /// index in its first word is made anew.
+    /// That of a section `.nv.capmerc.text.F`, all its bytes; `size` is that of the function in
+    /// Mercury's symbol table. The index in its first word is made anew.
     ///
     /// # Errors
     /// It is no Mercury code.

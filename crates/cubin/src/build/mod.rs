@@ -1,24 +1,29 @@
 //! A relocatable cubin made of parts: what an assembler or a packer needs.
 //!
-//! In: functions with their code, relocations and attributes, variables, names. Out: the bytes of an object that a linker
-//! takes. Guaranteed: the same parts give the same bytes; what does not go together is a [`BuildError`], never a panic;
-//! machine code is not looked at. Objects of sm_100 and later have every function in a second form, [`Mercury`], which is
-//! given beside its machine code.
+//! In: functions with their code, relocations and attributes, variables, names. Out: the bytes of
+//! an object that a linker takes. Guaranteed: the same parts give the same bytes; what does not go
+//! together is a [`BuildError`], never a panic; machine code is not looked at. Objects of sm_100
+//! and later have every function in a second form, [`Mercury`], which is given beside its machine
+//! code.
 //!
-//! [`Builder`] knows functions and variables and makes what has to be around them. Below it is [`object::Object`], sections
-//! and symbols of any kind that name each other: [`Builder::object`] gives it, for what a builder has no part for, and
-//! [`object::Object::parse`] takes compiled objects apart.
+//! [`Builder`] knows functions and variables and makes what has to be around them. Below it is
+//! [`object::Object`], sections and symbols of any kind that name each other: [`Builder::object`]
+//! gives it, for what a builder has no part for, and [`object::Object::parse`] takes compiled
+//! objects apart.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
 //! use culd_cubin::build::{Builder, Code, Kernel, Linkage, Space, Variable};
 //!
 //! // EXIT, and a branch to itself behind it (sm_75).
-//! let code = [0x0000_0000_0000_794du64, 0x000f_ea00_0380_0000, 0xffff_fff0_0000_7947, 0x000f_c000_0383_ffff];
+//! let exit = [0x0000_0000_0000_794du64, 0x000f_ea00_0380_0000];
+//! let branch = [0xffff_fff0_0000_7947, 0x000f_c000_0383_ffff];
+//! let code = [exit, branch].concat();
 //! let mut builder = Builder::new(Arch::by_name("sm_75").unwrap());
 //! let kernel = builder.function("kernel", Linkage::Global);
 //! builder.variable(Variable::zero("counter", Space::Global, 4));
-//! let code = Code::new(code.map(u64::to_le_bytes).concat()).registers(4);
+//! let code: Vec<u8> = code.into_iter().flat_map(u64::to_le_bytes).collect();
+//! let code = Code::new(code).registers(4);
 //! builder.define(kernel, code.kernel(Kernel::new([(8, 8), (4, 4)])));
 //! let bytes = builder.finish()?;
 //!
@@ -117,7 +122,8 @@ impl Variable {
         Variable::new(name.into(), space, Contents::Zero(size))
     }
 
-    /// One of `size` bytes in global memory that other objects may define too: of all, one is made, of the largest size.
+    /// One of `size` bytes in global memory that other objects may define too: of all, one is made,
+    /// of the largest size.
     pub fn common(name: impl Into<String>, size: u64) -> Self {
         Variable::new(name.into(), Space::Global, Contents::Common(size))
     }
@@ -151,8 +157,8 @@ impl Variable {
         Variable { mercury: Some(bytes.into()), ..self }
     }
 
-    /// A literal or jump table of a function, in constant bank 2, which only its code uses; compilers call it
-    /// `function.const_opt.number.size`.
+    /// A literal or jump table of a function, in constant bank 2, which only its code uses;
+    /// compilers call it `function.const_opt.number.size`.
     pub fn literal(name: impl Into<String>, of: SymbolId, bytes: impl Into<Vec<u8>>) -> Self {
         let contents = Contents::Bytes(bytes.into());
         let variable = Variable::new(name.into(), Space::Constant, contents);
@@ -319,8 +325,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel with parameters of these sizes and alignments in bytes. They are placed as ptxas does it: each at the lowest
-    /// offset at which its address in constant bank 0 is aligned.
+    /// A kernel with parameters of these sizes and alignments in bytes. They are placed as ptxas
+    /// does it: each at the lowest offset at which its address in constant bank 0 is aligned.
     pub fn new(parameters: impl IntoIterator<Item = (u32, u32)>) -> Self {
         Kernel { parameters: parameters.into_iter().collect() }
     }
@@ -330,10 +336,12 @@ impl Kernel {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Objects from sm_100 on have Mercury code, others have none; it is for as many instructions as there are.
+    /// Objects from sm_100 on have Mercury code, others have none; it is for as many instructions
+    /// as there are.
     #[error("the Mercury code of '{0}' is missing, not wanted, or not for its machine code")]
     Mercury(String),
-    /// A symbol behind one that is missing in Mercury's table, or one that belongs there and is not.
+    /// A symbol behind one that is missing in Mercury's table, or one that belongs there and is
+    /// not.
     #[error("'{0}' is in Mercury's table, but not a symbol before it")]
     Twin(String),
     /// A section names one that is none.
@@ -376,7 +384,8 @@ pub enum BuildError {
     #[error("attribute {code:#04x} of '{name}' has too many words")]
     #[allow(missing_docs, reason = "the text says what the fields are")]
     Attribute { name: String, code: u8 },
-    /// There are more sections or symbols than an object without a table of section indices can have.
+    /// There are more sections or symbols than an object without a table of section indices can
+    /// have.
     #[error("there are too many functions or too much data for one object")]
     TooLarge,
 }
@@ -434,8 +443,8 @@ impl Builder {
         self
     }
 
-    /// The contents of `.nv.compat`, records that tell what the code needs from a device (sm_90 and later). If it is not said,
-    /// those that ptxas 13.0 writes for code without special needs.
+    /// The contents of `.nv.compat`, records that tell what the code needs from a device (sm_90 and
+    /// later). If it is not said, those that ptxas 13.0 writes for code without special needs.
     pub fn compat(&mut self, records: Vec<u8>) -> &mut Self {
         self.compat = Some(records);
         self
@@ -446,8 +455,9 @@ impl Builder {
         self.symbol(name.into(), linkage, What::Function { code: None, prototype: None })
     }
 
-    /// The prototype of a function (`#ii`), by which linkers find disagreements between objects; `address_taken`: the address
-    /// is used other than for calls, so that it may be called through a pointer.
+    /// The prototype of a function (`#ii`), by which linkers find disagreements between objects;
+    /// `address_taken`: the address is used other than for calls, so that it may be called through
+    /// a pointer.
     pub fn prototype(
         &mut self,
         function: SymbolId,
@@ -487,8 +497,9 @@ impl Builder {
         self.symbol(name.into(), Linkage::Global, What::Reference(to))
     }
 
-    /// A section with debug information: `.debug_frame`. Mercury has bytes of its own (sm_100 and later). What is returned
-    /// stands for the section; its relocations are added as those of variables are.
+    /// A section with debug information: `.debug_frame`. Mercury has bytes of its own (sm_100 and
+    /// later). What is returned stands for the section; its relocations are added as those of
+    /// variables are.
     pub fn debug(
         &mut self,
         name: impl Into<String>,
@@ -500,8 +511,8 @@ impl Builder {
         self.symbol(name.into(), Linkage::Local, What::Debug(Box::new(debug)))
     }
 
-    /// An address in the initial value of a variable, or in debug information; the offset counts from its begin. For addresses of what is declared after
-    /// the variable, its own among them.
+    /// An address in the initial value of a variable, or in debug information; the offset counts
+    /// from its begin. For addresses of what is declared after the variable, its own among them.
     pub fn relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
         match self.records_of(variable) {
             Some((relocations, _)) => relocations.push(relocation),

@@ -1,11 +1,12 @@
 //! Any object: sections and symbols that name each other, without indices.
 //!
-//! In: sections and symbols one by one, in the order in which the file shall have them. Out: the bytes of an object for any
-//! architecture. Guaranteed: the same parts give the same bytes; string tables, symbol tables, indices and offsets are made
-//! here, all else is what was given; what names something that is none is a [`BuildError`], never a panic.
+//! In: sections and symbols one by one, in the order in which the file shall have them. Out: the
+//! bytes of an object for any architecture. Guaranteed: the same parts give the same bytes; string
+//! tables, symbol tables, indices and offsets are made here, all else is what was given; what names
+//! something that is none is a [`BuildError`], never a panic.
 //!
-//! This is what is below a [`Builder`](super::Builder), for what that has no part for, and for those who take objects apart
-//! ([`Object::parse`]) and put them together again.
+//! This is what is below a [`Builder`](super::Builder), for what that has no part for, and for
+//! those who take objects apart ([`Object::parse`]) and put them together again.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
@@ -13,7 +14,8 @@
 //! use culd_cubin::elf::{shf, sht, stb, sto, stt};
 //!
 //! let mut object = Object::new(Arch::by_name("sm_80").unwrap());
-//! let data = Section::new(".nv.global.init", sht::CUDA_GLOBAL_INIT, Contents::Bytes(vec![1, 0, 0, 0]));
+//! let one = Contents::Bytes(vec![1, 0, 0, 0]);
+//! let data = Section::new(".nv.global.init", sht::CUDA_GLOBAL_INIT, one);
 //! let data = object.section(data.flags(shf::ALLOC | shf::WRITE).align(4));
 //! let one = Entry::new("one", stb::GLOBAL, stt::CUDA_OBJECT, Place::In(data));
 //! object.symbol(Entry { other: sto::SPACE_GLOBAL, size: 4, ..one });
@@ -323,7 +325,8 @@ impl Object {
         self.sections.iter().enumerate().map(|(at, section)| (SectionRef(at), section))
     }
 
-    /// Adds a symbol behind the others. Beside Mercury it needs its twin, too, unless no symbol that follows has one.
+    /// Adds a symbol behind the others. Beside Mercury it needs its twin, too, unless no symbol
+    /// that follows has one.
     pub fn symbol(&mut self, entry: Entry) -> SymbolRef {
         self.symbols.push(Symbol { own: entry, twin: None });
         SymbolRef(self.symbols.len() - 1)

@@ -1,7 +1,9 @@
-//! What names symbols: the symbol table, attributes, call graph, relocations; and Mercury's half of all sections.
+//! What names symbols: the symbol table, attributes, call graph, relocations; and Mercury's half of
+//! all sections.
 //!
-//! In: a [`File`] with the sections of machine code's half. Out: the same, complete. Guaranteed: symbols stand in the order
-//! in which ptxas writes them: those of sections, local ones, those that others see.
+//! In: a [`File`] with the sections of machine code's half. Out: the same, complete. Guaranteed:
+//! symbols stand in the order in which ptxas writes them: those of sections, local ones, those that
+//! others see.
 
 use super::finish::{File, Fixed, Pair, Place, plain, records};
 use super::object::{

@@ -3,9 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The code of kernel `the_last` of testdata/corpus/selection/kernels-used/b.ptx, sm_100: nvlink writes section
-/// index 0x12 for 0x13 and the 16 bits of an address at byte 60, which is at 0x2c in Mercury's and at 0x10 in the
-/// machine code.
+/// The code of kernel `the_last` of testdata/corpus/selection/kernels-used/b.ptx, sm_100: nvlink
+/// writes section index 0x12 for 0x13 and the 16 bits of an address at byte 60, which is at 0x2c in
+/// Mercury's and at 0x10 in the machine code.
 const THE_LAST: &str = "\
     13000000010000c00700000020000000010b040af8000400000041000004000002220e06f80042000000410142000200000000000000000000\
     00000000000000010b0e0afa000500000003013904000002220e06f800520000008300400002000000000000000000000000000000000002380e\
@@ -59,8 +59,8 @@ fn a_value_goes_into_the_last_sixteen_bytes_of_its_record() {
     }
 }
 
-/// A load of function `f2` of testdata/corpus/textures/in-registers, sm_100, -O0, and one of the same form of a kernel's
-/// parameter, `a[i + 5]`.
+/// A load of function `f2` of testdata/corpus/textures/in-registers, sm_100, -O0, and one of the
+/// same form of a kernel's parameter, `a[i + 5]`.
 const SLOT: &str = "02220c06 f8004200 0000c100 4900c000 000a0000 00000000 00000000 00000000";
 const PARAMETER: &str = "02220c06 f8004200 00004101 40000000 000a0000 00000000 00000000 14000000";
 

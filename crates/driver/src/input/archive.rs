@@ -16,7 +16,8 @@ use crate::os::files::{self, Identity, Kinds};
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
 
-/// How many members of an archive are told of one by one when they are ignored. Lines take more memory than members.
+/// How many members of an archive are told of one by one when they are ignored. Lines take more
+/// memory than members.
 pub(super) const MAX_TOLD: usize = 16;
 
 /// An archive being read.

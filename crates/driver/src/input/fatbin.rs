@@ -54,8 +54,8 @@ impl<'a> Gather<'a, '_> {
         Ok(taken)
     }
 
-    /// Takes the best of `entries`. The first container of an input that has none is reported, later
-    /// ones are not.
+    /// Takes the best of `entries`. The first container of an input that has none is reported,
+    /// later ones are not.
     fn container(
         &mut self,
         source: &Source,
@@ -166,7 +166,8 @@ fn sibling<'a>(
     of(Form::Ptx).or_else(|| of(Form::Elf))
 }
 
-/// True for an image that is for nothing: 0, or a number of more than three digits (transcript fat-binaries, no-arch).
+/// True for an image that is for nothing: 0, or a number of more than three digits (transcript
+/// fat-binaries, no-arch).
 fn has_no_name(entry: &Entry<'_>) -> bool {
     form(entry).is_some() && !(1..1000).contains(&entry.sm())
 }

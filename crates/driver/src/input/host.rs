@@ -98,7 +98,8 @@ impl<'a> Gather<'a, '_> {
         for section in sections() {
             has_code |= self.fatbins(source, section.data, of_containers, InputError::Internal)?;
         }
-        // One that has no name of its own registers only what it has for the target, like a fat binary.
+        // One that has no name of its own registers only what it has for the target, like a fat
+        // binary.
         if object.module_ids.is_none() && !has_code {
             modules.iter().for_each(|&module| self.withdraw_without_code(module));
         }

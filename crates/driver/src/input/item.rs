@@ -31,7 +31,8 @@ pub enum Content<'i> {
 /// What an input is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputKind {
-    /// What its name says, as on the command line; where the name says nothing, what its content says.
+    /// What its name says, as on the command line; where the name says nothing, what its content
+    /// says.
     Named,
     /// What its content says.
     #[default]

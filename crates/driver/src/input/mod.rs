@@ -1,10 +1,11 @@
 //! From the files of a command line, or of a program, to cubins.
 //!
-//! In: [`Options`] and [`Item`]s. Out: [`Gathered`]: named cubin bytes in link order, the modules for the
-//! register file, the names that host code refers to; and lines for the user. Guaranteed: what a
-//! file offers and is not linked is told, unless it is no device code at all; nothing is compiled
-//! or unpacked that is not linked; lines come in the order of the inputs whatever ran at the same
-//! time. The rules are nvlink's (docs/rules/inputs.md) except where docs/DIFFERENCES.md says so.
+//! In: [`Options`] and [`Item`]s. Out: [`Gathered`]: named cubin bytes in link order, the modules
+//! for the register file, the names that host code refers to; and lines for the user. Guaranteed:
+//! what a file offers and is not linked is told, unless it is no device code at all; nothing is
+//! compiled or unpacked that is not linked; lines come in the order of the inputs whatever ran at
+//! the same time. The rules are nvlink's (docs/rules/inputs.md) except where docs/DIFFERENCES.md
+//! says so.
 //!
 //! [`walk`] tells what a file is; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
 //! chooses images; [`ready`] unpacks and compiles them.
@@ -147,7 +148,8 @@ impl<'a> Gather<'a, '_> {
         self.say(severity, error, notes);
     }
 
-    /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md, ignored-inputs).
+    /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md,
+    /// ignored-inputs).
     fn ignored(&mut self, ignored: Ignored) {
         if let Some(count) = &mut self.members_ignored {
             *count += 1;

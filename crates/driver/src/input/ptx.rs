@@ -75,7 +75,8 @@ pub(crate) enum CompileError {
     Refused(Option<String>),
     #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
     NoCubin { path: PathBuf, release: Option<Release> },
-    /// Nobody asked ptxas: the option record has what no ptxas that is known here takes. It is told in the words of ptxas.
+    /// Nobody asked ptxas: the option record has what no ptxas that is known here takes. It is told
+    /// in the words of ptxas.
     #[error("an option is not known")]
     Unknown,
     /// The option record does not only have options for a compilation.

@@ -134,8 +134,8 @@ impl<'a> Code<'a> {
 /// What unpacking comes to.
 type Unpacked<'a> = Result<&'a [u8], culd_fatbin::Error>;
 
-/// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc names libcudadevrt for
-/// every link, and to unpack it takes longer than a small link itself.
+/// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc
+/// names libcudadevrt for every link, and to unpack it takes longer than a small link itself.
 fn unpack_needed<'a>(
     options: &Options,
     pieces: &[&Piece<'a>],
@@ -157,7 +157,8 @@ fn unpack_needed<'a>(
         }
     };
     unpack(&own, &mut unpacked);
-    // With -lto every input is told of. To look for what is undefined has to be less work than it saves.
+    // With -lto every input is told of. To look for what is undefined has to be less work than it
+    // saves.
     let always = options.lto() || options.flag(Id::KeepSystemLibraries);
     if always || total(&own) > total(&system) || needs_system(pieces, &unpacked) {
         unpack(&system, &mut unpacked);
@@ -165,7 +166,8 @@ fn unpack_needed<'a>(
     unpacked
 }
 
-/// Whether something in the link needs a system library, as far as can be told before anything is compiled.
+/// Whether something in the link needs a system library, as far as can be told before anything is
+/// compiled.
 fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) -> bool {
     let input = |(piece, unpacked): (&&Piece<'a>, &Option<Unpacked<'a>>)| -> Input<'a> {
         let bytes: &'a [u8] = match unpacked {
@@ -180,8 +182,8 @@ fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) ->
     culd_link::needs_system_libraries(&inputs)
 }
 
-/// What each piece may take, bytes; [`MAX_UNPACKED`] is for all together. It is decided before any is unpacked, so that
-/// it cannot depend on threads.
+/// What each piece may take, bytes; [`MAX_UNPACKED`] is for all together. It is decided before any
+/// is unpacked, so that it cannot depend on threads.
 fn limits(pieces: &[&Piece<'_>]) -> Vec<u64> {
     let mut left = MAX_UNPACKED;
     let limit = |piece: &&Piece<'_>| {

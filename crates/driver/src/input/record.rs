@@ -1,7 +1,8 @@
 //! The options that an entry of PTX carries for ptxas.
 //!
-//! In: the record of an entry. Out: words for ptxas, or why there are none. Guaranteed: no word names a file or makes ptxas
-//! print instead of compile. An input must not choose what is read or written.
+//! In: the record of an entry. Out: words for ptxas, or why there are none. Guaranteed: no word
+//! names a file or makes ptxas print instead of compile. An input must not choose what is read or
+//! written.
 
 use thiserror::Error;
 
@@ -21,8 +22,8 @@ enum Takes {
 
 const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 
-/// Options by their two names: those that `ptxas --help` of a release from 12.9 to 13.5 lists, but for those of [`REFUSED`] and
-/// [`DROPPED`].
+/// Options by their two names: those that `ptxas --help` of a release from 12.9 to 13.5 lists, but
+/// for those of [`REFUSED`] and [`DROPPED`].
 #[rustfmt::skip]
 const TAKEN: &[(&str, &str, Takes)] = &[
     ("Ofast-compile", "Ofc", Level),

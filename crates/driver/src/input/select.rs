@@ -1,7 +1,7 @@
 //! Which image of a fat binary is linked.
 //!
-//! In: what the images are for. Out: the one that nvlink of the given release would take, or none. Guaranteed: pure.
-//! The rules are those of docs/rules/inputs.md, section 3.
+//! In: what the images are for. Out: the one that nvlink of the given release would take, or none.
+//! Guaranteed: pure. The rules are those of docs/rules/inputs.md, section 3.
 
 use culd_cubin::arch::{Flavour, Variant};
 use culd_link::Dialect;
@@ -31,8 +31,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// True when the image can become code for `target`; a virtual one is content with what is no machine code. `lto`: link-time
-    /// optimization is asked for.
+    /// True when the image can become code for `target`; a virtual one is content with what is no
+    /// machine code. `lto`: link-time optimization is asked for.
     pub(crate) fn suits(&self, target: Target, rules: &Dialect, lto: bool) -> bool {
         let read = self.form == Form::Ptx || lto && self.form == Form::Lto;
         if !matches!(target, Target::Real(_)) && !read {
@@ -70,7 +70,8 @@ impl Offer {
     }
 
     /// The better image has the larger rank: a higher number; then a cubin before PTX; then the
-    /// more special variant, even when the target is plain; then a plain one that is for its number only.
+    /// more special variant, even when the target is plain; then a plain one that is for its number
+    /// only.
     fn rank(&self) -> (u32, bool, Variant, bool) {
         let exact = self.variant == Variant::Plain && self.is_for_its_number();
         (self.sm, self.form == Form::Elf, self.variant, exact)

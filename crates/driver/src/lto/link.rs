@@ -1,8 +1,8 @@
 //! What is made of the LTO-IR of a link.
 //!
-//! In: LTO-IR, the other inputs and the options. Out: the output, where LTO-IR is all of the program;
-//! else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md);
-//! a link that does without a compilation of the whole says why.
+//! In: LTO-IR, the other inputs and the options. Out: the output, where LTO-IR is all of the
+//! program; else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md); a link
+//! that does without a compilation of the whole says why.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -105,8 +105,8 @@ impl<'a> LinkTime<'a, '_> {
         names
     }
 
-    /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it. Where
-    /// there is none, the compilation that follows says why, or else [`LinkTime::part`].
+    /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it.
+    /// Where there is none, the compilation that follows says why, or else [`LinkTime::part`].
     fn complete(&mut self, names: &mut Names<'a>) {
         let object = Task { parts: &names.unknown, ..self.task() }.object();
         let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
@@ -278,8 +278,8 @@ fn open_in(ptx: &[u8]) -> Option<String> {
     Outline::of_ptx(ptx).open().map(str::to_owned)
 }
 
-/// What of a whole program is used, in the words of libnvJitLink: what the options name, else what host
-/// code refers to.
+/// What of a whole program is used, in the words of libnvJitLink: what the options name, else what
+/// host code refers to.
 pub(crate) fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
     let (named, host) = match options.list(Id::KernelsUsed).is_empty()
         && options.list(Id::VariablesUsed).is_empty()

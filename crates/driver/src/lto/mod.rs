@@ -40,8 +40,8 @@ const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'c
 /// What messages call the cubin of all LTO-IR, as nvlink does.
 const CUBIN: &str = "lto.cubin";
 
-/// NVVM IR that names what has to stay of LTO-IR beside the cubins `others`: what the object of it that
-/// libnvJitLink makes has, and what they need.
+/// NVVM IR that names what has to stay of LTO-IR beside the cubins `others`: what the object of it
+/// that libnvJitLink makes has, and what they need.
 pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
     let mut roots = Outline::of_cubin(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);

@@ -1,8 +1,8 @@
 //! Which names LTO-IR defines and needs.
 //!
-//! In: an image that was compiled of the same source for the same target, PTX or a cubin, which nvcc
-//! puts into the same fat binary. Out: an [`Outline`]. Guaranteed: LTO-IR itself, which is NVIDIA's
-//! own, is not looked at; an image that cannot be read gives none.
+//! In: an image that was compiled of the same source for the same target, PTX or a cubin, which
+//! nvcc puts into the same fat binary. Out: an [`Outline`]. Guaranteed: LTO-IR itself, which is
+//! NVIDIA's own, is not looked at; an image that cannot be read gives none.
 
 use std::collections::BTreeSet;
 

@@ -86,8 +86,8 @@ impl Roots {
         self.variables.iter().map(|(name, space, size)| (name.as_str(), *space, *size))
     }
 
-    /// A module that needs a function which nothing defines. Without one, libnvJitLink before 13.3 takes
-    /// LTO-IR beside other code for all of a program.
+    /// A module that needs a function which nothing defines. Without one, libnvJitLink before 13.3
+    /// takes LTO-IR beside other code for all of a program.
     pub(super) fn open() -> String {
         let mut roots = Roots::default();
         roots.function("culd_other_code".to_owned());

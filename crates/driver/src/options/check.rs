@@ -3,8 +3,8 @@
 use super::table::{Id, Row, Support, TABLE};
 use super::{Options, Target, UsageError};
 
-/// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at before it tells what
-/// it ignores.
+/// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at
+/// before it tells what it ignores.
 pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
     if options.output().is_none() && matches!(target, Target::Real(_)) {
@@ -17,8 +17,8 @@ pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
     Ok(target)
 }
 
-/// True when the line itself says what is used, and asks for what the host's code uses too. nvlink tells which of the
-/// two it ignores even when it prints no infos.
+/// True when the line itself says what is used, and asks for what the host's code uses too. nvlink
+/// tells which of the two it ignores even when it prints no infos.
 pub(super) fn ignores_host_info(options: &Options) -> bool {
     let named = |id| options.list(id).iter().any(|name| !name.is_empty());
     options.flag(Id::UseHostInfo) && (named(Id::KernelsUsed) || named(Id::VariablesUsed))

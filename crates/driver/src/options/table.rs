@@ -194,7 +194,8 @@ impl Row {
         &TABLE[id as usize]
     }
 
-    /// The row of an option as typed, dashes included: long names follow two dashes, short ones one.
+    /// The row of an option as typed, dashes included: long names follow two dashes, short ones
+    /// one.
     pub fn typed(typed: &str) -> Option<&'static Row> {
         let name = typed.strip_prefix('-')?;
         TABLE.iter().find(|row| match name.strip_prefix('-') {

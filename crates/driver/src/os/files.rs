@@ -18,8 +18,9 @@ use typed_arena::Arena;
 
 use super::guard;
 
-/// Files below this many bytes are read: a map takes whole pages and a place among the process's maps. Above it, a map
-/// costs half of what reading into fresh memory does (docs/PERFORMANCE.md, inputs).
+/// Files below this many bytes are read: a map takes whole pages and a place among the process's
+/// maps. Above it, a map costs half of what reading into fresh memory does (docs/PERFORMANCE.md,
+/// inputs).
 const MAP_FROM: u64 = 16 << 10;
 
 /// What a look at a file is worth in bytes of work ([`Session::map`]).
@@ -216,7 +217,8 @@ impl Store {
         Store { arena: Arena::new(), mapped: None, streams: RefCell::default() }
     }
 
-    /// For the command: large files are mapped, and the process is ended in order when one becomes shorter.
+    /// For the command: large files are mapped, and the process is ended in order when one becomes
+    /// shorter.
     pub(crate) fn mapping() -> Self {
         guard::set_up();
         Store { mapped: Some(RefCell::default()), ..Store::copying() }
@@ -255,8 +257,8 @@ impl Store {
         Ok((bytes, identity))
     }
 
-    /// Reads regular files before they are asked for, if that is worth several threads; `None` for those that have to
-    /// wait.
+    /// Reads regular files before they are asked for, if that is worth several threads; `None` for
+    /// those that have to wait.
     pub(crate) fn read_ahead(
         &self,
         paths: &[Option<&Path>],
@@ -358,8 +360,8 @@ fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
 /// * *Panics.* One phase may find changed what an earlier one found right. A panic in a link with
 ///   maps ends its first attempt only; the second one has copies (`run.rs`).
 /// * *Mixed outputs.* Before the output takes its place, the sizes and times of the files are
-///   compared ([`Store::change`]). A writer with a map of its own changes no time on tmpfs, and on a
-///   disk one for each write-back: a mixed output may result from that.
+///   compared ([`Store::change`]). A writer with a map of its own changes no time on tmpfs, and on
+///   a disk one for each write-back: a mixed output may result from that.
 /// * *Shorter files.* Reading behind the end raises SIGBUS ([`guard`]).
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
 fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {

@@ -48,7 +48,8 @@ impl<T: 'static> List<T> {
     fn iter(&self) -> impl Iterator<Item = &'static T> {
         let mut next = self.0.load(Ordering::Acquire).cast_const();
         std::iter::from_fn(move || {
-            // SAFETY: the list is only ever extended at its head, by nodes that are complete and never freed.
+            // SAFETY: the list is only ever extended at its head, by nodes that are complete and
+            // never freed.
             let node: &'static Node<T> = unsafe { next.as_ref()? };
             next = node.next;
             Some(&node.value)
@@ -184,8 +185,8 @@ impl Drop for Scratch {
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
     for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
-        // SAFETY: the structures are plain data, for which zeros are a value; all pointers are valid; the handler
-        // keeps to what a handler may do, see there.
+        // SAFETY: the structures are plain data, for which zeros are a value; all pointers are
+        // valid; the handler keeps to what a handler may do, see there.
         let before = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -205,14 +206,15 @@ pub(crate) fn set_up() {
             unsafe { libc::sigaction(signal, &before, null_mut()) };
         }
     }
-    // With a handler the write fails, and the error is told; other programs that are started do not inherit one.
-    // SAFETY: the handler does nothing.
+    // With a handler the write fails, and the error is told; other programs that are started do not
+    // inherit one. SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGXFSZ, too_long as *const () as libc::sighandler_t) };
     SET_UP.store(true, Ordering::Release);
 }
 
-/// Has panics print nothing while `held`, once a file is mapped: somebody may have written into it, and
-/// the link is made again with copies. A defect of culd panics in that link, too, which prints it.
+/// Has panics print nothing while `held`, once a file is mapped: somebody may have written into it,
+/// and the link is made again with copies. A defect of culd panics in that link, too, which prints
+/// it.
 pub(crate) fn hold_panics(held: bool) {
     static HELD: AtomicBool = AtomicBool::new(false);
     static HOOK: Once = Once::new();
@@ -229,8 +231,9 @@ pub(crate) fn hold_panics(held: bool) {
 
 extern "C" fn too_long(_: c_int) {}
 
-/// The handler: reads what was prepared, and calls only what may be called in one (signal-safety(7)). Several threads may
-/// be in it at once: a map that has become shorter is read by all of them.
+/// The handler: reads what was prepared, and calls only what may be called in one
+/// (signal-safety(7)). Several threads may be in it at once: a map that has become shorter is read
+/// by all of them.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the system passes a valid structure; it has an address for a fault.

@@ -1,8 +1,8 @@
 //! Where there is room for the files of a program that is started.
 //!
 //! In: what the files are, and the output of the link. Out: a folder with them. Guaranteed: the
-//! folders are tried in a fixed order, and the next one where a folder is read-only or full. The last
-//! is the folder of the output, where a link has to write anyway.
+//! folders are tried in a fixed order, and the next one where a folder is read-only or full. The
+//! last is the folder of the output, where a link has to write anyway.
 
 use std::path::{Path, PathBuf};
 use std::{env, fmt, io};

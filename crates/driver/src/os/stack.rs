@@ -1,7 +1,7 @@
 //! A stack that is large enough.
 //!
-//! In: what the command does. Out: what comes of it. Guaranteed: `ulimit -s 16` is enough, as it is for nvlink; a link with a
-//! usual limit starts no thread for that.
+//! In: what the command does. Out: what comes of it. Guaranteed: `ulimit -s 16` is enough, as it is
+//! for nvlink; a link with a usual limit starts no thread for that.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! `check-shadow`: whether a shadow toolkit is what `install-shadow` would make of it now.
 //!
-//! In: the words after the command, the path of this program. Out: what is wrong, a line each. Guaranteed: nothing is
-//! changed.
+//! In: the words after the command, the path of this program. Out: what is wrong, a line each.
+//! Guaranteed: nothing is changed.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,6 +1,7 @@
 //! Which toolkit a shadow is made of.
 //!
-//! In: what the command line says, the environment. Out: the real path of a toolkit. Guaranteed: never a shadow.
+//! In: what the command line says, the environment. Out: the real path of a toolkit. Guaranteed:
+//! never a shadow.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,8 +17,8 @@ const DEFAULT: &str = "/usr/local/cuda";
 /// Variables that name a toolkit, in the order in which they count.
 const VARIABLES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
 
-/// The toolkit that is `named`; else that of the shadow that is at `dir` already; else that of the variables, of nvcc
-/// in PATH, or in the usual place.
+/// The toolkit that is `named`; else that of the shadow that is at `dir` already; else that of the
+/// variables, of nvcc in PATH, or in the usual place.
 pub(super) fn find(named: Option<&Path>, dir: &Path) -> Result<PathBuf, ShadowError> {
     match named {
         Some(path) => open(path),
@@ -45,7 +46,8 @@ fn first(
         .ok_or(ShadowError::NoToolkit { usual: DEFAULT })
 }
 
-/// The toolkit of an nvcc: the folder by which it is started may be a shadow's, that of the file behind a link may not.
+/// The toolkit of an nvcc: the folder by which it is started may be a shadow's, that of the file
+/// behind a link may not.
 fn home(nvcc: &Path) -> Option<PathBuf> {
     let started = nvcc.parent()?.parent()?.to_owned();
     if Marker::read(&started).is_some() {

@@ -1,7 +1,8 @@
 //! The file that tells a shadow toolkit from any other folder, and what the shadow was made of.
 //!
-//! In: a toolkit and the program culd. Out: a [`Marker`], in a file of the shadow and read from it. Guaranteed: to see
-//! that nothing has changed takes one small file and a look at five others, so that every link can do it.
+//! In: a toolkit and the program culd. Out: a [`Marker`], in a file of the shadow and read from it.
+//! Guaranteed: to see that nothing has changed takes one small file and a look at five others, so
+//! that every link can do it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +17,8 @@ use super::{programs, release};
 /// The name of the file.
 pub(crate) const NAME: &str = ".culd-shadow";
 
-/// Files of a toolkit that every other release has otherwise: some installations lack one or two of them.
+/// Files of a toolkit that every other release has otherwise: some installations lack one or two of
+/// them.
 const SIGNS: &[&str] =
     &["bin/nvcc", "version.json", "include/cuda_runtime_api.h", "include/cuda.h"];
 
@@ -122,7 +124,8 @@ fn signs(toolkit: &Path) -> String {
     signs.join(" ")
 }
 
-/// Size and time of the last change of a file, `-` when there is none: as copies keep both, they stay the same.
+/// Size and time of the last change of a file, `-` when there is none: as copies keep both, they
+/// stay the same.
 fn stamp(path: &Path) -> String {
     fs::metadata(path).map_or_else(
         |_| "-".to_owned(),

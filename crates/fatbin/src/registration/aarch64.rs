@@ -1,4 +1,5 @@
-//! Code for AArch64: `aarch64.s`, assembled. The numbers of the relocations are those of its ELF ABI.
+//! Code for AArch64: `aarch64.s`, assembled. The numbers of the relocations are those of its ELF
+//! ABI.
 
 use super::code::Target::*;
 use super::code::{Code, Fix, count_wide, jump26, reloc};

@@ -1,6 +1,7 @@
 //! A relocatable ELF file, written in one go.
 //!
-//! In: sections, symbols, relocations. Out: the bytes up to the contents of the last section, which the caller has.
+//! In: sections, symbols, relocations. Out: the bytes up to the contents of the last section, which
+//! the caller has.
 
 const HEADER: u64 = 64;
 const SECTION_HEADER: u64 = 64;
@@ -173,7 +174,8 @@ impl File {
 }
 
 impl Object {
-    /// The file without the contents of its last section; `None` when a number does not fit its field.
+    /// The file without the contents of its last section; `None` when a number does not fit its
+    /// field.
     pub(super) fn write(&self) -> Option<Vec<u8>> {
         let relocated = self.sections.iter().filter(|section| !section.relocations.is_empty());
         let tables = u32::try_from(self.sections.len() + relocated.count()).ok()? + 1;
@@ -185,7 +187,8 @@ impl Object {
             base: HEADER + SECTION_HEADER * u64::from(number),
             names: Strings(vec![0]),
         };
-        // The tables' numbers follow those of the sections; their contents stand before the last section.
+        // The tables' numbers follow those of the sections; their contents stand before the last
+        // section.
         let (last, first) = self.sections.split_last()?;
         for section in first {
             let Section { name, kind, flags, align, data, size, .. } = section;

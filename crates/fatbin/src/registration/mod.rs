@@ -1,11 +1,13 @@
 //! The host object of a device link, which nvcc has the host compiler make from a stub.
 //!
-//! In: the machine of the host, a linked fat binary, the ids of the modules in it. Out: [`HostImage`], a relocatable
-//! ELF file that makes the calls of the CUDA runtime that nvcc's object makes. Guaranteed: position independent, its
-//! indirect targets are marked (CET, BTI), the fat binary is not copied; the same input gives the same bytes.
+//! In: the machine of the host, a linked fat binary, the ids of the modules in it. Out:
+//! [`HostImage`], a relocatable ELF file that makes the calls of the CUDA runtime that nvcc's
+//! object makes. Guaranteed: position independent, its indirect targets are marked (CET, BTI), the
+//! fat binary is not copied; the same input gives the same bytes.
 //!
-//! Every module's own object calls `__cudaRegisterLinkedBinary<id>` from a constructor. Nothing is registered until all
-//! have called. The code is in `x86_64.s` and `aarch64.s`; docs/FATBIN.md, host objects of a device link, has the rest.
+//! Every module's own object calls `__cudaRegisterLinkedBinary<id>` from a constructor. Nothing is
+//! registered until all have called. The code is in `x86_64.s` and `aarch64.s`; docs/FATBIN.md,
+//! host objects of a device link, has the rest.
 
 mod aarch64;
 mod code;
@@ -89,8 +91,8 @@ const IMAGES: u64 = 16;
 /// The host object that registers `fatbin` and the modules `ids`, in their order.
 ///
 /// # Errors
-/// An id that is empty, has a NUL, or stands there twice, which no host compiler would take either; more modules than a
-/// jump reaches over. The offset is the place in the list.
+/// An id that is empty, has a NUL, or stands there twice, which no host compiler would take either;
+/// more modules than a jump reaches over. The offset is the place in the list.
 pub fn host_object<'f>(
     machine: Machine,
     fatbin: &'f [u8],

@@ -1,8 +1,8 @@
 //! Address classes in debug information.
 //!
-//! In: `.debug_info`, `.debug_abbrev` and `.debug_str` of a cubin. Out: a line for each entry with a `DW_AT_address_class`.
-//! Guaranteed: damage ends the list with a line that says so. In an object that is not linked yet, names in `.debug_str` are
-//! those that stand there before relocation.
+//! In: `.debug_info`, `.debug_abbrev` and `.debug_str` of a cubin. Out: a line for each entry with
+//! a `DW_AT_address_class`. Guaranteed: damage ends the list with a line that says so. In an object
+//! that is not linked yet, names in `.debug_str` are those that stand there before relocation.
 
 use culd_abi::dwarf::AddressClass;
 use gimli::{

@@ -177,7 +177,8 @@ fn string(view: &View<'_>, strings: &StringIndex<'_>, offset: u32) -> String {
     }
 }
 
-/// Mercury code: the section of its machine code, then its records by the offsets of their instructions.
+/// Mercury code: the section of its machine code, then its records by the offsets of their
+/// instructions.
 pub(super) fn capsule(view: &View<'_>, section: &Section<'_>) -> Option<Vec<String>> {
     let capsule = Capsule::parse(section.name, section.data).ok()?;
     let code = view.sections.get(capsule.code().0 as usize)?;

@@ -353,7 +353,8 @@ impl<'d> FileCheck<'_, 'd> {
             && space(symbol) == known.space
             && !managed_differs
         {
-            // The message about the sizes follows (case errors-common/zeroed-smaller by 13.3 and later).
+            // The message about the sizes follows (case errors-common/zeroed-smaller by 13.3 and
+            // later).
             let (symbol, _, file) = self.place(id, known);
             self.note(Message::CommonTooLarge { symbol, file }, known, site);
         }

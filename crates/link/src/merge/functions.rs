@@ -164,8 +164,8 @@ impl<'d> Merger<'_, 'd> {
             self.merged.draft.sections[section].function = Some(out);
             self.node_of_text.insert(section, node);
         }
-        // A function of the program that has the name of a function of the driver is treated like an
-        // entry. A kernel that is not known to be an entry is not.
+        // A function of the program that has the name of a function of the driver is treated like
+        // an entry. A kernel that is not known to be an entry is not.
         let entry = symbol.is_entry() && self.graph.is_known_entry(node);
         if entry || function.is_driver_function {
             self.entry_sections(own_name, section);

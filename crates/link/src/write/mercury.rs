@@ -118,7 +118,8 @@ impl MercuryWriter<'_, '_> {
                 // `--preserve-relocs` is set here too.
                 let kind = if kind == stt::OBJECT { stt::CUDA_OBJECT } else { kind };
                 let other = other | symbol.other & sto::INTERNAL;
-                // Since CUDA 13.4 shared variables of one entry are local (case debug/shared-with-g).
+                // Since CUDA 13.4 shared variables of one entry are local (case
+                // debug/shared-with-g).
                 let binding = if symbol.shared.is_some() { symbol.info } else { info } & 0xf0;
                 SymbolEntry { info: binding | kind, other, ..entry }
             }

@@ -351,7 +351,8 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         }
     }
 
-    /// A row of the section header table; `tables` are the headers of [`ImageWriter::table_headers`].
+    /// A row of the section header table; `tables` are the headers of
+    /// [`ImageWriter::table_headers`].
     fn section_header(&self, tables: &[SectionHeader], row: usize) -> SectionHeader {
         let (layout, draft) = (self.layout, &self.merged.draft);
         let Some(row) = row.checked_sub(1) else { return null_section(layout.section_count()) };

@@ -5,8 +5,7 @@
 //! file from which its finalizer makes the program. That file has the Mercury half only, with
 //! uncompressed code and without parameter banks. In it, alignment padding and then the section
 //! headers follow the sections without bytes, so the copy has padding and the first two or three
-//! headers (docs/MERCURY.md, shared memory beside Mercury; cases mercury/two-files,
-//! mercury/reserved-shared).
+//! headers (docs/MERCURY.md, shared memory; cases mercury/two-files, mercury/reserved-shared).
 
 use culd_cubin::elf::sht;
 use culd_cubin::encode::SectionHeader;

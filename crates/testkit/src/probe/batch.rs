@@ -1,7 +1,8 @@
 //! Records that share a link.
 //!
-//! In: a [`Batch`], a [`Linker`]. Out: the fate of every record. Guaranteed: a record that ends the link is found and has
-//! a link of its own, as have those that change the fate of others; all others share one.
+//! In: a [`Batch`], a [`Linker`]. Out: the fate of every record. Guaranteed: a record that ends the
+//! link is found and has a link of its own, as have those that change the fate of others; all
+//! others share one.
 
 use super::fate::{Fate, Slots};
 use super::object::{BANK, Form, Object, Record, STRIDE};
@@ -75,7 +76,8 @@ impl Batch {
     /// The object with the records of `kinds`, which are types of this batch.
     pub fn object(&self, kinds: &[u32]) -> Object {
         let Batch { sm, place, symbol, form, addend, spot, .. } = *self;
-        // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it does not depend on who shares a link.
+        // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it does not
+        // depend on who shares a link.
         let slots = match spot {
             Spot::Slot(_) if place.key == "const" => CONST_SLOTS.max(kinds.len() as u64 + 1),
             _ => kinds.len() as u64 + 1,
@@ -114,7 +116,8 @@ impl Batch {
         Ok(fates)
     }
 
-    /// Which of `kinds` may share a link. Types that keep functions alive change the fate of others, and there is one end.
+    /// Which of `kinds` may share a link. Types that keep functions alive change the fate of
+    /// others, and there is one end.
     pub fn groups(&self, kinds: &[u32]) -> Vec<Vec<u32>> {
         let alone = |kind: &u32| {
             let keeps_alive = lookup(*kind).is_some_and(|row| row.needs_function());
@@ -179,8 +182,9 @@ impl fmt::Display for Batch {
 }
 
 impl Answer {
-    /// The message of a link that failed: the line that ends it, without the linker's name. Names of types and hexadecimal
-    /// numbers are left out, so that records which are refused alike can be told as one.
+    /// The message of a link that failed: the line that ends it, without the linker's name. Names
+    /// of types and hexadecimal numbers are left out, so that records which are refused alike can
+    /// be told as one.
     pub fn message(text: &str) -> String {
         let has = |word: &'static str| move |line: &&str| line.contains(word);
         let lines = || text.lines().filter(|line| !line.starts_with(' '));

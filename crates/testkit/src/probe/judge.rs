@@ -1,7 +1,7 @@
 //! Answers of both linkers compared.
 //!
-//! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells that are not equal, and a
-//! digest of the outputs. Guaranteed: messages count as well as outputs.
+//! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells
+//! that are not equal, and a digest of the outputs. Guaranteed: messages count as well as outputs.
 
 use super::batch::{Answer, Batch, Guesses, Linker};
 use super::record::{self, Digest};

@@ -1,7 +1,8 @@
 //! Differences that are meant.
 //!
-//! In: `testdata/probe/differences.toml`. Out: whether an unequal cell is on it. Guaranteed: every entry has a reason and
-//! a key of docs/DIFFERENCES.md; what it covers is counted, so that one that covers nothing can be told.
+//! In: `testdata/probe/differences.toml`. Out: whether an unequal cell is on it. Guaranteed: every
+//! entry has a reason and a key of docs/DIFFERENCES.md; what it covers is counted, so that one that
+//! covers nothing can be told.
 
 use super::batch::Batch;
 use super::kinds;

@@ -1,12 +1,15 @@
-//! The prober: relocation records of every type, against every kind of symbol, in every kind of place.
+//! The prober: relocation records of every type, against every kind of symbol, in every kind of
+//! place.
 //!
-//! In: a linker. Out: what it does with each record. Guaranteed: objects are made of our own text, without any tool; a
-//! cell (one record) is told from its neighbours although hundreds of them share a link.
+//! In: a linker. Out: what it does with each record. Guaranteed: objects are made of our own text,
+//! without any tool; a cell (one record) is told from its neighbours although hundreds of them
+//! share a link.
 //!
-//! [`series`] says which cells there are: a [`batch::Batch`] has those that differ in their type only. [`object`] puts
-//! their records into an object, [`fate`] finds in the output what became of each, [`record`] keeps what nvlink did
-//! (`testdata/probe/sm_*.txt`), [`judge`] compares, and [`known`] is the list of differences that are meant.
-//! [`verify`] tries every bit of the tables in `crates/reloc` on its own.
+//! [`series`] says which cells there are: a [`batch::Batch`] has those that differ in their type
+//! only. [`object`] puts their records into an object, [`fate`] finds in the output what became of
+//! each, [`record`] keeps what nvlink did (`testdata/probe/sm_*.txt`), [`judge`] compares, and
+//! [`known`] is the list of differences that are meant. [`verify`] tries every bit of the tables in
+//! `crates/reloc` on its own.
 
 pub mod batch;
 pub mod fate;

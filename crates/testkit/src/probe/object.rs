@@ -1,8 +1,9 @@
 //! The objects that records are put into.
 //!
-//! In: an architecture, a place, a symbol and records. Out: the bytes of two objects: the one with the records, and one
-//! that is linked in front of it, so that no part of the other starts at 0. Guaranteed: no tool is needed; slots are
-//! equal, and the first one has no record, so that it can be recognised in the output.
+//! In: an architecture, a place, a symbol and records. Out: the bytes of two objects: the one with
+//! the records, and one that is linked in front of it, so that no part of the other starts at 0.
+//! Guaranteed: no tool is needed; slots are equal, and the first one has no record, so that it can
+//! be recognised in the output.
 
 use super::places::Place;
 use super::symbols::SymbolKind;
@@ -57,11 +58,13 @@ pub const BANK: u8 = 3;
 const BASE: &str = include_str!("base.txt");
 const FRONT: &str = include_str!("front.txt");
 
-// nvlink looks into Mercury code, so these are what ptxas made of base-mercury.ptx and front-mercury.ptx.
+// nvlink looks into Mercury code, so these are what ptxas made of base-mercury.ptx and
+// front-mercury.ptx.
 const BASE_MERCURY: &str = include_str!("base-mercury.txt");
 const FRONT_MERCURY: &str = include_str!("front-mercury.txt");
 
-/// A frame description behind its length: an entry that others share, version 3, nobody's, and no instructions.
+/// A frame description behind its length: an entry that others share, version 3, nobody's, and no
+/// instructions.
 const FRAME_HEAD: &str = "ffffffffffffffff0300047cffffffff0f0c8180000000000000000000000000";
 
 /// Bytes of a frame description in front of its slots.
@@ -70,8 +73,8 @@ const FRAME_SIZE: u64 = 12 + FRAME_HEAD.len() as u64 / 2;
 /// The bytes of a slot.
 pub type Pattern = [u8; STRIDE as usize];
 
-/// What every slot's bytes are before a link for this architecture. In a frame description they are instructions; nvlink
-/// reads them, and a large number makes it crash.
+/// What every slot's bytes are before a link for this architecture. In a frame description they are
+/// instructions; nvlink reads them, and a large number makes it crash.
 pub fn pattern(sm: u32) -> Pattern {
     let mask = if is_mercury(sm) { 0x7f } else { 0xff };
     std::array::from_fn(|at| (at * 37 + 11) as u8 & mask)
@@ -82,8 +85,8 @@ pub const fn is_mercury(sm: u32) -> bool {
     sm >= 100
 }
 
-/// The type of machine code that says what one of Mercury's does: nvlink makes the records of debug information of
-/// Mercury's, and has no other for the rest.
+/// The type of machine code that says what one of Mercury's does: nvlink makes the records of debug
+/// information of Mercury's, and has no other for the rest.
 pub const fn machine_code(kind: u32) -> Option<u32> {
     Some(match kind {
         0x10001 => 4,
@@ -138,7 +141,8 @@ impl Object {
         pattern(self.sm)
     }
 
-    /// The symbols that the record's symbol needs; those of Mercury sections are in the twins of their sections.
+    /// The symbols that the record's symbol needs; those of Mercury sections are in the twins of
+    /// their sections.
     fn write_symbols(&self, text: &mut String, mercury: bool) {
         for line in self.symbol.lines {
             let line = match mercury {

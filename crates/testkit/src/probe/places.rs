@@ -1,6 +1,7 @@
 //! The places that records are put into.
 //!
-//! In: nothing. Out: [`PLACES`]. Guaranteed: each is a section of `base.txt` or `base-mercury.txt` with a mark for its slots.
+//! In: nothing. Out: [`PLACES`]. Guaranteed: each is a section of `base.txt` or `base-mercury.txt`
+//! with a mark for its slots.
 
 use super::object::STRIDE;
 
@@ -43,15 +44,16 @@ pub const PLACES: &[Place] = &[
     place("data",   ".nv.global.init",     0x40, 0x40, Found::Symbol("data")),
     place("const",  ".nv.constant3",       0x40, 0x40, Found::Symbol("table")),
     place("bank",   ".nv.constant2.k",     0,    0x20, Found::Start),
-    // Debug information: one part of each file behind the other; `sass` is a table of code addresses.
+    // Debug information: one part of each file behind the other; `sass` is a table of code
+    // addresses.
     place("frame",  ".debug_frame",        0,    0x40, Found::End),
     place("info",   ".debug_info",         0,    0x40, Found::End),
     place("line",   ".debug_line",         0,    0x40, Found::End),
     place("sass",   ".nv_debug_line_sass", 0,    0x40, Found::End),
 ];
 
-/// Those of architectures with Mercury sections: in a frame of Mercury alone, of which nvlink makes those of machine code,
-/// and in debug information that both halves have, with equal records.
+/// Those of architectures with Mercury sections: in a frame of Mercury alone, of which nvlink makes
+/// those of machine code, and in debug information that both halves have, with equal records.
 #[rustfmt::skip]
 pub const MERCURY_PLACES: &[Place] = &[
     place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),

@@ -1,8 +1,8 @@
 //! What nvlink did with every record, kept as text.
 //!
-//! In: fates, or the text. Out: the other. Guaranteed: the text says all that a comparison needs, so that it can be made
-//! where there is no nvlink; equal batches stand together; nothing of nvlink's output is in it but names, numbers and
-//! messages about our own objects, and a digest.
+//! In: fates, or the text. Out: the other. Guaranteed: the text says all that a comparison needs,
+//! so that it can be made where there is no nvlink; equal batches stand together; nothing of
+//! nvlink's output is in it but names, numbers and messages about our own objects, and a digest.
 //!
 //! ```text
 //! text const +0x10 = 8d3fd3e15a7d1f64

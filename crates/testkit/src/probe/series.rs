@@ -8,7 +8,8 @@ use super::places::{MERCURY_PLACES, PLACES, Place};
 use super::symbols::{SYMBOLS, SymbolKind};
 use culd_reloc::{CUDA, Observed, RelocDesc};
 
-/// Architectures with recorded answers: the first, the last of machine code alone, and one with Mercury sections.
+/// Architectures with recorded answers: the first, the last of machine code alone, and one with
+/// Mercury sections.
 pub const RECORDED: [u32; 3] = [75, 90, 100];
 
 /// All of them.
@@ -84,7 +85,8 @@ fn all_kinds() -> Vec<u32> {
     (0..=118).chain([0xffff, 0x10002, 0x7fff_ffff]).collect()
 }
 
-/// Of types that end nearly every link, one of each sort: a descriptor of a function, a distance, none, an unknown one.
+/// Of types that end nearly every link, one of each sort: a descriptor of a function, a distance,
+/// none, an unknown one.
 fn most_kinds() -> Vec<u32> {
     let mut kinds = steady_kinds();
     kinds.extend([31, 40, 116, 117]);
@@ -148,7 +150,8 @@ pub fn batches(sm: u32) -> Vec<Batch> {
     batches
 }
 
-/// Records of Mercury sections, of every type and some that are not theirs; in both halves, of types that both have.
+/// Records of Mercury sections, of every type and some that are not theirs; in both halves, of
+/// types that both have.
 fn mercury_batches(sm: u32) -> Vec<Batch> {
     let kinds: Vec<u32> =
         [0, 2].into_iter().chain(0x10000..=0x10042).chain([0x1ffff, 0x20000]).collect();

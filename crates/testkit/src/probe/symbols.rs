@@ -1,6 +1,7 @@
 //! The symbols that records are put against.
 //!
-//! In: nothing. Out: [`SYMBOLS`]. Guaranteed: keys are unique; what a row needs beyond `base.txt` is in the row.
+//! In: nothing. Out: [`SYMBOLS`]. Guaranteed: keys are unique; what a row needs beyond `base.txt`
+//! is in the row.
 
 /// A symbol.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The rows of the relocation tables, bit by bit.
 //!
-//! In: a linker. Out: for each row, what was seen of it. Guaranteed: each of the 64 bits of an address is set on its own,
-//! and each of the five of a bank's number; the whole slot has to be as the row says, so that a bit that arrives
-//! elsewhere fails too. Nothing of this is known of fields that only the driver fills: of those, that the place is as it
-//! was and the record stays.
+//! In: a linker. Out: for each row, what was seen of it. Guaranteed: each of the 64 bits of an
+//! address is set on its own, and each of the five of a bank's number; the whole slot has to be as
+//! the row says, so that a bit that arrives elsewhere fails too. Nothing of this is known of fields
+//! that only the driver fills: of those, that the place is as it was and the record stays.
 
 use super::batch::{Answer, Batch, Guesses, Linker, Spot};
 use super::fate::{Fate, Slots};
@@ -96,7 +96,8 @@ fn walk(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
         matches!(observed, NoEffect | Bits | Kept | Ignored | Clears)
     };
     let kinds = kinds(sm, wanted);
-    // Symbol 0 is at 0. With it, nvlink crashes in Mercury sections; this constant is behind those of another file.
+    // Symbol 0 is at 0. With it, nvlink crashes in Mercury sections; this constant is behind those
+    // of another file.
     let (symbol, name, start) = match is_mercury(sm) {
         true => ("const", "const", FRONT_CONSTANTS),
         false => ("null", "#0", 0),

@@ -1,9 +1,10 @@
-//! Seeded edits of compiled objects: what no compiler writes, and a linker has to take or refuse all the same.
+//! Seeded edits of compiled objects: what no compiler writes, and a linker has to take or refuse
+//! all the same.
 //!
-//! In: an [`Edit`], which is one kind of change and a number, and an [`object::Object`]. Out: the object changed, and a
-//! line that says how. Guaranteed: what a number picks depends on names only and not on how much else there is, so that
-//! the edit stays the same while the program around it is reduced; edits keep tables whole (the file can always be
-//! read), but not always sensible.
+//! In: an [`Edit`], which is one kind of change and a number, and an [`object::Object`]. Out: the
+//! object changed, and a line that says how. Guaranteed: what a number picks depends on names only
+//! and not on how much else there is, so that the edit stays the same while the program around it
+//! is reduced; edits keep tables whole (the file can always be read), but not always sensible.
 
 mod attributes;
 pub mod object;
@@ -34,7 +35,8 @@ impl fmt::Display for Edit {
     }
 }
 
-/// What makes a kind of edit: the change, which says what it did, or `None` when there was nothing to change.
+/// What makes a kind of edit: the change, which says what it did, or `None` when there was nothing
+/// to change.
 type Change = fn(&mut Object, u64) -> Option<String>;
 
 macro_rules! kinds {

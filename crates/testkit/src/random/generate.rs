@@ -1,9 +1,9 @@
 //! Random programs for the differential test.
 //!
-//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several PTX files, and for some
-//! families edits of what is compiled of them.
-//! Guaranteed: the same seed gives the same program on every machine, and every program is meant to pass
-//! `ptxas -c`; the caller counts those that do not.
+//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several
+//! PTX files, and for some families edits of what is compiled of them. Guaranteed: the same seed
+//! gives the same program on every machine, and every program is meant to pass `ptxas -c`; the
+//! caller counts those that do not.
 
 mod body;
 mod build;

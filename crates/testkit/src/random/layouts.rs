@@ -1,8 +1,9 @@
 //! Random records of C++ and where their members are.
 //!
-//! In: a seed; or an object file that a compiler made of a [`measurement`]. Out: a [`Sample`]: the record as `culd_abi`
-//! describes it and as source; and for each record a line that says where everything is. Guaranteed: the same seed gives the
-//! same record everywhere; lines of ours and of compilers are equal when the layouts are.
+//! In: a seed; or an object file that a compiler made of a [`measurement`]. Out: a [`Sample`]: the
+//! record as `culd_abi` describes it and as source; and for each record a line that says where
+//! everything is. Guaranteed: the same seed gives the same record everywhere; lines of ours and of
+//! compilers are equal when the layouts are.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -173,8 +174,9 @@ impl Sample {
         format!("{};", self.body.replacen("NAME", name, 1))
     }
 
-    /// Where we say that everything is: `size=16 align=8 a@0 b@4.3:5`. Bit-fields have bit and width; those of
-    /// records with a union are told if `unions`: nvcc cannot initialise them on the device.
+    /// Where we say that everything is: `size=16 align=8 a@0 b@4.3:5`. Bit-fields have bit and
+    /// width; those of records with a union are told if `unions`: nvcc cannot initialise them on
+    /// the device.
     ///
     /// # Errors
     /// The record cannot be.
@@ -253,8 +255,8 @@ fn run_of_ones(bytes: &[u8]) -> Result<(u64, u64)> {
     Ok((first, set.len() as u64))
 }
 
-/// A source whose object file tells where the members of `samples` are: numbers in `m0`, `m1`, ..., and for each bit-field a
-/// record `rN_M` in which it alone is not zero.
+/// A source whose object file tells where the members of `samples` are: numbers in `m0`, `m1`, ...,
+/// and for each bit-field a record `rN_M` in which it alone is not zero.
 pub fn measurement(samples: &[Sample]) -> String {
     let mut text = String::from(
         "#include <stddef.h>\n#include <vector_types.h>\n#ifdef __CUDACC__\n#define DEVICE __device__\n\

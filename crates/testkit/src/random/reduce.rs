@@ -1,7 +1,8 @@
 //! Shrinks a program while a property holds.
 //!
-//! In: a program and a test, usually "the linkers still disagree in the same way". Out: a smaller program for which the
-//! test holds. Guaranteed: the result passes the test, and no single further step of the list below does.
+//! In: a program and a test, usually "the linkers still disagree in the same way". Out: a smaller
+//! program for which the test holds. Guaranteed: the result passes the test, and no single further
+//! step of the list below does.
 
 use crate::random::generate::model::{
     Debug, Function, Index, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind,
@@ -30,7 +31,8 @@ const STEPS: &[Step] = &[
     simplify_symbol,
 ];
 
-/// Shrinks `program` as long as `test` accepts the result. `test` is not called for `program` itself.
+/// Shrinks `program` as long as `test` accepts the result. `test` is not called for `program`
+/// itself.
 ///
 /// # Errors
 /// The first error of `test`.
@@ -86,7 +88,8 @@ fn drop_unit(program: &Program, n: usize) -> Option<Program> {
     for round in &mut program.rounds {
         round.retain(|edit| edit.unit != dropped.name);
     }
-    // What only that unit defined is not referred to any more either: an undefined reference would be another story.
+    // What only that unit defined is not referred to any more either: an undefined reference would
+    // be another story.
     let left: BTreeSet<SymbolId> =
         program.units.iter().flat_map(|unit| &unit.items).map(Item::symbol).collect();
     for id in dropped.items.iter().map(Item::symbol).filter(|id| !left.contains(id)) {
@@ -195,7 +198,8 @@ fn drop_part(program: &Program, n: usize) -> Option<Program> {
     None
 }
 
-/// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit` returns what replaces it.
+/// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit`
+/// returns what replaces it.
 fn edit_statement(
     program: &Program,
     n: usize,

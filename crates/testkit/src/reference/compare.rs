@@ -1,8 +1,9 @@
 //! Compares what two linkers made of the same inputs.
 //!
-//! In: two linked cubins, or two finished processes. Out: nothing when they agree, else a line that says where they
-//! part. Guaranteed: exactly one thing may differ in the bytes, the payload of the first tool note, in which a linker
-//! names itself, and on sm_100 and later what [`mercury`] describes.
+//! In: two linked cubins, or two finished processes. Out: nothing when they agree, else a line that
+//! says where they part. Guaranteed: exactly one thing may differ in the bytes, the payload of the
+//! first tool note, in which a linker names itself, and on sm_100 and later what [`mercury`]
+//! describes.
 
 mod carried;
 pub mod code;
@@ -29,7 +30,8 @@ use std::path::Path;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
-/// Compares what nvlink and culd made; the objects that `arguments` name are asked for where they count.
+/// Compares what nvlink and culd made; the objects that `arguments` name are asked for where they
+/// count.
 ///
 /// # Errors
 /// Where the outputs differ though they should not.
@@ -91,8 +93,8 @@ fn is_relocatable(arguments: &[String]) -> bool {
 
 /// Where two cubins differ; `None` when they are equal but for the linker's own note.
 ///
-/// Sections are compared before headers: when a section has another size, all offsets behind it differ too, and say
-/// nothing.
+/// Sections are compared before headers: when a section has another size, all offsets behind it
+/// differ too, and say nothing.
 pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     if expected == actual {
         return None;
@@ -183,8 +185,8 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A coarse name for a difference: what it is about, without names and numbers of one program. Two differences of one
-/// class are likely to have one cause.
+/// A coarse name for a difference: what it is about, without names and numbers of one program. Two
+/// differences of one class are likely to have one cause.
 pub fn class(what: &str) -> String {
     if what.starts_with("exit code") || what.starts_with("message ") {
         return message_class(what);
@@ -292,8 +294,8 @@ fn header_place(bytes: &[u8], at: usize) -> Option<String> {
     Some(format!("section header {field} of {name}"))
 }
 
-/// Where the outcomes of two runs differ: status, output or messages. The name a linker gives itself at the start of a line
-/// does not count, nor do notes and repeated warnings about a stack.
+/// Where the outcomes of two runs differ: status, output or messages. The name a linker gives
+/// itself at the start of a line does not count, nor do notes and repeated warnings about a stack.
 pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.status != actual.status {
         let text = actual.stderr_text();

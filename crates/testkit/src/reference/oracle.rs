@@ -1,7 +1,8 @@
 //! The reference tools of a [`Release`] of CUDA from PyPI, by default 13.0.88.
 //!
-//! In: a release and a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and nvlink. Guaranteed: pinned versions,
-//! installed once per folder; nothing of them is ever part of this project.
+//! In: a release and a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and
+//! nvlink. Guaranteed: pinned versions, installed once per folder; nothing of them is ever part of
+//! this project.
 
 pub mod cache;
 pub mod process;
@@ -28,8 +29,8 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// The installation in `dir`, made first when it is missing. `existing` (from `CULD_ORACLE`) is a folder with the
-    /// same layout to use instead.
+    /// The installation in `dir`, made first when it is missing. `existing` (from `CULD_ORACLE`) is
+    /// a folder with the same layout to use instead.
     ///
     /// # Errors
     /// When python3 or pip is missing or fails, or when `existing` holds no such tools.
@@ -42,7 +43,8 @@ impl Oracle {
             .with_context(|| format!("cannot install the tools of CUDA {}", release.name))?;
         let toolkit = environment.package(release.package)?;
         if release.has_nvcc() {
-            // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not have.
+            // nvcc looks for lib64 and for an unversioned runtime library, which the wheels do not
+            // have.
             link("lib", &toolkit.join("lib64"))?;
             link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
             // nvlink has one place for libnvvm.
@@ -110,7 +112,8 @@ impl Oracle {
         command
     }
 
-    /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it changes start-up time and nothing else.
+    /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it changes start-up time and
+    /// nothing else.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.tool(name));
         command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");

@@ -19,7 +19,8 @@ pub struct Placed {
     pub section: Option<String>,
 }
 
-/// The defined functions of an ELF file, `st_shndx` with the escape for many sections resolved by the rules of ELF.
+/// The defined functions of an ELF file, `st_shndx` with the escape for many sections resolved by
+/// the rules of ELF.
 ///
 /// # Errors
 /// goblin cannot read it, or a name is missing.

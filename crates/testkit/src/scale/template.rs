@@ -1,7 +1,8 @@
 //! One compiled module that stands for many.
 //!
-//! In: the numbers of a [`Case`] and the role of a module. Out: a cubin with placeholders for names, and clones of it.
-//! Guaranteed: names are 8 bytes before and after the exchange, in every section they occur in.
+//! In: the numbers of a [`Case`] and the role of a module. Out: a cubin with placeholders for
+//! names, and clones of it. Guaranteed: names are 8 bytes before and after the exchange, in every
+//! section they occur in.
 
 use super::{Case, Debug, Graph};
 use crate::reference::oracle::{Oracle, process};
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 /// Stands for the module itself.
 const OWN: &str = "QSELFxxQ";
-/// Prefix of section names that hold a checksum of the source; distinct per module in real programs.
+/// Prefix of section names that hold a checksum of the source; distinct per module in real
+/// programs.
 const SOURCE_SECTION: &[u8] = b".nv_debug_ptx_txt.";
 const LIMIT: Duration = Duration::from_secs(600);
 

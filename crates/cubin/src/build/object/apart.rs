@@ -1,7 +1,8 @@
 //! An object taken apart.
 //!
-//! In: the bytes of an object. Out: an [`Object`] whose parts name each other by references. Guaranteed: nothing is left out
-//! but padding and strings that nothing names; what cannot be said by references is an error.
+//! In: the bytes of an object. Out: an [`Object`] whose parts name each other by references.
+//! Guaranteed: nothing is left out but padding and strings that nothing names; what cannot be said
+//! by references is an error.
 
 use super::{
     Attribute, Contents, Edge, Entry, Info, Link, Object, Place, Relocation, Section, SectionRef,
@@ -20,7 +21,8 @@ impl Object {
     /// Takes the object `data` apart. Tables of section indices are made anew like all tables.
     ///
     /// # Errors
-    /// It is damaged, no object of CUDA 13, or names sections and symbols in a way that is not known.
+    /// It is damaged, no object of CUDA 13, or names sections and symbols in a way that is not
+    /// known.
     pub fn parse(data: &[u8]) -> Result<Self, Malformed> {
         let cubin = Cubin::parse(data)?;
         let header = FileHeader::read(data, 0).unwrap_or_default();

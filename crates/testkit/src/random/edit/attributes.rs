@@ -1,7 +1,7 @@
 //! Edits of attributes, of `.nv.compat`, of the call graph and of prototypes.
 //!
-//! In: an object and a number. Out: the object changed and what was done. Guaranteed: attribute sections stay rows of whole
-//! records; call graphs stay pairs of words, and their symbols exist.
+//! In: an object and a number. Out: the object changed and what was done. Guaranteed: attribute
+//! sections stay rows of whole records; call graphs stay pairs of words, and their symbols exist.
 
 use super::object::{Object, Section};
 use super::pick::pick;
@@ -39,8 +39,8 @@ fn record(
     pick(seed, found)
 }
 
-/// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK is in the list of every
-/// function or of none.
+/// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK
+/// is in the list of every function or of none.
 fn is_fixed(object: &Object, (at, range): &(usize, Range<usize>)) -> bool {
     let code = object.sections[*at].data.get(range.start + 1);
     let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK];
@@ -75,8 +75,8 @@ fn repeat_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
     line
 }
 
-/// Another number in the value. Symbols that it names stay: another function's attributes would be there twice, and its
-/// own nowhere.
+/// Another number in the value. Symbols that it names stay: another function's attributes would be
+/// there twice, and its own nowhere.
 fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &mut Rng) -> String {
     let before = tell(object, at, &range);
     let record = &mut object.sections[at].data[range.clone()];
@@ -170,8 +170,8 @@ fn set_pairs(object: &mut Object, at: usize, list: &[[u32; 2]], what: &str) -> O
     (section.data != before).then(|| format!("{}: {what}", section.name))
 }
 
-/// Records of what functions of this file do: calls, calls through pointers, addresses. Whose address is taken stays as it
-/// is: it comes with a prototype, and all files tell the same one.
+/// Records of what functions of this file do: calls, calls through pointers, addresses. Whose
+/// address is taken stays as it is: it comes with a prototype, and all files tell the same one.
 pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
     const TAKEN: u32 = -2_i32 as u32;
     let (at, mut list) = pairs(object, sht::CUDA_CALLGRAPH)?;
@@ -226,7 +226,8 @@ fn pair_twice(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
     "a record twice"
 }
 
-/// Records twice, less, or in another order; with other prototypes the files would contradict each other.
+/// Records twice, less, or in another order; with other prototypes the files would contradict each
+/// other.
 pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
     let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;
     let labels = list.iter().enumerate().map(|(index, pair)| (format!("{pair:?}"), index));

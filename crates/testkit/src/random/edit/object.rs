@@ -1,7 +1,8 @@
 //! A compiled object as lists that can be changed and written again.
 //!
-//! In: the bytes of a cubin. Out: [`Object`], and bytes again. Guaranteed: unchanged lists give the same sections, symbols
-//! and records, at other places in the file where sections changed their size; names are kept or added, never removed.
+//! In: the bytes of a cubin. Out: [`Object`], and bytes again. Guaranteed: unchanged lists give the
+//! same sections, symbols and records, at other places in the file where sections changed their
+//! size; names are kept or added, never removed.
 
 use anyhow::{Context, Result};
 use culd_cubin::elf::{is_nobits, sht};

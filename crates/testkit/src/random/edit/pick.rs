@@ -1,7 +1,7 @@
 //! Choices that do not depend on what else could have been chosen.
 //!
-//! In: a number and candidates with names. Out: one of them. Guaranteed: another candidate that comes or goes changes
-//! the choice only when it is the one chosen (rendezvous hashing).
+//! In: a number and candidates with names. Out: one of them. Guaranteed: another candidate that
+//! comes or goes changes the choice only when it is the one chosen (rendezvous hashing).
 
 /// The candidate whose name hashes lowest with `seed`.
 pub(super) fn pick<T>(seed: u64, candidates: impl IntoIterator<Item = (String, T)>) -> Option<T> {

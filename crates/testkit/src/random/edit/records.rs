@@ -1,7 +1,8 @@
 //! Edits of relocations.
 //!
-//! In: an object and a number. Out: the object changed and what was done. The values are those at which linkers part:
-//! types that exist and a few that do not, places at field and section ends, addends around 16, 24, 32 and 64 bits.
+//! In: an object and a number. Out: the object changed and what was done. The values are those at
+//! which linkers part: types that exist and a few that do not, places at field and section ends,
+//! addends around 16, 24, 32 and 64 bits.
 
 use super::object::{Object, Record, Section};
 use super::pick::pick;
@@ -89,7 +90,8 @@ fn any_symbol(object: &Object, seed: u64) -> u32 {
     pick(seed, named).unwrap_or(0)
 }
 
-/// An offset in the section that `records` patches: mostly that of an instruction, sometimes any or one near the end.
+/// An offset in the section that `records` patches: mostly that of an instruction, sometimes any or
+/// one near the end.
 fn any_offset(object: &Object, records: usize, rng: &mut Rng) -> u64 {
     let target = object.sections.get(object.sections[records].header.info as usize);
     let size = target.map_or(0, Section::size);

@@ -48,8 +48,8 @@ pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
     (after != before).then(|| format!("size of {name}: {before:#x} -> {after:#x}"))
 }
 
-/// Of code, of variables and of constants that have names; banks of functions and debug sections are put together by
-/// records, at the alignment that all of them have.
+/// Of code, of variables and of constants that have names; banks of functions and debug sections
+/// are put together by records, at the alignment that all of them have.
 pub(super) fn align(object: &mut Object, seed: u64) -> Option<String> {
     let placed = |section: &Section| {
         is_memory(section)

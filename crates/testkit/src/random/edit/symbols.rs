@@ -1,8 +1,8 @@
 //! Edits of symbols.
 //!
-//! In: an object and a number. Out: the object changed and what was done. Left alone are the null symbol, section symbols,
-//! and what ptxas made for itself (parameters, literals), whose place in their sections is known from elsewhere: no object
-//! with another one means anything.
+//! In: an object and a number. Out: the object changed and what was done. Left alone are the null
+//! symbol, section symbols, and what ptxas made for itself (parameters, literals), whose place in
+//! their sections is known from elsewhere: no object with another one means anything.
 
 use super::object::{Object, Symbol};
 use super::pick::pick;
@@ -120,7 +120,8 @@ pub(super) fn undefined(object: &mut Object, seed: u64) -> Option<String> {
     let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol) && public(symbol);
     change(object, seed, wanted, |_, symbol, rng| {
         symbol.entry.section = UNDEFINED;
-        // An array without size that a later file defines: docs/DIFFERENCES.md, shared-unsized-first.
+        // An array without size that a later file defines: docs/DIFFERENCES.md,
+        // shared-unsized-first.
         let shared = symbol.entry.other & sto::SPACE == sto::SPACE_SHARED;
         if rng.chance(70) && !shared {
             (symbol.entry.value, symbol.entry.size) = (0, 0);

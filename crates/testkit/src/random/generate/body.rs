@@ -1,8 +1,8 @@
 //! Prints the body of a generated function.
 //!
-//! In: a [`Function`] of a unit. Out: PTX statements. Guaranteed: every statement is a block with registers of its
-//! own that reads and writes only the accumulator `%acc`, so statements can be removed one by one; memory accesses
-//! are volatile and results are used, so that ptxas keeps them.
+//! In: a [`Function`] of a unit. Out: PTX statements. Guaranteed: every statement is a block with
+//! registers of its own that reads and writes only the accumulator `%acc`, so statements can be
+//! removed one by one; memory accesses are volatile and results are used, so that ptxas keeps them.
 
 use super::model::{
     Debug, Function, Program, Reference, Shape, Signature, SlowPath, Space, Special, Stmt,
@@ -216,7 +216,8 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         line!(self.out, "mov.b32 %acc, %f;");
     }
 
-    /// Values that are all loaded before the first is used, and volatile so that none can be loaded again.
+    /// Values that are all loaded before the first is used, and volatile so that none can be loaded
+    /// again.
     fn pressure(&mut self, values: u32) {
         line!(self.out, ".reg .b32 %v<{values}>; .reg .b64 %a; cvt.u64.u32 %a, %acc;");
         for i in 0..values {

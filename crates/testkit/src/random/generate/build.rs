@@ -1,8 +1,8 @@
 //! Builds the frame of a program: files, names, who defines what, who may see whom.
 //!
-//! In: a family and a random number generator. Out: a [`Program`] whose functions still have empty bodies, which
-//! [`super::fill`] completes. Guaranteed: in no file do two symbols share a name, and calls can be made acyclic because
-//! a function is only reached from functions with a smaller id.
+//! In: a family and a random number generator. Out: a [`Program`] whose functions still have empty
+//! bodies, which [`super::fill`] completes. Guaranteed: in no file do two symbols share a name, and
+//! calls can be made acyclic because a function is only reached from functions with a smaller id.
 
 use super::cuda;
 use super::fill;
@@ -145,7 +145,8 @@ impl<'r> Builder<'r> {
         let id = SymbolId(self.program.symbols.len() as u32);
         let mut name = format!("{stem}{}", id.0);
         if home.local && self.rng.chance(self.mix.same_name_pc) {
-            // One of few names, so that other files use it too, for something else or for the same kind of thing.
+            // One of few names, so that other files use it too, for something else or for the same
+            // kind of thing.
             let common = format!("{stem}_same{}", self.rng.below(2));
             if !self.claims[home.unit].contains_key(&common) {
                 name = common;
@@ -167,7 +168,8 @@ impl<'r> Builder<'r> {
         id
     }
 
-    /// The files that define one more copy of a symbol of `unit`: some others, each with a name still free.
+    /// The files that define one more copy of a symbol of `unit`: some others, each with a name
+    /// still free.
     pub(super) fn further_units(&mut self, unit: usize, id: SymbolId) -> Vec<usize> {
         let mut others = Vec::new();
         for other in 0..self.program.units.len() {
@@ -266,8 +268,8 @@ impl<'r> Builder<'r> {
         self.define_reference(unit, id, &kind);
     }
 
-    /// A common symbol of several files. When the sizes differ, every file has its own: a plain reference would have
-    /// to guess the largest.
+    /// A common symbol of several files. When the sizes differ, every file has its own: a plain
+    /// reference would have to guess the largest.
     fn common(&mut self) {
         let unit = self.rng.below(self.program.units.len());
         let first = shape(self.rng, Space::Global);
@@ -432,7 +434,8 @@ impl<'r> Builder<'r> {
 
     fn aliases(&mut self) {
         for unit in 0..self.program.units.len() {
-            // PTX has no alias of a weak function, and nvlink crashes on some aliases of local ones.
+            // PTX has no alias of a weak function, and nvlink crashes on some aliases of local
+            // ones.
             let targets: Vec<SymbolId> = self.program.units[unit]
                 .items
                 .iter()
@@ -526,7 +529,8 @@ fn ptx_version(target: Arch, rng: &mut Rng) -> &'static str {
     if target.number() >= 89 { rng.pick(&["8.6", "8.0"]) } else { rng.pick(&["8.6", "8.0", "7.8"]) }
 }
 
-/// A register limit. Low ones often make the link fail, since a kernel may not call a function that needs more.
+/// A register limit. Low ones often make the link fail, since a kernel may not call a function that
+/// needs more.
 fn registers(rng: &mut Rng) -> usize {
     if rng.chance(10) { 24 + 8 * rng.below(5) } else { 64 + 8 * rng.below(8) }
 }

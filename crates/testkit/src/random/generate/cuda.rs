@@ -1,7 +1,8 @@
 //! Programs in CUDA C++: several files that include the same parts, as headers make them.
 //!
-//! In: a program without items and a random number generator. Out: the same with units of CUDA C++ in parts. Guaranteed: a part
-//! names only what parts in front of it declare, and no two files define anything twice that may be defined once.
+//! In: a program without items and a random number generator. Out: the same with units of CUDA C++
+//! in parts. Guaranteed: a part names only what parts in front of it declare, and no two files
+//! define anything twice that may be defined once.
 
 mod features;
 mod parts;

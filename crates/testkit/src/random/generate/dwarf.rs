@@ -1,8 +1,8 @@
 //! Hand-made DWARF for generated PTX.
 //!
-//! In: a unit whose functions carry the labels `$begin_<name>` and `$end_<name>`. Out: `.section` blocks with one
-//! compile unit, an entry per global variable and per function, as nvcc -G writes them. Guaranteed: accepted by
-//! `ptxas -g`.
+//! In: a unit whose functions carry the labels `$begin_<name>` and `$end_<name>`. Out: `.section`
+//! blocks with one compile unit, an entry per global variable and per function, as nvcc -G writes
+//! them. Guaranteed: accepted by `ptxas -g`.
 
 use super::model::{Function, Item, Program, Space, SymbolKind, Unit};
 use super::ptx::line;

@@ -1,4 +1,5 @@
-//! Fills a program: initialisers of variables, bodies of functions, calls that make functions reachable.
+//! Fills a program: initialisers of variables, bodies of functions, calls that make functions
+//! reachable.
 //!
 //! In: a [`Builder`] with all names in place. Out: the same, complete.
 
@@ -375,7 +376,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds calls of `callee` to the functions in `callers` that may name it, to a random kernel when there are none.
+    /// Adds calls of `callee` to the functions in `callers` that may name it, to a random kernel
+    /// when there are none.
     fn call_from(&mut self, callers: &[SymbolId], callee: SymbolId) {
         let mut places = self.places(callee, |_, id| callers.contains(&id));
         if places.is_empty() {

@@ -1,6 +1,7 @@
 //! Adds mistakes to a program, so that the link fails or has something to say.
 //!
-//! In: a valid [`Program`]. Out: the same with one thing wrong, of a kind that only a linker can see.
+//! In: a valid [`Program`]. Out: the same with one thing wrong, of a kind that only a linker can
+//! see.
 
 use super::model::{
     Arch, Function, Init, Item, Linkage, Program, Shape, Signature, Space, Stmt, Symbol, SymbolId,

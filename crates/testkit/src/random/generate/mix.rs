@@ -1,10 +1,10 @@
 //! The families of generated programs: what each is about, as numbers.
 //!
-//! In: nothing. Out: [`FAMILIES`], one row per family. A row changes only what makes the family what it is; the rest
-//! comes from [`PLAIN`]. Adding a family is adding a row.
+//! In: nothing. Out: [`FAMILIES`], one row per family. A row changes only what makes the family
+//! what it is; the rest comes from [`PLAIN`]. Adding a family is adding a row.
 
-/// How likely each ingredient is. `…_pc` fields are percentages, `w_…` fields relative weights of statements, pairs are
-/// inclusive ranges.
+/// How likely each ingredient is. `…_pc` fields are percentages, `w_…` fields relative weights of
+/// statements, pairs are inclusive ranges.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it, and the builder is the only reader")]
 pub struct Mix {
@@ -242,7 +242,8 @@ families! {
         lines_pc: 8, debug_pc: 4, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 2, w_shared: 3, w_function_shared: 1, w_frame: 1, w_doubles: 2,
         w_barrier: 1, w_syscall: 1, w_fetch: 1, w_special: 1, w_slow_path: 1, w_kernel_address: 1, unsized_pc: 3,
     }
-    // No shared variables and no barriers: docs/DIFFERENCES.md, unified-shared and unified-attributes.
+    // No shared variables and no barriers: docs/DIFFERENCES.md, unified-shared and
+    // unified-attributes.
     "unified" x 5 {
         unified_pc: 60, link_options: &["-v", "-w"], units: (2, 4), functions: (1, 3), entries: (0, 2), globals: (1, 3), constants: (0, 1), tables: (0, 1), pointer_pc: 40,
         local_pc: 10, weak_function_pc: 5, dead_pc: 25, cross_arch_pc: 0, lines_pc: 8, debug_pc: 4, w_call: 8, w_call_address: 2, w_call_table: 2, w_address: 4, w_global: 8,

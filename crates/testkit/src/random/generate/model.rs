@@ -13,7 +13,8 @@ use std::fmt;
 pub struct Arch(pub &'static str);
 
 impl Arch {
-    /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked for it.
+    /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked
+    /// for it.
     pub const MERCURY: [Arch; 8] = [
         Arch("sm_100"),
         Arch("sm_100a"),
@@ -102,7 +103,8 @@ pub struct Program {
     pub library: bool,
     /// The index file of unified functions and variables that the link gets.
     pub index: Option<Index>,
-    /// What is edited in the compiled files; each list gives links of its own. Empty: the files are linked as they are.
+    /// What is edited in the compiled files; each list gives links of its own. Empty: the files are
+    /// linked as they are.
     pub rounds: Vec<Vec<Edit>>,
 }
 
@@ -149,7 +151,8 @@ pub struct Unit {
     pub debug: Debug,
     /// True for `.target …, texmode_independent`.
     pub independent_textures: bool,
-    /// Declarations that differ from the symbol's own kind: what this file believes a symbol of another one is.
+    /// Declarations that differ from the symbol's own kind: what this file believes a symbol of
+    /// another one is.
     pub beliefs: Vec<(SymbolId, SymbolKind)>,
     /// Definitions, in the order of the file.
     pub items: Vec<Item>,
@@ -460,13 +463,15 @@ pub enum Stmt {
     Frame(u32),
     /// A local array of run-time size.
     Alloca,
-    /// Fp64 operations with this many different literals, which live in bank 2 on some architectures.
+    /// Fp64 operations with this many different literals, which live in bank 2 on some
+    /// architectures.
     Doubles(u32),
     /// A switch with this many cases by `brx.idx`.
     Switch(u32),
     /// `bar.sync n`.
     Barrier(u32),
-    /// A division or root whose slow path is a local function that ptxas adds, of the same name in every file.
+    /// A division or root whose slow path is a local function that ptxas adds, of the same name in
+    /// every file.
     SlowPath(SlowPath),
     /// A call of a function the driver provides.
     Syscall(Syscall),

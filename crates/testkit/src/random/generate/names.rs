@@ -1,6 +1,7 @@
 //! Names as nobody gives them and every compiler takes them.
 //!
-//! In: what a name is for, and a number of its own. Out: a name that no other number gets, of a symbol of PTX or of a file.
+//! In: what a name is for, and a number of its own. Out: a name that no other number gets, of a
+//! symbol of PTX or of a file.
 
 use super::rng::Rng;
 
@@ -25,7 +26,8 @@ pub(super) fn odd(stem: &str, id: u32, rng: &mut Rng) -> String {
     }
 }
 
-/// The name of a file, without its extension, that is called `name` otherwise; with `any` of any letters, of which PTX knows few.
+/// The name of a file, without its extension, that is called `name` otherwise; with `any` of any
+/// letters, of which PTX knows few.
 pub(super) fn file(name: String, any: bool, rng: &mut Rng) -> String {
     match rng.below(6) {
         0 => format!("{name} with spaces"),

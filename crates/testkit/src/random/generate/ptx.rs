@@ -1,8 +1,9 @@
 //! Prints a unit of a generated program as PTX.
 //!
-//! In: a [`Program`] and one of its units. Out: the text of a `.ptx` file. Guaranteed: whatever the unit refers to and
-//! does not define is declared `.extern`, and everything is declared before it is used, so any tree prints to PTX that
-//! differs from a valid one only in what the tree itself says wrongly.
+//! In: a [`Program`] and one of its units. Out: the text of a `.ptx` file. Guaranteed: whatever the
+//! unit refers to and does not define is declared `.extern`, and everything is declared before it
+//! is used, so any tree prints to PTX that differs from a valid one only in what the tree itself
+//! says wrongly.
 
 use super::body::BodyPrinter;
 use super::dwarf;
@@ -71,7 +72,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Forward declarations of own functions, `.extern` ones of foreign symbols and of own variables.
+    /// Forward declarations of own functions, `.extern` ones of foreign symbols and of own
+    /// variables.
     fn declarations(&mut self) {
         let own: BTreeSet<SymbolId> = self.unit.items.iter().map(Item::symbol).collect();
         let used: BTreeSet<SymbolId> = self.unit.items.iter().flat_map(Item::references).collect();
@@ -89,15 +91,16 @@ impl Printer<'_> {
         }
         let mut named_so_far = BTreeSet::new();
         for item in &self.unit.items {
-            // A function may call itself without a declaration, an initialiser may not name its own variable.
+            // A function may call itself without a declaration, an initialiser may not name its own
+            // variable.
             let early = named_so_far.contains(&item.symbol());
             named_so_far.extend(item.references());
             self.own_declaration(item, early);
         }
     }
 
-    /// Declares an own symbol ahead if an earlier item names it. Local variables and opaque references cannot be
-    /// declared ahead; the generator keeps to definition before use for those.
+    /// Declares an own symbol ahead if an earlier item names it. Local variables and opaque
+    /// references cannot be declared ahead; the generator keeps to definition before use for those.
     fn own_declaration(&mut self, item: &Item, early: bool) {
         let symbol = self.program.symbol(item.symbol());
         match item {

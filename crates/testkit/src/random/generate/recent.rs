@@ -1,7 +1,8 @@
-//! What the families `recent` and `compiler` have and the others do not: instructions of newer architectures, further
-//! directives of kernels, options of ptxas.
+//! What the families `recent` and `compiler` have and the others do not: instructions of newer
+//! architectures, further directives of kernels, options of ptxas.
 //!
-//! In: a random number generator and, of what is drawn, the target. Out: text of PTX and of command lines.
+//! In: a random number generator and, of what is drawn, the target. Out: text of PTX and of command
+//! lines.
 
 use super::model::{Arch, Special};
 use super::rng::Rng;
@@ -97,7 +98,8 @@ pub(super) fn kernel_directives(clusters: bool, rng: &mut Rng) -> Vec<String> {
     vec![directives[rng.below(count)].to_owned()]
 }
 
-/// An option of ptxas that changes more than the choice of instructions: functions of its own, attributes, sections.
+/// An option of ptxas that changes more than the choice of instructions: functions of its own,
+/// attributes, sections.
 pub(super) fn compiler_option(plain: bool, rng: &mut Rng) -> Option<String> {
     // Fast compilation and splitting go with neither -O nor -g nor, some of them, -lineinfo.
     let free = ["-Ofc=min", "-Ofc=mid", "-Ofc=max", "-split-compile=2"];

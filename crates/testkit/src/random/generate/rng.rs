@@ -1,7 +1,8 @@
 //! A small deterministic random number generator.
 //!
-//! In: a seed. Out: the same sequence on every machine and in every release, so that a seed named in a report keeps
-//! meaning the same program. (xoshiro256** seeded by splitmix64, both public domain.)
+//! In: a seed. Out: the same sequence on every machine and in every release, so that a seed named
+//! in a report keeps meaning the same program. (xoshiro256** seeded by splitmix64, both public
+//! domain.)
 
 /// Xoshiro256** generator.
 #[derive(Clone, Debug)]

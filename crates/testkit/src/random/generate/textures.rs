@@ -1,7 +1,8 @@
-//! Legacy texture, surface and sampler references beyond plain reads: queries, addresses, objects, parameters of kernels,
-//! initialised samplers, references that several files define.
+//! Legacy texture, surface and sampler references beyond plain reads: queries, addresses, objects,
+//! parameters of kernels, initialised samplers, references that several files define.
 //!
-//! In: a [`Builder`] whose family asks for them. Out: statements, parameters and initialisers, and their text.
+//! In: a [`Builder`] whose family asks for them. Out: statements, parameters and initialisers, and
+//! their text.
 
 use super::build::Builder;
 use super::model::{Init, Item, Linkage, Reference, Stmt, SymbolId, SymbolKind, Variable};

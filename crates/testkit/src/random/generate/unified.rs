@@ -1,7 +1,8 @@
 //! Gives functions and variables of a program ids by which all programs know them.
 //!
-//! In: a complete [`Program`]. Out: the same with ids, and mostly with an index file for the link. Guaranteed: a program for
-//! an architecture without unified functions stays as it is; no two symbols share an id.
+//! In: a complete [`Program`]. Out: the same with ids, and mostly with an index file for the link.
+//! Guaranteed: a program for an architecture without unified functions stays as it is; no two
+//! symbols share an id.
 
 use super::mix::Mix;
 use super::model::{Index, Init, Item, Linkage, Program, Space, SymbolId, SymbolKind, Variable};
@@ -31,9 +32,10 @@ pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     });
 }
 
-/// Functions and variables in global memory that have one definition and no alias; variables without addresses in them,
-/// which nvlink does not move along (docs/DIFFERENCES.md, unified-relocations), and of sizes that leave no gaps between
-/// them, in which it writes anything (unified-gaps).
+/// Functions and variables in global memory that have one definition and no alias; variables
+/// without addresses in them, which nvlink does not move along (docs/DIFFERENCES.md,
+/// unified-relocations), and of sizes that leave no gaps between them, in which it writes anything
+/// (unified-gaps).
 fn candidates(program: &Program) -> BTreeSet<SymbolId> {
     let items = || program.units.iter().flat_map(|unit| &unit.items);
     let defined = items().filter_map(|item| match item {

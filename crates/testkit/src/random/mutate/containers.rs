@@ -1,9 +1,10 @@
-//! Links whose containers are put together otherwise: every one is sound, but what is in it, how often, how deep and under
-//! which name and target, no compiler would do.
+//! Links whose containers are put together otherwise: every one is sound, but what is in it, how
+//! often, how deep and under which name and target, no compiler would do.
 //!
-//! In: good [`Program`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of fat binaries, objects and archives
-//! that was edited as a tree and written afterwards, so that all sizes, offsets and tables agree. Guaranteed: as in
-//! [`super`]; no file is larger than a few megabytes.
+//! In: good [`Program`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of fat
+//! binaries, objects and archives that was edited as a tree and written afterwards, so that all
+//! sizes, offsets and tables agree. Guaranteed: as in [`super`]; no file is larger than a few
+//! megabytes.
 
 use super::program::{self, Damaged, Kind as Carrier, Mutant, Program};
 use crate::fixtures::pack::{self, Flavour, HostParts};
@@ -202,7 +203,8 @@ impl Part {
             }
             1 => {
                 let sm = rng.pick(&[0, 50, 75, 80, 86, 90, 100, 103, 120, 121, u32::MAX]);
-                // Letters of numbers that have none are read otherwise by both linkers, and nobody writes them.
+                // Letters of numbers that have none are read otherwise by both linkers, and nobody
+                // writes them.
                 let of = [
                     ("", Target::sm as fn(u32) -> Target),
                     ("a", Target::accelerated),
@@ -242,7 +244,8 @@ impl Part {
         }
     }
 
-    /// Puts into each container what it is for: images into fat binaries, fat binaries into objects.
+    /// Puts into each container what it is for: images into fat binaries, fat binaries into
+    /// objects.
     fn place(&mut self) {
         match &mut self.holds {
             Holds::Bytes(_) => {}

@@ -1,7 +1,8 @@
 //! Where the formats keep their numbers.
 //!
-//! In: the bytes of a file of any kind. Out: offsets and sizes of the fields of all tables and records, those of the
-//! files inside included. Guaranteed: any bytes may come in; a field need not lie in the file.
+//! In: the bytes of a file of any kind. Out: offsets and sizes of the fields of all tables and
+//! records, those of the files inside included. Guaranteed: any bytes may come in; a field need not
+//! lie in the file.
 
 use culd_fatbin::{Format, sniff};
 

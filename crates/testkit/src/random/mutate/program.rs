@@ -1,8 +1,8 @@
 //! Whole links of damaged files.
 //!
-//! In: good [`Program`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of them damaged, perhaps after
-//! it was put into a fat binary, an object or an archive. Guaranteed: as in [`super`]; `-o out` is on every command line
-//! and the paths in it are bare names.
+//! In: good [`Program`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of them
+//! damaged, perhaps after it was put into a fat binary, an object or an archive. Guaranteed: as in
+//! [`super`]; `-o out` is on every command line and the paths in it are bare names.
 
 use super::{damage, damage_file, fields};
 use crate::fixtures::case;
@@ -199,7 +199,8 @@ fn target_of(bytes: &[u8]) -> Option<String> {
     Some(format!("sm_{}", Cubin::parse(bytes).ok()?.header.sm()))
 }
 
-/// Which program a number is of: the one whose name goes best with it, so that a new program changes few numbers.
+/// Which program a number is of: the one whose name goes best with it, so that a new program
+/// changes few numbers.
 fn chosen(programs: &[Program], seed: u64) -> usize {
     let weight = |name: &str| {
         let hash = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
@@ -255,7 +256,8 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     Mutant { kind, arch: program.arch.clone(), args, files, damaged }
 }
 
-/// One in three programs becomes one for another target with the same form of code: recorded cases are for some only.
+/// One in three programs becomes one for another target with the same form of code: recorded cases
+/// are for some only.
 fn retargeted(program: &Program, rng: &mut Rng) -> Program {
     let mut program = program.clone();
     let code = Code::of_sm(sm_of(&program.arch));
@@ -441,8 +443,8 @@ fn more_options(rng: &mut Rng) -> Vec<String> {
     (0..count).map(|_| rng.pick(SOME).to_owned()).collect()
 }
 
-/// Damages a command line: words change, go, come twice or in another order. The name of the output stays, so that
-/// nothing is written elsewhere.
+/// Damages a command line: words change, go, come twice or in another order. The name of the output
+/// stays, so that nothing is written elsewhere.
 fn damage_words(args: &mut [String], rng: &mut Rng) {
     let end = args.len() - 2;
     const WORDS: &[&str] =

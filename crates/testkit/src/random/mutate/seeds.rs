@@ -1,7 +1,7 @@
 //! Files that fuzzing begins with.
 //!
-//! In: the recorded cases. Out: `FOLDER/<target>/<name>` for each target of `tests/src/fuzz.rs`. Guaranteed: the same
-//! files as long as the cases stay the same.
+//! In: the recorded cases. Out: `FOLDER/<target>/<name>` for each target of `tests/src/fuzz.rs`.
+//! Guaranteed: the same files as long as the cases stay the same.
 
 use super::program;
 use anyhow::Result;

@@ -1,7 +1,8 @@
 //! The cubins that the files of a link carry.
 //!
-//! In: the arguments of a link and its folder. Out: what it may link, for the comparison to know. Guaranteed: files that
-//! cannot be read or are damaged carry nothing; that is the linkers' to tell.
+//! In: the arguments of a link and its folder. Out: what it may link, for the comparison to know.
+//! Guaranteed: files that cannot be read or are damaged carry nothing; that is the linkers' to
+//! tell.
 
 use culd_fatbin::archive::{self, Contents};
 use culd_fatbin::container::{Kind, containers};
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// The largest image that is decompressed.
 const LIMIT: u64 = 1 << 28;
 
-/// The cubins that `arguments` name in `dir`: files of their own, and in host objects and libraries the images for
-/// the target's number.
+/// The cubins that `arguments` name in `dir`: files of their own, and in host objects and libraries
+/// the images for the target's number.
 pub(super) fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
     let target = arguments.iter().find_map(|word| word.strip_prefix("-arch=sm_"));
     let digits = target.map_or("", |target| target.trim_end_matches(['a', 'f']));

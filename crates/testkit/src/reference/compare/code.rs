@@ -17,7 +17,8 @@ pub struct Code {
     pub entry: bool,
 }
 
-/// The functions of `cubin` by name; `None` of what is no cubin. Local functions of one name are one.
+/// The functions of `cubin` by name; `None` of what is no cubin. Local functions of one name are
+/// one.
 pub fn functions(cubin: &[u8]) -> Option<BTreeMap<String, Code>> {
     let cubin = Cubin::parse(cubin).ok()?;
     let mut found: BTreeMap<String, Code> = BTreeMap::new();

@@ -1,8 +1,9 @@
 //! A link of damaged files by both linkers.
 //!
-//! In: a [`Mutant`] and the [`Tools`]. Out: an [`Answer`]: who took the files, whether the outputs are equal, and the entry of
-//! docs/DIFFERENCES.md that says why not. Guaranteed: an entry is named only where the words of a linker, or a further link that
-//! shows what nvlink did with the files, say that it applies.
+//! In: a [`Mutant`] and the [`Tools`]. Out: an [`Answer`]: who took the files, whether the outputs
+//! are equal, and the entry of docs/DIFFERENCES.md that says why not. Guaranteed: an entry is named
+//! only where the words of a linker, or a further link that shows what nvlink did with the files,
+//! say that it applies.
 
 use super::carried::objects;
 use super::damaged_rules::{self, Facts};
@@ -234,7 +235,8 @@ fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class,
     }
 }
 
-/// The input in whose place culd, given less of it, does what nvlink did with it: nvlink leaves the rest out without a word.
+/// The input in whose place culd, given less of it, does what nvlink did with it: nvlink leaves the
+/// rest out without a word.
 fn left_out(
     tools: &Tools,
     culd: &dyn Fn() -> Command,

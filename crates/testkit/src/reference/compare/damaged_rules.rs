@@ -1,7 +1,8 @@
 //! Why two linkers treat damaged files differently.
 //!
-//! In: what both did. Out: the key of the entry of docs/DIFFERENCES.md that says so. Guaranteed: a rule looks for words or
-//! facts that only its entry explains; what fits none is told as unexplained.
+//! In: what both did. Out: the key of the entry of docs/DIFFERENCES.md that says so. Guaranteed: a
+//! rule looks for words or facts that only its entry explains; what fits none is told as
+//! unexplained.
 
 use super::damaged::{Class, Link};
 use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
@@ -54,8 +55,9 @@ fn preserves_with_selection(words: &[String]) -> bool {
     starts("preserve-relocs") && (starts("kernels-used") || starts("variables-used"))
 }
 
-/// The entry about outputs that differ, by what the linkers make of the files before the damage: whether these outputs
-/// `differ` as well; nvlink's and culd's outputs, and nvlink's of the good files.
+/// The entry about outputs that differ, by what the linkers make of the files before the damage:
+/// whether these outputs `differ` as well; nvlink's and culd's outputs, and nvlink's of the good
+/// files.
 pub(super) fn key_beside_good(
     words: &[String],
     differ: bool,
@@ -66,7 +68,8 @@ pub(super) fn key_beside_good(
     if differ && preserves_with_selection(words) {
         return Some("preserve-with-selection");
     }
-    // A third of the programs is labelled for another target than it was compiled for: nvlink's finalizer makes code for that.
+    // A third of the programs is labelled for another target than it was compiled for: nvlink's
+    // finalizer makes code for that.
     if differ && mercury::applies(theirs) {
         return Some("kept-code");
     }
@@ -90,8 +93,9 @@ pub(super) fn key(class: Class, facts: &Facts<'_>) -> Option<&'static str> {
     })
 }
 
-/// True for outputs of sm_100 and later that differ in what nvlink's finalizer makes anew for machine code and in nothing
-/// else: Mercury's half, data, constants, names and the list of sections are equal.
+/// True for outputs of sm_100 and later that differ in what nvlink's finalizer makes anew for
+/// machine code and in nothing else: Mercury's half, data, constants, names and the list of
+/// sections are equal.
 fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
     const ANEW: &[&[u8]] = &[
         b".text.",

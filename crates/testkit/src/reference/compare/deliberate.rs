@@ -1,7 +1,8 @@
 //! Which differences of single links are deliberate.
 //!
-//! In: how both linkers ended. Out: the keys of the entries that say so (docs/DIFFERENCES.md). Guaranteed: what is excused is a
-//! link that culd refuses with the words of that entry, and outputs that differ in what [`unified`] and [`barriers`] know.
+//! In: how both linkers ended. Out: the keys of the entries that say so (docs/DIFFERENCES.md).
+//! Guaranteed: what is excused is a link that culd refuses with the words of that entry, and
+//! outputs that differ in what [`unified`] and [`barriers`] know.
 
 mod barriers;
 pub(super) mod unified;
@@ -81,7 +82,8 @@ const RULES: &[Rule] = &[
 /// What nvlink forgets beside objects of CUDA 12.9, of any release.
 pub(super) const BARRIERS: &str = "barriers-of-cuda-12";
 
-/// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they ended.
+/// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they
+/// ended.
 pub(super) fn is_unused_alias(how: &str, aliases: impl FnOnce() -> bool) -> bool {
     how == "nvlink fatal   : Internal error: reference to deleted symbol; exit code 0" && aliases()
 }
@@ -114,8 +116,8 @@ pub(super) fn has_alias(object: &[u8]) -> bool {
     })
 }
 
-/// True for what nvlink and culd do with a selection of kernels where a weak function or kernel, whose code has relocations, is
-/// defined again in a later object: `how` they ended.
+/// True for what nvlink and culd do with a selection of kernels where a weak function or kernel,
+/// whose code has relocations, is defined again in a later object: `how` they ended.
 pub(super) fn is_replaced_with_selection(
     how: &str,
     arguments: &[String],
@@ -129,7 +131,8 @@ pub(super) fn is_replaced_with_selection(
         && defined_again(&objects())
 }
 
-/// True for objects of which one has a weak function whose code has relocations, and a later one defines it.
+/// True for objects of which one has a weak function whose code has relocations, and a later one
+/// defines it.
 fn defined_again(objects: &[Vec<u8>]) -> bool {
     let mut weak = HashSet::new();
     for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {

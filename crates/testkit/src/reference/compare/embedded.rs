@@ -1,7 +1,9 @@
-//! Compares files in which linked cubins lie as they are: objects of `nvcc -dlink`, programs, libraries.
+//! Compares files in which linked cubins lie as they are: objects of `nvcc -dlink`, programs,
+//! libraries.
 //!
-//! In: two files that were made alike but for the device linker. Out: who linked the cubins in them, and where the files
-//! part. Guaranteed: every byte counts but for the payloads of the linkers' own notes.
+//! In: two files that were made alike but for the device linker. Out: who linked the cubins in
+//! them, and where the files part. Guaranteed: every byte counts but for the payloads of the
+//! linkers' own notes.
 
 use super::mercury::Inputs;
 use super::{linked, own_note, sections};
@@ -27,7 +29,8 @@ pub fn linkers(file: &[u8]) -> Vec<String> {
     images(file).into_iter().map(name).collect()
 }
 
-/// Where two files differ; `None` when they are equal but for the own notes of the linked cubins in them.
+/// Where two files differ; `None` when they are equal but for the own notes of the linked cubins in
+/// them.
 pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (images(expected), images(actual));
     for (number, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {

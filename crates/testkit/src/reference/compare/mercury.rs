@@ -1,14 +1,15 @@
-//! Compares linked cubins of sm_100 and later, in which nvlink's finalizer wrote the code of some kernels again and culd
-//! kept the objects' (docs/DIFFERENCES.md, kept-code).
+//! Compares linked cubins of sm_100 and later, in which nvlink's finalizer wrote the code of some
+//! kernels again and culd kept the objects' (docs/DIFFERENCES.md, kept-code).
 //!
-//! In: what nvlink and culd made of the same objects. Out: how many kernels are of which class, or where the files part.
-//! Guaranteed: the class of a kernel follows from culd's output and the inputs alone, never from what differs;
-//! outside of the kernels that may differ every byte counts, but for what `listed` and `copies` name, which is counted.
+//! In: what nvlink and culd made of the same objects. Out: how many kernels are of which class, or
+//! where the files part. Guaranteed: the class of a kernel follows from culd's output and the
+//! inputs alone, never from what differs; outside of the kernels that may differ every byte counts,
+//! but for what `listed` and `copies` name, which is counted.
 //!
 //! | class | which kernels | what may differ |
 //! |---|---|---|
 //! | control | `finalizer` allocates their barriers again | bits 105 to 121 of the 16-byte words of its code |
-//! | fences | `finalizer` makes their code shorter | the same; code, Mercury code and what counts the code are as it says, but for debug information |
+//! | fences | `finalizer` makes their code shorter | the same bits; all else is as `finalizer` says, debug information aside |
 //! | rewritten | makes no call and was compiled with -g for a link without; or was compiled without -g, for a link with -g or beside an object with; error barriers at exits: all kernels without a call, and code without such barriers | its code, and what counts it: `counts` lists it |
 //! | later | has `ATTRIBUTE_6B`: compiled by a later ptxas | as above, `ANNOTATIONS` too, and the attribute |
 //! | kept | all others, and every function that is no kernel | nothing |
@@ -49,8 +50,8 @@ pub fn applies(bytes: &[u8]) -> bool {
     View::parse(bytes).is_ok_and(|view| view.cubin.header.sm() >= 100)
 }
 
-/// True for an object in which several functions have one name: nvlink gives all of them the relocations of the first
-/// (docs/DIFFERENCES.md, equal-names-of-objects).
+/// True for an object in which several functions have one name: nvlink gives all of them the
+/// relocations of the first (docs/DIFFERENCES.md, equal-names-of-objects).
 pub(super) fn has_equal_names(object: &[u8]) -> bool {
     applies(object) && View::parse(object).is_ok_and(|view| copies::has_equal_names(&view))
 }
@@ -104,8 +105,8 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
     Ok(classes)
 }
 
-/// The bytes of both files without the control bits that may differ, and with places in code where they are in nvlink's;
-/// without them where that is not known.
+/// The bytes of both files without the control bits that may differ, and with places in code where
+/// they are in nvlink's; without them where that is not known.
 fn masked_both(
     (theirs, ours): (&View<'_>, &View<'_>),
     kernels: &[Kernel],
@@ -131,7 +132,8 @@ fn masked_both(
     masked
 }
 
-/// Clears in both files, or makes equal, what docs/DIFFERENCES.md lists; the keys of what did differ.
+/// Clears in both files, or makes equal, what docs/DIFFERENCES.md lists; the keys of what did
+/// differ.
 fn clear_listed(
     (theirs, ours): (&View<'_>, &View<'_>),
     inputs: &Inputs,
@@ -224,9 +226,10 @@ fn has_slots(view: &View<'_>) -> bool {
     view.cubin.sections.iter().any(|section| section.sh_type == sht::CUDA_UFT)
 }
 
-/// Compares the text forms but for what counts the code of `rewritten`, or is told of `others`, and the words that nvlink
-/// forgets beside slots; whether there are any. The text form holds every byte but offsets that follow from the sizes of what
-/// is in front, so it can be compared where sizes differ.
+/// Compares the text forms but for what counts the code of `rewritten`, or is told of `others`, and
+/// the words that nvlink forgets beside slots; whether there are any. The text form holds every
+/// byte but offsets that follow from the sizes of what is in front, so it can be compared where
+/// sizes differ.
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
@@ -236,7 +239,8 @@ fn elsewhere(
     let blocks = |bytes: &[u8], own: bool| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
         let allowed = Allowed { own, rewritten, others, told: copies::told(&view, others) };
-        // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA 13.5).
+        // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA
+        // 13.5).
         let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
         let text = without_gaps(&view, &text);
         Ok::<_, String>(counts::blocks(&text, &allowed))
@@ -254,9 +258,10 @@ fn elsewhere(
     counts::difference(&expected, &actual).map_or(Ok(stray), Err)
 }
 
-/// The text form in which segments tell sections that are there, and not how large the gap in front of an aligned section
-/// is, which is as large as the code before it leaves it: a segment that starts where memory without bytes lies tells the
-/// section with bytes there, one that ends in front of such memory the last section of it.
+/// The text form in which segments tell sections that are there, and not how large the gap in front
+/// of an aligned section is, which is as large as the code before it leaves it: a segment that
+/// starts where memory without bytes lies tells the section with bytes there, one that ends in
+/// front of such memory the last section of it.
 fn without_gaps(view: &View<'_>, text: &str) -> String {
     let sections = || view.tables.sections.iter().zip(&view.sections).skip(1);
     let mut segments = view.tables.segments.iter();

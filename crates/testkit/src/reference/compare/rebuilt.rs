@@ -1,6 +1,8 @@
-//! Objects taken apart and built again: each linker has to make the same of them as of those that were compiled.
+//! Objects taken apart and built again: each linker has to make the same of them as of those that
+//! were compiled.
 //!
-//! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: all bytes of the outputs count, messages and exit status too.
+//! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: all bytes of the outputs count, messages
+//! and exit status too.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! Compares the objects that two linkers made with `-r`.
 //!
-//! In: nvlink's object and culd's. Out: nothing when they agree, else the lines of `culd-diff` that say where they
-//! part. Guaranteed: they may differ in what docs/DIFFERENCES.md, early-relocations, lists, and only there: each record
-//! that culd alone keeps is applied as nvlink applies it, and must then give nvlink's bytes. Files with Mercury are compared
-//! in both halves; their symbol tables list the same symbols, so that what a record means is looked up in `.symtab`.
+//! In: nvlink's object and culd's. Out: nothing when they agree, else the lines of `culd-diff` that
+//! say where they part. Guaranteed: they may differ in what docs/DIFFERENCES.md, early-relocations,
+//! lists, and only there: each record that culd alone keeps is applied as nvlink applies it, and
+//! must then give nvlink's bytes. Files with Mercury are compared in both halves; their symbol
+//! tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
 use super::mercury::consistent::{self, exits_in};
 use super::mercury::copies::Others;
@@ -37,7 +38,8 @@ const OF_DEBUG: [&str; 10] = [
 /// The bank of constant variables.
 const CONSTANT_VARIABLES: u8 = 3;
 
-/// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for sm_100 and later only.
+/// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for
+/// sm_100 and later only.
 pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) -> Option<String> {
     super::cubins(expected, actual)?;
     if !mercury::applies(expected) {
@@ -159,7 +161,8 @@ impl Pair<'_, '_> {
         Ok(image)
     }
 
-    /// Applies records of Mercury code, which is stored compressed. Those of the machine code have been seen before.
+    /// Applies records of Mercury code, which is stored compressed. Those of the machine code have
+    /// been seen before.
     fn apply_stored(
         &self,
         place: &mut [u8],
@@ -229,8 +232,8 @@ impl Pair<'_, '_> {
     /// What nvlink puts into the places that name `symbol`; `None` for symbols that it keeps.
     fn early_value(&self, symbol: &Symbol<'_>) -> Option<Value> {
         let section = symbol.defined_in().and_then(|section| self.ours.section(section));
-        // nvlink takes the bank from the type of the symbol's section, also where that is no bank: parameters
-        // that are references are in code.
+        // nvlink takes the bank from the type of the symbol's section, also where that is no bank:
+        // parameters that are references are in code.
         let section_type = section.map_or(sht::NULL, |section| section.sh_type);
         let no_bank = (section_type as u8).wrapping_sub(sht::CUDA_CONSTANT0 as u8);
         // Beside Mercury all constants without a bank are in that of variables.
@@ -310,7 +313,8 @@ impl Pair<'_, '_> {
                 starts.push(format!("string.extra  .shstrtab {name}  "));
                 starts.push("header  sections  ".to_owned());
                 if let Some(own) = name.strip_prefix(".nv.merc") {
-                    // A name that the other half's section does not take the place of, and what that leaves behind it.
+                    // A name that the other half's section does not take the place of, and what
+                    // that leaves behind it.
                     starts.push(format!("string.missing  .shstrtab {own}  "));
                     starts.push("string.extra  .shstrtab \"\" ".to_owned());
                     starts.push("string.order  .shstrtab \"\" ".to_owned());
@@ -346,8 +350,8 @@ impl Pair<'_, '_> {
     }
 }
 
-/// Kernels, and functions that can end a thread, that nvlink's finalizer writes anew in an object, too (docs/DIFFERENCES.md,
-/// kept-code).
+/// Kernels, and functions that can end a thread, that nvlink's finalizer writes anew in an object,
+/// too (docs/DIFFERENCES.md, kept-code).
 #[derive(Default)]
 struct Rewritten {
     /// Their names as the text form has them.

@@ -1,8 +1,9 @@
 //! What the library reports of a program, and what NVIDIA's tools say of it.
 //!
-//! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared memory of each kernel are those
-//! that `nvlink -v` tells; shared memory, constant banks, textures, surfaces and samplers
-//! those that cuobjdump reads from the program; sections, in order and with their sizes, those that readelf lists.
+//! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared
+//! memory of each kernel are those that `nvlink -v` tells; shared memory, constant banks, textures,
+//! surfaces and samplers those that cuobjdump reads from the program; sections, in order and with
+//! their sizes, those that readelf lists.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A program linked in one step and in several.
 //!
-//! In: a command line of which the candidate makes a program. Out: what differs. Guaranteed: however the files are
-//! grouped into objects, the last link of them gives the same program ([`Program`]) as one link of all, and nvlink
-//! makes the same bytes of culd's objects as culd.
+//! In: a command line of which the candidate makes a program. Out: what differs. Guaranteed:
+//! however the files are grouped into objects, the last link of them gives the same program
+//! ([`Program`]) as one link of all, and nvlink makes the same bytes of culd's objects as culd.
 
 use super::is_any_whole_program;
 use super::mercury::{self, Classes};
@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// Why a difference of objects made of whole programs has no verdict: docs/DIFFERENCES.md, whole-program-again. The links
-/// after `-r` are equal by 13.4 and later only.
+/// Why a difference of objects made of whole programs has no verdict: docs/DIFFERENCES.md,
+/// whole-program-again. The links after `-r` are equal by 13.4 and later only.
 const AGAIN: &str = "whole-program-again";
 
-/// Compares the links of `arguments` in `dir` in one step and in several; no verdict where the candidate makes no
-/// program of them, or no object.
+/// Compares the links of `arguments` in `dir` in one step and in several; no verdict where the
+/// candidate makes no program of them, or no object.
 ///
 /// # Errors
 /// When a linker cannot be started or a file not be read.
@@ -88,13 +88,15 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     Ok(Verdict::Identical(classes))
 }
 
-/// False for arguments of a link that makes an object, or that lists what it resolves, which depends on the steps.
+/// False for arguments of a link that makes an object, or that lists what it resolves, which
+/// depends on the steps.
 pub fn makes_program(arguments: &[String]) -> bool {
     let preserves = |word: &String| word.trim_start_matches('-') == "preserve-relocs";
     !super::is_relocatable(arguments) && !arguments.iter().any(preserves)
 }
 
-/// How files are put together: each alone, all, the first ones, the last ones. Files keep their order.
+/// How files are put together: each alone, all, the first ones, the last ones. Files keep their
+/// order.
 pub fn groupings(files: usize) -> Vec<Vec<Vec<usize>>> {
     let range = |from: usize, to: usize| (from..to).collect::<Vec<_>>();
     let mut all = vec![(0..files).map(|file| vec![file]).collect(), vec![range(0, files)]];
@@ -106,8 +108,9 @@ pub fn groupings(files: usize) -> Vec<Vec<Vec<usize>>> {
     all
 }
 
-/// How many of [`groupings`] must give the same program. Where names are defined repeatedly, a definition must meet
-/// the others in the same order; and an object has one target, which decides among equal copies.
+/// How many of [`groupings`] must give the same program. Where names are defined repeatedly, a
+/// definition must meet the others in the same order; and an object has one target, which decides
+/// among equal copies.
 pub fn faithful(objects: &Objects<'_>) -> usize {
     match (objects.any_repeated(), objects.one_target()) {
         (false, _) => 4,

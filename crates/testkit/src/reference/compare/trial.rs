@@ -1,7 +1,8 @@
-//! One trial: a program is compiled, linked by the oracle and by the linker under test, and the results are compared.
+//! One trial: a program is compiled, linked by the oracle and by the linker under test, and the
+//! results are compared.
 //!
-//! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same command line in the
-//! same folder, once in file order and once reversed.
+//! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same
+//! command line in the same folder, once in file order and once reversed.
 
 use super::carried::objects;
 use super::deliberate;
@@ -92,7 +93,8 @@ impl Way {
         }
         let mut arguments = arguments.to_vec();
         if is_relocatable(&arguments) {
-            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md, early-relocations).
+            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md,
+            // early-relocations).
             arguments.retain(|word| word != "-v");
         }
         let verdict = compare_links(tools, &arguments, dir)?;
@@ -107,11 +109,12 @@ impl Way {
 /// Why objects of whole programs may have no verdict (docs/DIFFERENCES.md, finalized-objects).
 const FINALIZED_OBJECTS: &str = "finalized-objects";
 
-/// How the lines begin about what nvlink's finalizer writes: control bits, and frames (frames-of-whole-programs).
+/// How the lines begin about what nvlink's finalizer writes: control bits, and frames
+/// (frames-of-whole-programs).
 const OF_FINALIZER: [&str; 2] = ["bytes  .text.", "attr  .nv.info FRAME_SIZE "];
 
-/// True where objects (`-r`) of whole programs differ in what the finalizer writes and nothing else. nvlink writes that code
-/// again, and no comparison foresees how.
+/// True where objects (`-r`) of whole programs differ in what the finalizer writes and nothing
+/// else. nvlink writes that code again, and no comparison foresees how.
 fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> bool {
     let Verdict::Different(difference) = verdict else { return false };
     is_relocatable(arguments)
@@ -127,11 +130,13 @@ fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> b
 pub enum Verdict {
     /// All links gave the same bytes, but for the code of kernels on sm_100 and later.
     Identical(Classes),
-    /// At least one link failed, and all ended alike with the same messages, here those of the oracle.
+    /// At least one link failed, and all ended alike with the same messages, here those of the
+    /// oracle.
     SameError(String),
     /// A file did not pass ptxas; its message.
     NotCompiled(String),
-    /// The oracle crashed, did not end or found a fault in itself, which is no example to follow; how.
+    /// The oracle crashed, did not end or found a fault in itself, which is no example to follow;
+    /// how.
     NoVerdict(String),
     /// They differ: the order of the files and where.
     Different(Difference),
@@ -174,8 +179,8 @@ impl Trial {
     }
 }
 
-/// Compiles `program` in `dir` and compares the links, once or once for each round of edits. The files in `dir` are those
-/// of the last links.
+/// Compiles `program` in `dir` and compares the links, once or once for each round of edits. The
+/// files in `dir` are those of the last links.
 ///
 /// # Errors
 /// When a tool cannot be started or a file not be written.
@@ -279,7 +284,8 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
                 trial.verdict = verdict;
                 return Ok(());
             }
-            // An edited program is known by its first unusual round; another is over at the first crash.
+            // An edited program is known by its first unusual round; another is over at the first
+            // crash.
             (Verdict::SameError(_), Verdict::NoVerdict(_)) => {}
             _ => trial.verdict = verdict,
         }
@@ -357,7 +363,8 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     compare_links_of(tools, arguments, arguments, dir)
 }
 
-/// The same for objects that a linker made of the files that `compiled` names: those tell how code was compiled.
+/// The same for objects that a linker made of the files that `compiled` names: those tell how code
+/// was compiled.
 pub(super) fn compare_links_of(
     tools: &Tools,
     arguments: &[String],
@@ -403,8 +410,8 @@ impl Pair {
         Verdict::NoVerdict(format!("{how}; {ours}"))
     }
 
-    /// The keys of docs/DIFFERENCES.md that explain `verdict`. What a compiler made is not damaged, unless it was `edited`
-    /// behind that.
+    /// The keys of docs/DIFFERENCES.md that explain `verdict`. What a compiler made is not damaged,
+    /// unless it was `edited` behind that.
     fn deliberate(&self, verdict: &Verdict, edited: bool) -> Vec<&'static str> {
         let key = deliberate::key(&self.expected, &self.actual, verdict);
         if let Some(key) = key.filter(|&key| edited || key != deliberate::DAMAGED) {
@@ -460,8 +467,8 @@ impl Pair {
     }
 }
 
-/// What nvlink said, with 0 barriers where culd tells 0: later releases tell any number for a kernel that has none
-/// (docs/DIFFERENCES.md, verbose-barriers).
+/// What nvlink said, with 0 barriers where culd tells 0: later releases tell any number for a
+/// kernel that has none (docs/DIFFERENCES.md, verbose-barriers).
 fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
     let mut ours = plain_lines(&ours, "culd").into_iter();

@@ -1,7 +1,8 @@
 //! Compiled hand-written sources, kept between runs.
 //!
-//! In: a `.ptx` or `.cu` file, architectures and flags. Out: the path of its cubin or object. Guaranteed: an entry is
-//! reused only when the source, the flags and the release of the tools are the same, and is complete even after a crash.
+//! In: a `.ptx` or `.cu` file, architectures and flags. Out: the path of its cubin or object.
+//! Guaranteed: an entry is reused only when the source, the flags and the release of the tools are
+//! the same, and is complete even after a crash.
 
 use super::process;
 use super::{COMPILE_LIMIT, Oracle};
@@ -22,7 +23,8 @@ impl Cache {
         Self { dir }
     }
 
-    /// The cubin of `source`, compiled by ptxas or nvcc according to its extension unless that was done before.
+    /// The cubin of `source`, compiled by ptxas or nvcc according to its extension unless that was
+    /// done before.
     ///
     /// # Errors
     /// When the compiler refuses the source or cannot be started; the message holds what it said.
@@ -38,7 +40,8 @@ impl Cache {
         self.make((oracle, compiler), source, "cubin", arch, flags)
     }
 
-    /// The host object of a CUDA C++ `source` with relocatable device code; `flags` name the architectures.
+    /// The host object of a CUDA C++ `source` with relocatable device code; `flags` name the
+    /// architectures.
     ///
     /// # Errors
     /// As [`Cache::compile`].
@@ -76,7 +79,8 @@ impl Cache {
         // Written aside and renamed: two workers may compile the same file, and one may be killed.
         let suffix = format!(".{extension}");
         let fresh = tempfile::Builder::new().suffix(&suffix).tempfile_in(&dir)?.into_temp_path();
-        // In the folder of the source and by its bare name, so that debug sections do not depend on where it is.
+        // In the folder of the source and by its bare name, so that debug sections do not depend on
+        // where it is.
         let aside = tempfile::tempdir_in(&dir)?;
         if text == read {
             command.current_dir(source.parent().unwrap_or(Path::new(".")));

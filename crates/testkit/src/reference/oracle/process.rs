@@ -1,7 +1,7 @@
 //! Runs a command with a time limit and keeps what it said.
 //!
-//! In: a command. Out: how it ended, its output, the time it took. Guaranteed: returns soon after the limit, even when
-//! the command has children, because its whole process group is killed.
+//! In: a command. Out: how it ended, its output, the time it took. Guaranteed: returns soon after
+//! the limit, even when the command has children, because its whole process group is killed.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -116,8 +116,8 @@ impl Pipe {
     }
 }
 
-/// Waits without polling in the usual case: the end of standard output is the end of the process. One that closes it
-/// early is polled.
+/// Waits without polling in the usual case: the end of standard output is the end of the process.
+/// One that closes it early is polled.
 fn wait(child: &mut Child, deadline: Instant, stdout: &Pipe) -> io::Result<Status> {
     let _ = stdout.end.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     loop {

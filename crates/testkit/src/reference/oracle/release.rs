@@ -40,7 +40,8 @@ pub static RELEASES: [Release; 7] = [
             "nvidia-nvjitlink==13.0.88",
             "nvidia-cuda-cccl==13.0.85",
             "nvidia-nvfatbin==13.0.85",
-            // The first release on PyPI is later than the other tools; it only shows what is in a file.
+            // The first release on PyPI is later than the other tools; it only shows what is in a
+            // file.
             "nvidia-cuda-cuobjdump==13.4.92",
         ],
     ),

@@ -1,8 +1,8 @@
 //! Folders of pinned wheels from PyPI.
 //!
-//! In: a folder and the wheels that belong there. Out: an [`Environment`] with their programs and packages. Guaranteed:
-//! installed once, again when the list has changed or an installation was interrupted; nothing of them is ever part of
-//! this project.
+//! In: a folder and the wheels that belong there. Out: an [`Environment`] with their programs and
+//! packages. Guaranteed: installed once, again when the list has changed or an installation was
+//! interrupted; nothing of them is ever part of this project.
 
 use super::process;
 use anyhow::{Context, Result, bail};

@@ -111,7 +111,8 @@ impl Code<'_, '_> {
         Ok(lines)
     }
 
-    /// The address of the symbol that a place was patched with; `None` for places that hold only its upper bits.
+    /// The address of the symbol that a place was patched with; `None` for places that hold only
+    /// its upper bits.
     fn address(&self, row: &RelocDesc, record: &RelocEntry, before: &[u8]) -> Option<Value> {
         let offset = record.offset as usize;
         let all = vec![0xff; offset + row.span_bytes()];

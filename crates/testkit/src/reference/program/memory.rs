@@ -53,8 +53,8 @@ impl<'a> Memory<'a> {
         self.entries.iter().filter(move |entry| entry.reached.contains(&function))
     }
 
-    /// What the code of `function` means by `value`, where its object names a symbol. Of shared variables that is
-    /// told at the end.
+    /// What the code of `function` means by `value`, where its object names a symbol. Of shared
+    /// variables that is told at the end.
     pub(super) fn resolve(
         &mut self,
         function: u32,
@@ -77,7 +77,8 @@ impl<'a> Memory<'a> {
         if symbol.defined_in().is_none() && symbol.other & sto::SPACE != sto::SPACE_CONSTANT {
             return Ok(format!("number {:#x}", value.address));
         }
-        // Variables of other files are in the bank of constant variables. Many types have no field for the bank.
+        // Variables of other files are in the bank of constant variables. Many types have no field
+        // for the bank.
         let bank = symbol.defined_in().and_then(|at| self.objects.object(object).section(at));
         let bank = bank.and_then(Section::constant_bank).unwrap_or(CONSTANT_VARIABLES);
         let (size, _) = self.objects.extent(&variable);
@@ -151,7 +152,8 @@ impl<'a> Memory<'a> {
         Ok(found.pop_first().unwrap_or_else(|| "no kernel".to_owned()))
     }
 
-    /// Shared variables of a kernel have one address each, aligned, apart from all others and inside its section.
+    /// Shared variables of a kernel have one address each, aligned, apart from all others and
+    /// inside its section.
     pub(super) fn check(&self) -> Result<()> {
         for entry in &self.entries {
             let name = self.view.symbols.get(entry.symbol as usize).cloned().unwrap_or_default();
@@ -191,7 +193,8 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share theirs.
+    /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share
+    /// theirs.
     fn shared_size(&self, entry: &Entry) -> u64 {
         let code = self.view.cubin.section(entry.text).map_or(&[][..], |section| section.name);
         let name = code.strip_prefix(b".text").unwrap_or_default();
@@ -202,9 +205,9 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Symbols of the kernels that a program is for, by what nvlink writes for those alone. Of one that only stays for its
-/// address in a link for one other kernel, what it calls is laid out as if nobody called it
-/// (*selection/address-taken-one*).
+/// Symbols of the kernels that a program is for, by what nvlink writes for those alone. Of one that
+/// only stays for its address in a link for one other kernel, what it calls is laid out as if
+/// nobody called it (*selection/address-taken-one*).
 fn launched(view: &View<'_>) -> HashSet<u32> {
     let lists = view.cubin.sections.iter().filter(|section| section.name == b".nv.info");
     let records = lists.flat_map(|list| Records::new(list.name, list.data).map_while(Result::ok));

@@ -1,12 +1,13 @@
 //! What a linked program is, whatever the steps in which it was linked.
 //!
-//! In: a linked cubin, and the objects that the compiler made of it. Out: [`Program`]: its functions, variables, calls
-//! and attributes by name, in no order; code with its addresses in constant and shared memory replaced by what is
-//! found there. Guaranteed: an address that does not lead to what the compiler's object names, or shared variables of
-//! one kernel that overlap, are faults of the program, whatever it is compared with.
+//! In: a linked cubin, and the objects that the compiler made of it. Out: [`Program`]: its
+//! functions, variables, calls and attributes by name, in no order; code with its addresses in
+//! constant and shared memory replaced by what is found there. Guaranteed: an address that does not
+//! lead to what the compiler's object names, or shared variables of one kernel that overlap, are
+//! faults of the program, whatever it is compared with.
 //!
-//! Left out is what objects lose (docs/DIFFERENCES.md, debug-offsets-of-objects; LINKING.md, -r): debug information
-//! and the notes of the compiler.
+//! Left out is what objects lose (docs/DIFFERENCES.md, debug-offsets-of-objects; LINKING.md, -r):
+//! debug information and the notes of the compiler.
 
 mod code;
 mod memory;
@@ -77,8 +78,8 @@ const ALIGNMENT: &str = "alignment ";
 
 type Items = BTreeMap<String, Vec<String>>;
 
-/// A word for every symbol: a name that occurs again gets a number, functions and others apart, because steps change
-/// their order among each other.
+/// A word for every symbol: a name that occurs again gets a number, functions and others apart,
+/// because steps change their order among each other.
 fn names(view: &View<'_>) -> Vec<String> {
     let mut seen: HashMap<(bool, &[u8]), usize> = HashMap::new();
     let name = |symbol: &Symbol<'_>| String::from_utf8_lossy(symbol.name).into_owned();
@@ -90,8 +91,9 @@ fn names(view: &View<'_>) -> Vec<String> {
     numbered.collect()
 }
 
-/// Edges and prototypes, each once: an object lists an edge once. Left out are those of functions that several objects
-/// define: which of the copies were accepted on the way, and leave their edges, depends on the steps.
+/// Edges and prototypes, each once: an object lists an edge once. Left out are those of functions
+/// that several objects define: which of the copies were accepted on the way, and leave their
+/// edges, depends on the steps.
 fn calls(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     let several = |index: SymbolIndex| {
         let name = view.cubin.symbol(index).map_or(&[][..], |symbol| symbol.name);
@@ -152,7 +154,8 @@ fn attributes(view: &View<'_>, items: &mut Items) {
     }
 }
 
-/// The name of a section, and the function it belongs to: of sections of one name the order depends on the steps.
+/// The name of a section, and the function it belongs to: of sections of one name the order depends
+/// on the steps.
 fn owner(view: &View<'_>, section: &Section<'_>) -> String {
     let code = match section.info_section() {
         Some(index) => view.cubin.section(index),
@@ -167,8 +170,9 @@ fn raw_name(section: &Section<'_>) -> String {
     String::from_utf8_lossy(section.name).into_owned()
 }
 
-/// Headers of what a kernel or function owns, and the parameters. The size of shared memory depends on the order of
-/// variables of equal size and alignment, which steps change: it is checked to be enough.
+/// Headers of what a kernel or function owns, and the parameters. The size of shared memory depends
+/// on the order of variables of equal size and alignment, which steps change: it is checked to be
+/// enough.
 fn sections(view: &View<'_>, items: &mut Items) {
     let header = view.cubin.header;
     items.insert("header".to_owned(), vec![format!("{} {:#x}", header.e_type, header.sm())]);
@@ -198,7 +202,8 @@ fn sections(view: &View<'_>, items: &mut Items) {
     }
 }
 
-/// Every symbol that is no section, with the bytes and relocations of what it names in memory that has some.
+/// Every symbol that is no section, with the bytes and relocations of what it names in memory that
+/// has some.
 fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     for (symbol, name) in view.cubin.symbols.iter().zip(&view.symbols).skip(1) {
         if symbol.kind() == stt::SECTION {
@@ -207,7 +212,8 @@ fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
         let (info, other) = (symbol.info, symbol.other);
         let section = symbol.defined_in().and_then(|at| view.cubin.section(at));
         let place = section.map_or("undefined".to_owned(), raw_name);
-        // Beside Mercury the first name of a code has its size, an alias too; which one is first depends on the steps.
+        // Beside Mercury the first name of a code has its size, an alias too; which one is first
+        // depends on the steps.
         let code = place.strip_prefix(".text.").filter(|_| !view.cubin.mercury_symbols.is_empty());
         let is_alias =
             symbol.is_function() && code.is_some_and(|code| code.as_bytes() != symbol.name);
@@ -225,8 +231,9 @@ fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     }
 }
 
-/// The bytes of a range of a section, and the records that patch it, offsets counted from its start. What was
-/// resolved to an address in constant or shared memory, at `addresses`, is left out.
+/// The bytes of a range of a section, and the records that patch it, offsets counted from its
+/// start. What was resolved to an address in constant or shared memory, at `addresses`, is left
+/// out.
 fn content(
     view: &View<'_>,
     index: SectionIndex,

@@ -74,8 +74,8 @@ impl<'d> Objects<'d> {
         found
     }
 
-    /// Places in variables of that name, with the type of their relocation, that may be resolved to an address in
-    /// constant or shared memory; offsets count from the start of the variable.
+    /// Places in variables of that name, with the type of their relocation, that may be resolved to
+    /// an address in constant or shared memory; offsets count from the start of the variable.
     pub(super) fn addresses(&self, name: &[u8]) -> Vec<(u64, u32)> {
         let mut places = Vec::new();
         for cubin in &self.all {
@@ -96,8 +96,8 @@ impl<'d> Objects<'d> {
         places
     }
 
-    /// What is patched in a function's code: the places of its relocation records, and those that only Mercury's code
-    /// tells (case textures/in-registers).
+    /// What is patched in a function's code: the places of its relocation records, and those that
+    /// only Mercury's code tells (case textures/in-registers).
     pub(super) fn records(&self, function: Function) -> Vec<RelocEntry> {
         let object = self.object(function.object);
         let sections = super::patches(object, function.text);
@@ -118,8 +118,8 @@ impl<'d> Objects<'d> {
         })
     }
 
-    /// Its size, and for shared variables their alignment: the largest size and the smallest alignment that any
-    /// object tells, since of weak definitions any may count.
+    /// Its size, and for shared variables their alignment: the largest size and the smallest
+    /// alignment that any object tells, since of weak definitions any may count.
     pub(super) fn extent(&self, variable: &Variable) -> (u64, u64) {
         let extent = |symbol: &Symbol<'_>| {
             (symbol.size, symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)))

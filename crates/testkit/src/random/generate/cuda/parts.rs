@@ -1,8 +1,8 @@
 //! What programs in CUDA C++ are put together of.
 //!
-//! In: nothing. Out: texts with places for what is drawn. Guaranteed: `@I` is a number of the part's own, `@N` a small number of
-//! at least 2, `@K` one below 100, `@C` an expression of `x`, `@U` the number of the file and `@A` attributes of a kernel; in uses,
-//! `X` is an argument.
+//! In: nothing. Out: texts with places for what is drawn. Guaranteed: `@I` is a number of the
+//! part's own, `@N` a small number of at least 2, `@K` one below 100, `@C` an expression of `x`,
+//! `@U` the number of the file and `@A` attributes of a kernel; in uses, `X` is an argument.
 
 /// A text and the expressions in which others use it.
 pub(super) type Part = (&'static str, &'static [&'static str]);

@@ -1,7 +1,9 @@
-//! Barriers of functions of CUDA 12.9 that nvlink forgets (docs/DIFFERENCES.md, barriers-of-cuda-12).
+//! Barriers of functions of CUDA 12.9 that nvlink forgets (docs/DIFFERENCES.md,
+//! barriers-of-cuda-12).
 //!
-//! In: nvlink's program. Out: the same with what it says itself in the flags of code as the attribute, where it is larger.
-//! Guaranteed: nothing else is changed, so what is equal then differs in this only.
+//! In: nvlink's program. Out: the same with what it says itself in the flags of code as the
+//! attribute, where it is larger. Guaranteed: nothing else is changed, so what is equal then
+//! differs in this only.
 
 use culd_cubin::Cubin;
 use culd_cubin::attr::{code, format};

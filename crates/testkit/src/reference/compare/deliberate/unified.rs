@@ -1,7 +1,8 @@
 //! What nvlink writes wrongly beside unified functions.
 //!
-//! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that explain all that differs, or
-//! nothing. Guaranteed: each line of the difference is explained on its own, by what nvlink's file holds there.
+//! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that
+//! explain all that differs, or nothing. Guaranteed: each line of the difference is explained on
+//! its own, by what nvlink's file holds there.
 
 use culd_cubin::attr::{Records, code, format as form};
 use culd_cubin::elf::{sht, stt};
@@ -85,8 +86,9 @@ pub(in crate::reference::compare) fn list_is_longer(
     }
 }
 
-/// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a value in place of words may tell of
-/// words by four each, and others of its kind may then, where there are none.
+/// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a
+/// value in place of words may tell of words by four each, and others of its kind may then, where
+/// there are none.
 fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> bool {
     let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
     for record in Records::new(b"", ours) {
@@ -189,7 +191,8 @@ fn label(cubin: &Cubin<'_>, symbol: &Symbol<'_>) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The section of an attribute that has names of undefined functions behind what belongs there, in nvlink's file only.
+/// The section of an attribute that has names of undefined functions behind what belongs there, in
+/// nvlink's file only.
 fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
     let all_names = |words: &str| {
         !words.is_empty() && words.split_whitespace().all(|word| names.contains(word))
@@ -299,7 +302,8 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         };
         assert_eq!(front("EXTERNS words free free"), Some(1));
         assert_eq!(front("EXTERNS words f free"), None);
-        // A defined function, another value, another attribute, one that culd has and nvlink has not.
+        // A defined function, another value, another attribute, one that culd has and nvlink has
+        // not.
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x8 0x3"), None);
         assert_eq!(explained(stack, "MIN_STACK_SIZE words k 0x10"), None);
         assert_eq!(explained(barriers, "  NUM_BARRIERS byte 0x2\n"), None);

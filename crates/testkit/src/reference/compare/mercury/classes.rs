@@ -1,10 +1,12 @@
 //! Which kernels nvlink's finalizer writes again.
 //!
-//! In: a linked cubin, and what its inputs tell. Out: its kernels with their classes. The rules were found
-//! with 2,640 functions of random programs, sm_100 and sm_120, without optimization to -O3, with -g and -lineinfo: every
-//! kernel without a call that has the word was written again, no other was; a kernel with a frame kept its control bits. Kernels
-//! compiled without -g were all written again in a link with -g and beside an object compiled with -g, and so were functions that
-//! are no kernels but can end a thread; kernels compiled with -g in a link without only when they made no call.
+//! In: a linked cubin, and what its inputs tell. Out: its kernels with their classes. The rules
+//! were found with 2,640 functions of random programs, sm_100 and sm_120, without optimization to
+//! -O3, with -g and -lineinfo: every kernel without a call that has the word was written again, no
+//! other was; a kernel with a frame kept its control bits. Kernels compiled without -g were all
+//! written again in a link with -g and beside an object compiled with -g, and so were functions
+//! that are no kernels but can end a thread; kernels compiled with -g in a link without only when
+//! they made no call.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::elf::sht;
@@ -18,7 +20,8 @@ use super::consistent::exits_in;
 use super::finalizer::{Finalized, Shortened, calls, finalized};
 use super::inputs::Inputs;
 
-/// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of what ends a thread.
+/// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of
+/// what ends a thread.
 const BARRIER: u16 = 0x5ab;
 
 /// What may differ of a kernel.
@@ -188,8 +191,8 @@ impl Classes {
     }
 }
 
-/// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger or without optimization, or
-/// the link for a debugger.
+/// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger
+/// or without optimization, or the link for a debugger.
 pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
     let sections = view.cubin.sections.iter().enumerate();
     let tables = sections.filter(|(_, section)| section.sh_type == sht::CUDA_UFT);
@@ -223,7 +226,8 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
         }
         let calls = calls(section.data);
         let class = match () {
-            // nvlink's barriers are shorter where it writes the code of a kernel again (mercury/barriers-at-exit).
+            // nvlink's barriers are shorter where it writes the code of a kernel again
+            // (mercury/barriers-at-exit).
             () if barriers && (!calls || lacks_barrier(section.data)) => Class::Rewritten,
             () if inputs.rewrites(function.name, calls) => Class::Rewritten,
             () => match finalized(section.data) {
@@ -242,7 +246,8 @@ fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: Class) -> 
     Kernel { section: number as usize, name, class }
 }
 
-/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88 and 13.1, whose nvlink drops it.
+/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88 and 13.1, whose
+/// nvlink drops it.
 fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
     let lists = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO);
     let has = |section: &&Section<'_>| {

@@ -1,8 +1,9 @@
 //! Whether a program has the code of an object, as the compiler wrote it.
 //!
-//! In: the objects of a link, then the code of a function in what culd made of them. Out: where the code is no object's.
-//! Guaranteed: outside of what a relocation names, and of loads from slots of textures, every bit counts; there the
-//! operation and the control bits do. So no mask for what nvlink writes again hides what culd does to code.
+//! In: the objects of a link, then the code of a function in what culd made of them. Out: where the
+//! code is no object's. Guaranteed: outside of what a relocation names, and of loads from slots of
+//! textures, every bit counts; there the operation and the control bits do. So no mask for what
+//! nvlink writes again hides what culd does to code.
 
 use super::finalizer::{INSTRUCTION, same_operation};
 use culd_cubin::capmerc::Capsule;
@@ -38,7 +39,8 @@ impl Compiled {
         }
     }
 
-    /// Where `code` is not that of a copy of the function; nothing for functions that no object has.
+    /// Where `code` is not that of a copy of the function; nothing for functions that no object
+    /// has.
     pub(super) fn difference(&self, function: &[u8], code: &[u8]) -> Option<String> {
         let copies = self.functions.get(function)?;
         let differences = copies.iter().map(|copy| copy.difference(code));

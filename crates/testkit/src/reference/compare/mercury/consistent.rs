@@ -1,6 +1,7 @@
 //! What a linked cubin tells about the code of its functions, against that code.
 //!
-//! In: a linked cubin of sm_100 or later. Out: the first contradiction. Guaranteed: nvlink's outputs have none.
+//! In: a linked cubin of sm_100 or later. Out: the first contradiction. Guaranteed: nvlink's
+//! outputs have none.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::capmerc::Capsule;
@@ -63,8 +64,8 @@ fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>)
     (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
 }
 
-/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury code (case alias/other-file). None
-/// for functions with one name.
+/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury
+/// code (case alias/other-file). None for functions with one name.
 fn size_of_other_name(
     cubin: &Cubin<'_>,
     symbol: SymbolIndex,
@@ -104,7 +105,8 @@ pub(in crate::reference::compare) fn exits_in(code: &[u8]) -> Vec<u32> {
     words.filter(|(_, word)| is_exit(word)).map(|(at, _)| at).collect()
 }
 
-/// Every description of a function's frame is as long as the function, or has the second size of `sizes`.
+/// Every description of a function's frame is as long as the function, or has the second size of
+/// `sizes`.
 fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, (u64, Option<u64>)>) -> Option<String> {
     let (index, frames) = cubin.section_indices().find(|(_, s)| s.name == b".debug_frame")?;
     let relocations =
@@ -115,7 +117,8 @@ fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, (u64, Option<u64>)>) -
     records.sort_by_key(|record| record.offset);
     let mut seen = HashSet::new();
     for record in records.into_iter().filter(|record| seen.insert(record.symbol)) {
-        // A function's address is followed by its length; the other records are pointers between descriptions.
+        // A function's address is followed by its length; the other records are pointers between
+        // descriptions.
         let Some(&(size, other)) = sizes.get(&record.symbol) else { continue };
         let at = record.offset as usize + 8;
         let bytes = frames.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());

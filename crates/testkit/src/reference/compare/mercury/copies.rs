@@ -1,10 +1,11 @@
-//! What the debug sections of machine code tell of functions that several objects define, or that have an alias, and of
-//! those whose code nvlink writes again.
+//! What the debug sections of machine code tell of functions that several objects define, or that
+//! have an alias, and of those whose code nvlink writes again.
 //!
-//! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines, without what nvlink
-//! computes anew for code that took another's place (docs/DIFFERENCES.md, debug-of-replaced): operations of their frames,
-//! their lines, ranges of their registers; for other code the length of the frame, too. Guaranteed: whatever is told of
-//! other functions is in the lines.
+//! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines,
+//! without what nvlink computes anew for code that took another's place (docs/DIFFERENCES.md,
+//! debug-of-replaced): operations of their frames, their lines, ranges of their registers; for
+//! other code the length of the frame, too. Guaranteed: whatever is told of other functions is in
+//! the lines.
 
 use super::inputs::Inputs;
 use culd_cubin::elf::{sht, stt};
@@ -24,7 +25,8 @@ const PLACE_AND_TYPE: usize = 12;
 const ADDEND: usize = 8;
 /// The section that tells which registers hold what.
 const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
-/// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the operations.
+/// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the
+/// operations.
 const HEAD: usize = 12;
 const ADDRESS: usize = HEAD + 8;
 const OPERATIONS: usize = ADDRESS + 16;
@@ -156,8 +158,8 @@ fn units(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Oth
     lines
 }
 
-/// A line for each register; of copies without the ranges. Where any code is written again, those of all functions are
-/// whatever nvlink's memory held: two runs differ.
+/// A line for each register; of copies without the ranges. Where any code is written again, those
+/// of all functions are whatever nvlink's memory held: two runs differ.
 fn registers(data: &[u8], others: &Others) -> Lines {
     let (mut at, mut lines) = (0, Lines::new());
     for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
@@ -240,8 +242,9 @@ pub(in crate::reference::compare) fn clear_equal_names(
     clear(bytes, places.collect())
 }
 
-/// Clears places and types of what `--preserve-relocs` tells of functions that share their name with others: nvlink looks them all up in
-/// the code of the first (docs/DIFFERENCES.md, resolved-of-equal-names). What was there.
+/// Clears places and types of what `--preserve-relocs` tells of functions that share their name
+/// with others: nvlink looks them all up in the code of the first (docs/DIFFERENCES.md,
+/// resolved-of-equal-names). What was there.
 pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     let names = equal_names(view);
     let sections = view.cubin.section_indices();

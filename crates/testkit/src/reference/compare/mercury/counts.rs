@@ -1,9 +1,9 @@
 //! The text form without what counts the code of rewritten kernels.
 //!
-//! In: the text form of a linked cubin. Out: its sections, in which sizes, offsets and bytes are left out that follow
-//! from the number of a rewritten kernel's instructions; of culd's file, those of a kernel whose code the finalizer makes
-//! shorter are what they are then. Guaranteed: no line is left out, added or moved but inside the contents that have to
-//! differ.
+//! In: the text form of a linked cubin. Out: its sections, in which sizes, offsets and bytes are
+//! left out that follow from the number of a rewritten kernel's instructions; of culd's file, those
+//! of a kernel whose code the finalizer makes shorter are what they are then. Guaranteed: no line
+//! is left out, added or moved but inside the contents that have to differ.
 
 use super::classes::{Class, Kernel};
 use super::copies::Others;
@@ -37,7 +37,8 @@ impl<'a> Anew<'a> {
         Anew { name: &kernel.name, later: kernel.class == Class::Later, shortened }
     }
 
-    /// A line of its attributes without what are offsets of its instructions; in culd's, where they will be.
+    /// A line of its attributes without what are offsets of its instructions; in culd's, where they
+    /// will be.
     fn attribute(self, line: &str, own: bool) -> String {
         // ATTRIBUTE words N...
         let words: Vec<&str> = line.split(' ').collect();
@@ -202,7 +203,8 @@ impl Block {
             self.body.clone_from(lines);
         }
         if name == ".debug_info" && !others.anew.is_empty() {
-            // It has the offset of each unit in a table of lines, in which those of other code take more or less room.
+            // It has the offset of each unit in a table of lines, in which those of other code take
+            // more or less room.
             self.body.clear();
         }
         let Some(target) = name.strip_prefix(".rela") else { return };
@@ -227,8 +229,9 @@ impl Block {
     }
 }
 
-/// Takes from nvlink's lists of attributes what it forgets to drop beside jump slots, `names` (docs/DIFFERENCES.md,
-/// externs-of-slots), where culd's have nothing of it, or of lists that are `longer` for this reason. True when something was.
+/// Takes from nvlink's lists of attributes what it forgets to drop beside jump slots, `names`
+/// (docs/DIFFERENCES.md, externs-of-slots), where culd's have nothing of it, or of lists that are
+/// `longer` for this reason. True when something was.
 pub(super) fn without_externs(
     theirs: &mut [Block],
     ours: &[Block],

@@ -1,6 +1,7 @@
 //! What nvlink's finalizer makes of the code of a kernel.
 //!
-//! In: the code as ptxas wrote it, relocated. Out: [`Finalized`], of which the first line that fits counts:
+//! In: the code as ptxas wrote it, relocated. Out: [`Finalized`], of which the first line that fits
+//! counts:
 //!
 //! | code | what the finalizer does |
 //! |---|---|
@@ -9,18 +10,19 @@
 //! | is optimized, starts with the load of the stack's end into R1, which sets a barrier, and never reads R1 | drops that barrier, and allocates barriers again |
 //! | all other | nothing |
 //!
-//! ptxas puts in front of each fence (MEMBAR) what it takes for any program, since it does not know what called functions
-//! do. Left out of that are
+//! ptxas puts in front of each fence (MEMBAR) what it takes for any program, since it does not know
+//! what called functions do. Left out of that are
 //!
-//! * loads that never happen (`@!PT LDS RZ, [RZ]`) directly in front of a fence, unless the code has an asynchronous copy
-//!   (LDGSTS; case mercury/fences, `copies_and_fences`);
-//! * `MEMBAR.ALL.CTA` directly in front of a fence of the device or the system, unless the code does something to a barrier
-//!   in shared memory (SYNCS; `barriers_and_fences`).
+//! * loads that never happen (`@!PT LDS RZ, [RZ]`) directly in front of a fence, unless the code
+//!   has an asynchronous copy (LDGSTS; case mercury/fences, `copies_and_fences`);
+//! * `MEMBAR.ALL.CTA` directly in front of a fence of the device or the system, unless the code
+//!   does something to a barrier in shared memory (SYNCS; `barriers_and_fences`).
 //!
-//! What follows moves up, and with it what instructions name by distance. NOPs fill the last eight instructions, and at
-//! least eight of them.
+//! What follows moves up, and with it what instructions name by distance. NOPs fill the last eight
+//! instructions, and at least eight of them.
 //!
-//! Which barriers are allocated is not known in all cases, so control bits are compared only where none are.
+//! Which barriers are allocated is not known in all cases, so control bits are compared only where
+//! none are.
 
 mod instruction;
 mod shortened;
@@ -75,8 +77,8 @@ fn has_spare_barrier(code: &[Instruction]) -> bool {
         && !code.iter().any(|instruction| instruction.reads_r1())
 }
 
-/// True for code without optimization, in which each instruction, the first one too, waits for all barriers: none is
-/// allocated.
+/// True for code without optimization, in which each instruction, the first one too, waits for all
+/// barriers: none is allocated.
 fn is_plain(code: &[Instruction]) -> bool {
     code.first().is_some_and(|first| first.waits())
 }

@@ -1,7 +1,8 @@
 //! What the inputs of a link tell of what its output may be.
 //!
-//! In: the arguments and objects of a link. Out: [`Inputs`]: which functions were compiled for a debugger, which of them
-//! several objects have, their code, and for which devices each object says that it is good.
+//! In: the arguments and objects of a link. Out: [`Inputs`]: which functions were compiled for a
+//! debugger, which of them several objects have, their code, and for which devices each object says
+//! that it is good.
 
 use super::compiled::Compiled;
 use culd_cubin::attr::{Record, Records};
@@ -79,7 +80,8 @@ impl Inputs {
         self.link || self.any
     }
 
-    /// True for a program whose jump slots may have been compiled without optimization: nvlink writes their control bits anew.
+    /// True for a program whose jump slots may have been compiled without optimization: nvlink
+    /// writes their control bits anew.
     pub(super) fn has_plain_slots(&self) -> bool {
         self.for_debugger() || self.plain
     }
@@ -89,7 +91,8 @@ impl Inputs {
         self.for_debugger() && self.without.contains(function)
     }
 
-    /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is linked.
+    /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is
+    /// linked.
     pub(super) fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
         self.lacks_debug(kernel) || (!self.link && !calls && self.with.contains(kernel))
     }
@@ -104,8 +107,8 @@ impl Inputs {
         &self.copies
     }
 
-    /// True when the code that `program` has may be good for the devices `more`, although some object's is not: each
-    /// such object has code that is not in the program.
+    /// True when the code that `program` has may be good for the devices `more`, although some
+    /// object's is not: each such object has code that is not in the program.
     pub(super) fn may_suit(&self, more: u64, program: &Cubin<'_>) -> bool {
         let functions = program.symbols.iter().filter(|symbol| symbol.is_function());
         let functions: HashSet<&[u8]> = functions.map(|symbol| symbol.name).collect();

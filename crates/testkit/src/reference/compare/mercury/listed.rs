@@ -1,7 +1,8 @@
-//! Bytes that differ because nvlink leaves what makes no sense, or knows more (docs/DIFFERENCES.md).
+//! Bytes that differ because nvlink leaves what makes no sense, or knows more
+//! (docs/DIFFERENCES.md).
 //!
-//! In: two linked cubins. Out: the same bytes in both where an entry says so. Guaranteed: places follow from relocations and
-//! attributes, never from what differs.
+//! In: two linked cubins. Out: the same bytes in both where an entry says so. Guaranteed: places
+//! follow from relocations and attributes, never from what differs.
 
 use super::inputs::{COMPAT, Inputs, devices, finalizer};
 use culd_cubin::attr::{Records, code};

@@ -1,5 +1,6 @@
-//! A program of our own with a kernel of each class: what nvlink made of it, and the same with the code of the object
-//! (`kept.txt` has the sections of ptxas's file in their places). nvlink.txt and kept.txt are the text form.
+//! A program of our own with a kernel of each class: what nvlink made of it, and the same with the
+//! code of the object (`kept.txt` has the sections of ptxas's file in their places). nvlink.txt and
+//! kept.txt are the text form.
 
 use super::*;
 use crate::fixtures::asm::assemble;
@@ -15,7 +16,8 @@ fn compared(theirs: &str, ours: &str) -> Result<Classes, String> {
     compare(&bytes(theirs), &bytes(ours), &Inputs::default())
 }
 
-/// `text` with `new` for `old`, which stands in it once, behind the line that starts the section `section`.
+/// `text` with `new` for `old`, which stands in it once, behind the line that starts the section
+/// `section`.
 fn edited(text: &str, section: &str, old: &str, new: &str) -> String {
     let at = text.find(&format!("section {section} ")).expect("the section");
     let (head, rest) = text.split_at(at);
@@ -81,7 +83,8 @@ fn of_a_rewritten_kernel_only_counts_may_differ() {
 
 #[test]
 fn code_around_fences_is_what_the_finalizer_leaves() {
-    // An operand of what is left in nvlink's, a control bit of a kernel that allocates nothing, a group, an exit.
+    // An operand of what is left in nvlink's, a control bit of a kernel that allocates nothing, a
+    // group, an exit.
     for (section, old, new, what) in [
         (".text.fenced", "02780700 02000000", "02780700 03000000", ".text.fenced+0x40: "),
         (".text.fenced", "0419100c 00e21f00", "0419100c 00e61f00", ".text.fenced+0x50: "),

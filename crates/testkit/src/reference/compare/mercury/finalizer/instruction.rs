@@ -1,8 +1,9 @@
 //! The fields of an instruction that the rules of the finalizer speak of.
 //!
-//! In: the 16 bytes of an instruction of sm_100 or later. Out: its operation, its barriers, the place it names, whether it
-//! reads R1. Guaranteed: nothing else is decoded. Registers stand at fixed bits, and what is at those bits in an operation
-//! without a register there was read off a disassembly of 870 objects of our own, sm_100 and sm_120.
+//! In: the 16 bytes of an instruction of sm_100 or later. Out: its operation, its barriers, the
+//! place it names, whether it reads R1. Guaranteed: nothing else is decoded. Registers stand at
+//! fixed bits, and what is at those bits in an operation without a register there was read off a
+//! disassembly of 870 objects of our own, sm_100 and sm_120.
 
 use std::ops::Range;
 
@@ -25,20 +26,22 @@ const CONTROL: Range<u32> = 105..122;
 const FIRST: Range<u32> = 24..32;
 const SECOND: Range<u32> = 32..40;
 const THIRD: Range<u32> = 64..72;
-/// The operations on uniform registers, and those from which on an instruction is about memory, are in these rows.
+/// The operations on uniform registers, and those from which on an instruction is about memory, are
+/// in these rows.
 const UNIFORM: Range<u64> = 0x80..0xc0;
 const MEMORY: u64 = 0x180;
 /// The forms in which the second operand is a register.
 const SECOND_IS_REGISTER: [u64; 2] = [1, 3];
 /// `SEL.64` with a number of 64 bits, which reaches over the third register.
 const SELECT_NUMBER: u64 = 0x407;
-/// The scope of a fence, of which [`SYSTEM_OR_DEVICE`] and more is wider than a block, and the bit beside it of the kind that
-/// ptxas puts in front of a wider one.
+/// The scope of a fence, of which [`SYSTEM_OR_DEVICE`] and more is wider than a block, and the bit
+/// beside it of the kind that ptxas puts in front of a wider one.
 const SCOPE: Range<u32> = 76..79;
 const SCOPE_AND_KIND: Range<u32> = 76..80;
 const SYSTEM_OR_DEVICE: u64 = 2;
 const ALL_IN_BLOCK: u64 = 8;
-/// `LDC R1, c[0][0x37c]` without its control bits: the first instruction of a kernel, which reads the stack's end.
+/// `LDC R1, c[0][0x37c]` without its control bits: the first instruction of a kernel, which reads
+/// the stack's end.
 const LOAD_STACK: u128 = 0x0800_0000_df00_ff01_7b82;
 /// How a load from shared memory begins that never happens, `@!PT LDS RZ, [RZ]`.
 const IDLE_LOAD: u64 = 0xffff_f984;
@@ -128,7 +131,8 @@ impl Instruction {
         self.get(OPCODE) == opcode::LDGSTS
     }
 
-    /// True for what is done to a barrier in shared memory (`mbarrier`), but for the arrival of such copies.
+    /// True for what is done to a barrier in shared memory (`mbarrier`), but for the arrival of
+    /// such copies.
     pub(super) fn is_on_barrier(self) -> bool {
         SYNCS.contains(&self.get(OPERATION))
     }

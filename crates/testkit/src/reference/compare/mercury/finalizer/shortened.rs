@@ -1,16 +1,19 @@
 //! Code without the instructions that the finalizer leaves out.
 //!
-//! In: code and the numbers of those instructions. Out: the code that is left, where each place of it is then, and the
-//! Mercury code of the function. Guaranteed: places behind an instruction that is left out move up, all others stay.
+//! In: code and the numbers of those instructions. Out: the code that is left, where each place of
+//! it is then, and the Mercury code of the function. Guaranteed: places behind an instruction that
+//! is left out move up, all others stay.
 
 use super::instruction::{Instruction, SIZE};
 use super::is_plain;
 use culd_cubin::capmerc::{Capsule, Kind};
 use std::ops::Range;
 
-/// The code of a function ends with so many NOPs, and its length is a multiple of as many instructions.
+/// The code of a function ends with so many NOPs, and its length is a multiple of as many
+/// instructions.
 const PADDING: usize = 8;
-/// The first byte of a group's record has the lowest bit of the number of its instructions; the second one has the rest.
+/// The first byte of a group's record has the lowest bit of the number of its instructions; the
+/// second one has the rest.
 const ODD: u8 = 0x80;
 
 /// What is left of the code of a kernel.
@@ -82,8 +85,8 @@ impl Shortened {
         Some(format!("+{:#x}: {own:02x?} instead of {theirs:02x?}", at as u64 * SIZE))
     }
 
-    /// The Mercury code of the function, `section` with the contents `data`, when its groups stand for what is left: of one
-    /// instruction nothing but its record is left.
+    /// The Mercury code of the function, `section` with the contents `data`, when its groups stand
+    /// for what is left: of one instruction nothing but its record is left.
     pub(in super::super) fn capsule(&self, section: &[u8], data: &[u8]) -> Option<Vec<u8>> {
         let capsule = Capsule::parse(section, data).ok()?;
         let all = capsule.instructions();

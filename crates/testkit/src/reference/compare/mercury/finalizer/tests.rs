@@ -175,7 +175,8 @@ fn groups_stand_for_what_is_left() {
         assert_eq!(capsule, Some(capmerc::encode(after)));
     };
     let (of_five, of_two) = (group(0xd1, 2), group(0x51, 1));
-    // Four loads and a fence, of which one instruction is left; EXIT, the branch behind it, and NOPs.
+    // Four loads and a fence, of which one instruction is left; EXIT, the branch behind it, and
+    // NOPs.
     left(
         &[STORE, IDLE, IDLE, IDLE, IDLE, BLOCK],
         &[None, Some(&of_five), None, None, Some(&[0x50, 4])],
