@@ -38,6 +38,7 @@ const DRIVER_ORDER: &[&str] = &[
     "os",
     "toolkit",
     "options",
+    "nvcc",
     "tools",
     "hints",
     "registration",

@@ -13,6 +13,7 @@ mod interfaces;
 mod job;
 mod lto;
 mod messages;
+mod nvcc;
 mod options;
 mod os;
 mod progress;

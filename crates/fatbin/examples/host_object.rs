@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use culd_fatbin::registration::{HostImage, Machine, host_object};
+use culd_fatbin::registration::{Machine, Visibility, host_object};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -17,9 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Machine::by_name(std::env::consts::ARCH).ok_or("a machine without host objects")?;
     let fatbin = std::fs::read(fatbin)?;
     let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
-    let HostImage { head, fatbin } = host_object(machine, &fatbin, &ids)?;
+    let head = host_object(machine, Visibility::Default, fatbin.len() as u64, &ids)?;
     let mut file = File::create(out)?;
     file.write_all(&head)?;
-    file.write_all(fatbin)?;
+    file.write_all(&fatbin)?;
     Ok(())
 }

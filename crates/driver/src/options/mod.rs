@@ -10,7 +10,7 @@ mod note;
 mod notes;
 mod pages;
 mod parse;
-mod response;
+pub(crate) mod response;
 mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -23,6 +23,7 @@ use thiserror::Error;
 
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
 pub use crate::options::parse::{Parsed, Request, parse};
+pub(crate) use crate::options::parse::{number, split_name};
 pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
 
 /// The version of this program.

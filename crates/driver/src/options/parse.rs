@@ -243,7 +243,7 @@ impl Parser {
 }
 
 /// What stands in front of a word's `=`, and what behind it.
-fn split_name(word: &OsStr) -> (&OsStr, Option<&OsStr>) {
+pub(crate) fn split_name(word: &OsStr) -> (&OsStr, Option<&OsStr>) {
     let bytes = word.as_bytes();
     match bytes.iter().position(|&byte| byte == b'=') {
         Some(at) => (OsStr::from_bytes(&bytes[..at]), Some(OsStr::from_bytes(&bytes[at + 1..]))),
@@ -268,7 +268,7 @@ fn unknown(typed: &str) -> UsageError {
 }
 
 /// A number as C's strtol reads it; nothing is 0.
-fn number(text: &str) -> Result<i32, UsageError> {
+pub(crate) fn number(text: &str) -> Result<i32, UsageError> {
     if text.is_empty() {
         return Ok(0);
     }

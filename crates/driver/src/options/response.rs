@@ -10,7 +10,7 @@ use super::UsageError;
 
 /// The words of the text of an options file. White space separates; `\c` is `c`, also inside
 /// `"..."`; every other `"` is dropped. A NUL ends the file.
-pub(super) fn words(text: &[u8], most: usize) -> Result<Vec<OsString>, UsageError> {
+pub(crate) fn words(text: &[u8], most: usize) -> Result<Vec<OsString>, UsageError> {
     let mut bytes = text.iter().copied().take_while(|&byte| byte != 0).fuse();
     let mut words = Vec::new();
     while let Some(word) = word(&mut bytes)? {
@@ -74,7 +74,7 @@ fn trimmed(element: &[u8]) -> &[u8] {
 
 /// The elements of a list. Commas separate except inside `"..."`; empty elements and the blanks
 /// around one do not count.
-pub(super) fn elements(list: &OsStr, most: usize) -> Result<Vec<OsString>, UsageError> {
+pub(crate) fn elements(list: &OsStr, most: usize) -> Result<Vec<OsString>, UsageError> {
     let mut elements = Vec::new();
     let mut element = Vec::new();
     let mut quoted = false;

@@ -3,6 +3,8 @@
 //! In: sections, symbols, relocations. Out: the bytes up to the contents of the last section, which
 //! the caller has.
 
+use super::Visibility;
+
 const HEADER: u64 = 64;
 const SECTION_HEADER: u64 = 64;
 
@@ -86,6 +88,8 @@ impl Section {
 pub(super) struct Symbol {
     name: Vec<u8>,
     info: u8,
+    /// `st_other`.
+    other: u8,
     section: u16,
     value: u64,
     size: u64,
@@ -94,17 +98,28 @@ pub(super) struct Symbol {
 impl Symbol {
     /// Local, of type `STT_SECTION`.
     pub(super) fn section(section: u16) -> Self {
-        Symbol { name: Vec::new(), info: 3, section, value: 0, size: 0 }
+        Symbol { name: Vec::new(), info: 3, other: 0, section, value: 0, size: 0 }
     }
 
     /// Global, of type `STT_FUNC`.
     pub(super) fn function(name: Vec<u8>, section: u16, value: u64, size: u64) -> Self {
-        Symbol { name, info: 0x12, section, value, size }
+        Symbol { name, info: 0x12, other: 0, section, value, size }
     }
 
     /// Global, without a type.
     pub(super) fn undefined(name: Vec<u8>) -> Self {
-        Symbol { name, info: 0x10, section: 0, value: 0, size: 0 }
+        Symbol { name, info: 0x10, other: 0, section: 0, value: 0, size: 0 }
+    }
+
+    /// With this visibility.
+    pub(super) fn seen(self, visibility: Visibility) -> Self {
+        let other = match visibility {
+            Visibility::Default => 0,
+            Visibility::Internal => 1,
+            Visibility::Hidden => 2,
+            Visibility::Protected => 3,
+        };
+        Symbol { other, ..self }
     }
 
     pub(super) fn local(mut self) -> Self {
@@ -256,9 +271,9 @@ impl Object {
 
     fn symbols(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let (mut out, mut strings) = (vec![0; 24], Strings(vec![0]));
-        for Symbol { name, info, section, value, size } in &self.symbols {
+        for Symbol { name, info, other, section, value, size } in &self.symbols {
             put(&mut out, &[strings.add(name)?]);
-            out.extend_from_slice(&[*info, 0]);
+            out.extend_from_slice(&[*info, *other]);
             out.extend_from_slice(&section.to_le_bytes());
             put64(&mut out, &[*value, *size]);
         }

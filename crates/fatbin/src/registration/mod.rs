@@ -1,9 +1,9 @@
 //! The host object of a device link, which nvcc has the host compiler make from a stub.
 //!
-//! In: the machine of the host, a linked fat binary, the ids of the modules in it. Out:
-//! [`HostImage`], a relocatable ELF file that makes the calls of the CUDA runtime that nvcc's
-//! object makes. Guaranteed: position independent, its indirect targets are marked (CET, BTI), the
-//! fat binary is not copied; the same input gives the same bytes.
+//! In: the machine of the host, the size of a linked fat binary, the ids of the modules in it. Out:
+//! the head of a relocatable ELF file, which the fat binary ends. Its code makes the calls of the
+//! CUDA runtime that nvcc's object makes. Guaranteed: position independent, its indirect targets
+//! are marked (CET, BTI), the fat binary is not looked at; the same input gives the same bytes.
 //!
 //! Every module's own object calls `__cudaRegisterLinkedBinary<id>` from a constructor. Nothing is
 //! registered until all have called. The code is in `x86_64.s` and `aarch64.s`; docs/FATBIN.md,
@@ -48,13 +48,18 @@ impl Machine {
     }
 }
 
-/// A host object: its file is `head` and then `fatbin`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostImage<'f> {
-    /// Everything before the fat binary.
-    pub head: Vec<u8>,
-    /// The fat binary, as it was given.
-    pub fatbin: &'f [u8],
+/// How host linkers see the functions that a host object defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Visibility {
+    /// `STV_DEFAULT`.
+    #[default]
+    Default,
+    /// `STV_INTERNAL`.
+    Internal,
+    /// `STV_HIDDEN`, the choice of `-fvisibility=hidden`.
+    Hidden,
+    /// `STV_PROTECTED`.
+    Protected,
 }
 
 /// The most modules whose code is within the reach of a jump on AArch64, 128 MiB.
@@ -88,16 +93,18 @@ const HANDLE: u64 = 0;
 const COUNT: u64 = 8;
 const IMAGES: u64 = 16;
 
-/// The host object that registers `fatbin` and the modules `ids`, in their order.
+/// The head of the host object that registers a fat binary of `fatbin_size` bytes and the modules
+/// `ids`, in their order. The fat binary follows it in the file, at the end.
 ///
 /// # Errors
 /// An id that is empty, has a NUL, or stands there twice, which no host compiler would take either;
 /// more modules than a jump reaches over. The offset is the place in the list.
-pub fn host_object<'f>(
+pub fn host_object(
     machine: Machine,
-    fatbin: &'f [u8],
+    visibility: Visibility,
+    fatbin_size: u64,
     ids: &[&[u8]],
-) -> Result<HostImage<'f>, Error> {
+) -> Result<Vec<u8>, Error> {
     check(ids)?;
     let code = machine.code();
     let count = ids.len();
@@ -127,13 +134,12 @@ pub fn host_object<'f>(
         Section::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
         Section::note(b".note.gnu.property", 8, property(code.property)),
         Section::mark(b".note.GNU-stack"),
-        Section::last(b".nv_fatbin", 8, fatbin.len() as u64),
+        Section::last(b".nv_fatbin", 8, fatbin_size),
     ];
     debug_assert_eq!(sections.len(), usize::from(FATBIN));
-    let symbols = symbols(code, ids, text_size.into());
+    let symbols = symbols(code, visibility, ids, text_size.into());
     let object = Object { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
-    let head = object.write().ok_or_else(too_large)?;
-    Ok(HostImage { head, fatbin })
+    object.write().ok_or_else(too_large)
 }
 
 fn too_large() -> Error {
@@ -211,7 +217,7 @@ fn place(target: Target, module: u32, count: u32) -> (u32, i64) {
     }
 }
 
-fn symbols(code: &Code, ids: &[&[u8]], text_size: u64) -> Vec<Symbol> {
+fn symbols(code: &Code, visibility: Visibility, ids: &[&[u8]], text_size: u64) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> =
         SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
     let (common, unregister) = match ids {
@@ -230,7 +236,7 @@ fn symbols(code: &Code, ids: &[&[u8]], text_size: u64) -> Vec<Symbol> {
     for id in ids {
         let size = code.module.len() as u64;
         let name = [b"__cudaRegisterLinkedBinary", *id].concat();
-        symbols.push(Symbol::function(name, TEXT, at, size));
+        symbols.push(Symbol::function(name, TEXT, at, size).seen(visibility));
         symbols.push(Symbol::undefined([b"__fatbinwrap", *id].concat()));
         at += size;
     }

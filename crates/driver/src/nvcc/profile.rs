@@ -1,0 +1,172 @@
+//! What the profile of a toolkit says: `nvcc.profile`, beside nvcc.
+//!
+//! In: a folder of programs, the environment. Out: the words that nvcc adds to every device link,
+//! folders of libraries, and where libnvvm is. The grammar is that of NVIDIA's documentation of
+//! nvcc: `name = text`, `?=` (unless it is there), `+=` (in front), `=+` (behind), `$(name)`.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::parse::words_of;
+
+/// The most bytes of a profile.
+const MAX_SIZE: usize = 1 << 20;
+/// The most bytes of a variable: each line can double one.
+const MAX_VALUE: usize = 1 << 16;
+
+/// What a device link is given by the toolkit.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Profile {
+    /// Options, folders of libraries mostly.
+    pub(crate) libraries: Vec<OsString>,
+    /// Where libnvvm is.
+    pub(crate) nvvm: PathBuf,
+}
+
+/// The variables of a profile, and of the environment below them.
+struct Variables<'e> {
+    own: HashMap<Vec<u8>, Vec<u8>>,
+    environment: &'e dyn Fn(&OsStr) -> Option<OsString>,
+}
+
+impl Profile {
+    /// That of the nvcc in the folder `bin`, which is named as nvcc names its own folder. `None`:
+    /// there is none, or it has what this does not understand.
+    pub(crate) fn of(bin: &Path) -> Option<Self> {
+        let text = fs::read(bin.join("nvcc.profile")).ok()?;
+        Profile::read(&text, bin, &|name| env::var_os(name))
+    }
+
+    fn read(
+        text: &[u8],
+        bin: &Path,
+        environment: &dyn Fn(&OsStr) -> Option<OsString>,
+    ) -> Option<Self> {
+        if text.len() > MAX_SIZE {
+            return None;
+        }
+        let own = [
+            (&b"_HERE_"[..], bin.as_os_str().as_bytes()),
+            (b"_THERE_", bin.as_os_str().as_bytes()),
+            (b"_SPACE_", b" "),
+            (b"_TARGET_SIZE_", b"64"),
+            (b"_TARGET_DIR_", b""),
+            (b"_NVVM_BRANCH_", b"nvvm"),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        let mut variables = Variables { own, environment };
+        for line in text.split(|&byte| byte == b'\n') {
+            let line = line.trim_ascii();
+            if !line.is_empty() && !line.starts_with(b"#") {
+                variables.assign(line)?;
+            }
+        }
+        let libraries = words_of(&OsString::from_vec(variables.value(b"LIBRARIES"))).ok()?;
+        let top = variables.value(b"TOP");
+        let nvvm = PathBuf::from(OsString::from_vec(top)).join("nvvm");
+        Some(Profile { libraries, nvvm })
+    }
+}
+
+impl Variables<'_> {
+    fn assign(&mut self, line: &[u8]) -> Option<()> {
+        let equals = line.iter().position(|&byte| byte == b'=')?;
+        let (head, text) = (&line[..equals], &line[equals + 1..]);
+        let (name, operator, text) = match (head.split_last(), text.split_first()) {
+            (Some((b'+' | b'?', name)), _) => (name, head[equals - 1], text),
+            (_, Some((b'+', text))) => (head, b'>', text),
+            _ => (head, b'=', text),
+        };
+        let name = name.trim_ascii();
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        if name.is_empty() || !name.iter().all(is_name) {
+            return None;
+        }
+        let text = self.expanded(text.trim_ascii())?;
+        let before = || self.value(name);
+        let value = match operator {
+            b'=' => text,
+            b'?' if before().is_empty() => text,
+            b'?' => return Some(()),
+            b'+' => [text, before()].concat(),
+            _ => [before(), text].concat(),
+        };
+        if value.len() > MAX_VALUE {
+            return None;
+        }
+        self.own.insert(name.to_vec(), value);
+        Some(())
+    }
+
+    fn value(&self, name: &[u8]) -> Vec<u8> {
+        let environment = || (self.environment)(OsStr::from_bytes(name)).map(OsString::into_vec);
+        self.own.get(name).cloned().or_else(environment).unwrap_or_default()
+    }
+
+    /// `text` with values in the places of names.
+    fn expanded(&self, mut text: &[u8]) -> Option<Vec<u8>> {
+        let mut whole = Vec::new();
+        while let Some(at) = text.iter().position(|&byte| byte == b'$') {
+            whole.extend_from_slice(&text[..at]);
+            let rest = text[at + 1..].strip_prefix(b"(")?;
+            let end = rest.iter().position(|&byte| byte == b')')?;
+            whole.extend(self.value(&rest[..end]));
+            if whole.len() > MAX_VALUE {
+                return None;
+            }
+            text = &rest[end + 1..];
+        }
+        whole.extend_from_slice(text);
+        Some(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, libraries: &str) -> Option<Profile> {
+        let environment =
+            |name: &OsStr| (name == "LIBRARIES" && !libraries.is_empty()).then(|| libraries.into());
+        Profile::read(text.as_bytes(), Path::new("tk/bin"), &environment)
+    }
+
+    /// The lines that concern a device link, as the toolkits of 13.0 to 13.5 have them.
+    const USUAL: &str = "\n\
+        TOP              = $(_HERE_)/..\n\n\
+        PATH            += $(TOP)/nvvm/bin:$(_HERE_):\n\
+        LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)/stubs\" \
+        \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)\"\n\nPTXAS_FLAGS     +=\n";
+
+    #[test]
+    fn libraries_are_those_of_the_toolkit() {
+        let folders = ["-Ltk/bin/..//lib64/stubs", "-Ltk/bin/..//lib64"];
+        let profile = read(USUAL, "").unwrap();
+        assert_eq!(profile.libraries, folders);
+        assert_eq!(profile.nvvm, Path::new("tk/bin/../nvvm"));
+        // What the environment has comes first.
+        let more = read(USUAL, "-L/own -lown").unwrap().libraries;
+        assert_eq!(more, [&["-L/own", "-lown"][..], &folders].concat());
+    }
+
+    #[test]
+    fn operators_are_those_of_the_documentation() {
+        let libraries = |text: &str| read(text, "").map(|profile| profile.libraries);
+        assert_eq!(
+            libraries("LIBRARIES = -La\nLIBRARIES += -Lb $(_SPACE_)").unwrap(),
+            ["-Lb", "-La"]
+        );
+        assert_eq!(libraries("LIBRARIES=-La\nLIBRARIES =+ $(_SPACE_)-Lb").unwrap(), ["-La", "-Lb"]);
+        assert_eq!(libraries("LIBRARIES ?= -La\nLIBRARIES ?= -Lb").unwrap(), ["-La"]);
+        assert_eq!(libraries("# LIBRARIES = -La\nX = $(NONE)").unwrap(), [""; 0]);
+        for text in ["include other", "LIBRARIES = $X", "LIBRARIES = $(X", "A B = c", "= x"] {
+            assert_eq!(libraries(text), None, "{text}");
+        }
+        let doubled = format!("X = {}\n{}", "x".repeat(64), "X = $(X)$(X)\n".repeat(64));
+        assert_eq!(libraries(&doubled), None);
+    }
+}

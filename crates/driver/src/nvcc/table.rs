@@ -1,0 +1,263 @@
+//! One row for each option of nvcc 13.
+//!
+//! What an option changes in a device link was seen by `nvcc -dryrun -dlink`, alone and with
+//! `-dlto` (`cargo xtask device-link --table` repeats it).
+
+use Effect::{Front, None, Set};
+use Takes::{Bool, Choice, List, Nothing, Number, One};
+
+/// Options that change what a device link makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Id {
+    Arch, Code, Generate, DeviceLink, Cubin, Fatbin, Relocatable, Lto, Output, Library,
+    LibraryPath, NvlinkWords, HostWords, FatbinaryWords, PtxasWords, NoWarnings, Werror,
+    ResourceUsage, Debug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters, SplitCompile,
+    SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile, ForwardCompiler, ForwardLinker,
+    ForwardBoth, NoDeviceLink, CudaRuntime, Verbose,
+}
+
+/// How many of [`Id`] there are.
+pub(super) const IDS: usize = Id::Verbose as usize + 1;
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    /// One value of any form.
+    One,
+    /// Values separated by commas; repeated options add up.
+    List,
+    Choice(&'static [&'static str]),
+    Number,
+    /// `true` or `false`.
+    Bool,
+}
+
+/// What an option changes in a device link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Something.
+    Set(Id),
+    /// Nothing.
+    None,
+    /// It asks for something else than a device link, or for something beside it: a matter for nvcc.
+    Front,
+}
+
+/// One option.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The name after two dashes; empty where there is none.
+    pub(super) long: &'static str,
+    /// The name after one dash.
+    pub(super) short: &'static str,
+    pub(super) takes: Takes,
+    pub(super) effect: Effect,
+}
+
+const fn row(long: &'static str, short: &'static str, takes: Takes, effect: Effect) -> Row {
+    Row { long, short, takes, effect }
+}
+
+const STANDARDS: &[&str] = &["c++03", "c++11", "c++14", "c++17", "c++20"];
+const STREAMS: &[&str] = &["legacy", "per-thread"];
+const FAST: &[&str] = &["0", "min", "mid", "max"];
+/// nvcc itself takes any word.
+const MODES: &[&str] = &["default", "size", "speed", "balance", "none"];
+
+/// All options, in the order of `nvcc --help`. The last ones are in no help.
+#[rustfmt::skip]
+pub(super) static TABLE: &[Row] = &[
+    row("cuda", "cuda", Nothing, Front),
+    row("cubin", "cubin", Nothing, Set(Id::Cubin)),
+    row("fatbin", "fatbin", Nothing, Set(Id::Fatbin)),
+    row("ptx", "ptx", Nothing, Front),
+    row("optix-ir", "optix-ir", Nothing, Front),
+    row("ltoir", "ltoir", Nothing, Front),
+    row("preprocess", "E", Nothing, Front),
+    row("generate-dependencies", "M", Nothing, Front),
+    row("generate-nonsystem-dependencies", "MM", Nothing, Front),
+    row("generate-dependencies-with-compile", "MD", Nothing, Front),
+    row("generate-nonsystem-dependencies-with-compile", "MMD", Nothing, Front),
+    row("dependency-output", "MF", One, Front),
+    row("generate-dependency-targets", "MP", Nothing, Front),
+    row("compile", "c", Nothing, Front),
+    row("device-c", "dc", Nothing, Front),
+    row("device-w", "dw", Nothing, Front),
+    row("device-link", "dlink", Nothing, Set(Id::DeviceLink)),
+    row("link", "link", Nothing, Front),
+    row("lib", "lib", Nothing, Front),
+    row("run", "run", Nothing, Front),
+    row("output-file", "o", One, Set(Id::Output)),
+    row("pre-include", "include", List, None),
+    row("objdir-as-tempdir", "objtemp", Nothing, Front),
+    row("library", "l", List, Set(Id::Library)),
+    row("define-macro", "D", List, None),
+    row("undefine-macro", "U", List, None),
+    row("include-path", "I", List, None),
+    row("system-include", "isystem", List, None),
+    row("library-path", "L", List, Set(Id::LibraryPath)),
+    row("output-directory", "odir", One, Front),
+    row("compiler-bindir", "ccbin", One, Set(Id::HostCompiler)),
+    row("allow-unsupported-compiler", "allow-unsupported-compiler", Nothing, None),
+    row("archiver-binary", "arbin", One, None),
+    row("cudart", "cudart", Choice(&["none", "shared", "static"]), Set(Id::CudaRuntime)),
+    row("cudadevrt", "cudadevrt", Choice(&["none", "static"]), Set(Id::DeviceRuntime)),
+    row("libdevice-directory", "ldir", One, Front),
+    row("target-directory", "target-dir", One, Front),
+    row("use-local-env", "use-local-env", Nothing, None),
+    row("force-cl-env-setup", "force-cl-env-setup", Nothing, None),
+    row("profile", "pg", Nothing, None),
+    row("debug", "g", Nothing, None),
+    row("device-debug", "G", Nothing, Set(Id::Debug)),
+    row("generate-line-info", "lineinfo", Nothing, Set(Id::Lineinfo)),
+    row("optimization-info", "opt-info", List, Front),
+    row("optimize", "O", Number, None),
+    row("Ofast-compile", "Ofc", Choice(FAST), None),
+    row("dopt", "dopt", Choice(&["on"]), None),
+    row("dlink-time-opt", "dlto", Nothing, Set(Id::Lto)),
+    row("lto", "lto", Nothing, Set(Id::Lto)),
+    row("gen-opt-lto", "gen-opt-lto", Nothing, None),
+    row("ftemplate-backtrace-limit", "ftemplate-backtrace-limit", Number, None),
+    row("ftemplate-depth", "ftemplate-depth", Number, None),
+    row("no-exceptions", "noeh", Nothing, None),
+    row("shared", "shared", Nothing, Set(Id::Shared)),
+    row("x", "x", One, Front),
+    row("std", "std", Choice(STANDARDS), None),
+    row("no-host-device-initializer-list", "nohdinitlist", Nothing, None),
+    row("no-host-device-move-forward", "nohdmoveforward", Nothing, None),
+    row("expt-relaxed-constexpr", "expt-relaxed-constexpr", Nothing, None),
+    row("extended-lambda", "extended-lambda", Nothing, None),
+    row("expt-extended-lambda", "expt-extended-lambda", Nothing, None),
+    row("machine", "m", Choice(&["64"]), None),
+    row("m64", "m64", Nothing, None),
+    row("compiler-options", "Xcompiler", List, Set(Id::HostWords)),
+    row("linker-options", "Xlinker", List, None),
+    row("archive-options", "Xarchive", List, None),
+    row("ptxas-options", "Xptxas", List, Set(Id::PtxasWords)),
+    row("nvlink-options", "Xnvlink", List, Set(Id::NvlinkWords)),
+    row("static-global-template-stub", "static-global-template-stub", Bool, None),
+    row("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", Bool, None),
+    row("forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", Nothing, Set(Id::ForwardCompiler)),
+    row("forward-unknown-to-host-linker", "forward-unknown-to-host-linker", Nothing, Set(Id::ForwardLinker)),
+    row("forward-unknown-opts", "forward-unknown-opts", Nothing, Set(Id::ForwardBoth)),
+    row("dont-use-profile", "noprof", Nothing, Front),
+    row("dryrun", "dryrun", Nothing, Front),
+    row("verbose", "v", Nothing, Set(Id::Verbose)),
+    row("threads", "t", Number, None),
+    row("split-compile", "split-compile", Number, Set(Id::SplitCompile)),
+    row("split-compile-extended", "split-compile-extended", Number, Set(Id::SplitCompileExtended)),
+    row("fdevice-syntax-only", "fdevice-syntax-only", Nothing, Front),
+    row("fdevice-time-trace", "fdevice-time-trace", One, Front),
+    row("keep", "keep", Nothing, Front),
+    row("keep-dir", "keep-dir", One, Front),
+    row("save-temps", "save-temps", Nothing, Front),
+    row("clean-targets", "clean", Nothing, Front),
+    row("time", "time", One, Front),
+    row("run-args", "run-args", List, Front),
+    row("input-drive-prefix", "idp", One, Front),
+    row("dependency-drive-prefix", "ddp", One, Front),
+    row("drive-prefix", "dp", One, Front),
+    row("dependency-target-name", "MT", One, Front),
+    row("no-align-double", "", Nothing, Front),
+    row("no-device-link", "nodlink", Nothing, Set(Id::NoDeviceLink)),
+    row("gpu-architecture", "arch", One, Set(Id::Arch)),
+    row("gpu-code", "code", List, Set(Id::Code)),
+    row("generate-code", "gencode", One, Set(Id::Generate)),
+    row("relocatable-device-code", "rdc", Bool, None),
+    row("entries", "e", List, None),
+    row("maxrregcount", "maxrregcount", Number, Set(Id::MaxRegisters)),
+    row("use_fast_math", "use_fast_math", Nothing, None),
+    row("ftz", "ftz", Bool, None),
+    row("prec-div", "prec-div", Bool, None),
+    row("prec-sqrt", "prec-sqrt", Bool, None),
+    row("fmad", "fmad", Bool, None),
+    row("extra-device-vectorization", "extra-device-vectorization", Nothing, None),
+    row("default-stream", "default-stream", Choice(STREAMS), None),
+    row("disable-warnings", "w", Nothing, Set(Id::NoWarnings)),
+    row("keep-device-functions", "keep-device-functions", Nothing, None),
+    row("source-in-ptx", "src-in-ptx", Nothing, None),
+    row("restrict", "restrict", Nothing, None),
+    row("Wreorder", "Wreorder", Nothing, None),
+    row("Wdefault-stream-launch", "Wdefault-stream-launch", Nothing, None),
+    row("Wmissing-launch-bounds", "Wmissing-launch-bounds", Nothing, None),
+    row("Wext-lambda-captures-this", "Wext-lambda-captures-this", Nothing, None),
+    row("Wno-deprecated-declarations", "Wno-deprecated-declarations", Nothing, None),
+    row("Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", Nothing, None),
+    row("Werror", "Werror", List, Set(Id::Werror)),
+    row("resource-usage", "res-usage", Nothing, Set(Id::ResourceUsage)),
+    row("extensible-whole-program", "ewp", Nothing, None),
+    row("no-compress", "no-compress", Nothing, Set(Id::NoCompress)),
+    row("qpp-config", "qpp-config", Nothing, Front),
+    row("compile-as-tools-patch", "astoolspatch", Nothing, Front),
+    row("list-gpu-code", "code-ls", Nothing, Front),
+    row("list-gpu-arch", "arch-ls", Nothing, Front),
+    row("display-error-number", "err-no", Nothing, None),
+    row("no-display-error-number", "no-err-no", Nothing, None),
+    row("diag-error", "diag-error", List, Front),
+    row("diag-suppress", "diag-suppress", List, Front),
+    row("diag-warn", "diag-warn", List, Front),
+    row("host-linker-script", "hls", One, Front),
+    row("augment-host-linker-script", "aug-hls", Nothing, Front),
+    row("relocatable-link", "r", Nothing, Set(Id::Relocatable)),
+    row("brief-diagnostics", "brief-diag", Bool, None),
+    row("jump-table-density", "jtd", Number, None),
+    row("relocatable-ptx", "reloc-ptx", Nothing, Front),
+    row("device-stack-protector", "device-stack-protector", Bool, None),
+    row("compress-mode", "compress-mode", Choice(MODES), Set(Id::CompressMode)),
+    row("frandom-seed", "frandom-seed", One, None),
+    row("sanitize", "sanitize", One, Front),
+    row("jobserver", "jobserver", Nothing, None),
+    row("help", "h", Nothing, Front),
+    row("version", "V", Nothing, Front),
+    row("options-file", "optf", List, Set(Id::OptionsFile)),
+    row("Xfatbin", "Xfatbin", List, Set(Id::FatbinaryWords)),
+    row("Xcudafe", "Xcudafe", List, None),
+    row("Xcicc", "Xcicc", List, None),
+];
+
+/// Options whose value may be joined to the name: `-O3`, `-lfoo`.
+const JOINED: &[&str] = &["D", "I", "L", "O", "U", "l", "t"];
+
+impl Row {
+    /// The row of an option as typed, dashes included: long names follow two dashes, short ones
+    /// one.
+    pub(super) fn typed(typed: &str) -> Option<&'static Row> {
+        let name = typed.strip_prefix('-')?;
+        TABLE.iter().find(|row| match name.strip_prefix('-') {
+            Some(long) => !long.is_empty() && row.long == long,
+            Option::None => !name.is_empty() && row.short == name,
+        })
+    }
+
+    /// The row of an option whose value may follow at once.
+    pub(super) fn joined(letter: &str) -> Option<&'static Row> {
+        JOINED.contains(&letter).then(|| TABLE.iter().find(|row| row.short == letter)).flatten()
+    }
+
+    /// The name by which messages call it.
+    pub(super) fn name(&self) -> &'static str {
+        if self.long.is_empty() { self.short } else { self.long }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_id_has_a_row() {
+        for row in TABLE {
+            let same = |other: &&Row| {
+                other.long == row.long || (!row.short.is_empty() && other.short == row.short)
+            };
+            assert_eq!(TABLE.iter().filter(same).count(), 1, "{}", row.long);
+        }
+        for id in 0..IDS {
+            let has = |row: &&Row| matches!(row.effect, Set(set) if set as usize == id);
+            assert!(TABLE.iter().any(|row| has(&row)), "{id}");
+        }
+        assert!(JOINED.iter().all(|letter| Row::joined(letter).is_some()));
+    }
+}
