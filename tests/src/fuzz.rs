@@ -8,7 +8,7 @@ use culd::{Linker, Options};
 use culd_cubin::arch::ARCHS;
 use culd_cubin::attr::Records;
 use culd_cubin::capmerc::{Capsule, Site};
-use culd_cubin::encode::{FileHeader, SectionHeader, null_section};
+use culd_cubin::encode::{Abi, FileHeader, SectionHeader, null_section};
 use culd_cubin::note::{self, CuInfo, ToolRecord};
 use culd_cubin::raw::Tables;
 use culd_cubin::unified::{Uidx, entries};
@@ -85,6 +85,7 @@ fn file_with(data: &[u8], sh_type: u32) -> Vec<u8> {
     let names = b"\0.section\0";
     let body = 64 + data.len() as u64;
     let header = FileHeader {
+        abi: Abi::Current,
         e_type: 1,
         flags: 0x0600_5a04,
         program_headers: 0,

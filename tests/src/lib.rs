@@ -80,7 +80,7 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     }
     let Request::Link(options) = culd_driver::parse(&line).request? else { bail!("no link") };
     let target = options.target.context("no architecture")?;
-    let dialect = culd_driver::named_dialect(&options).unwrap_or(Dialect::oldest());
+    let dialect = culd_driver::named_dialect(&options).unwrap_or(Dialect::usual());
     Ok(culd_driver::link_options(&options, target.arch(), dialect))
 }
 

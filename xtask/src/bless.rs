@@ -126,11 +126,11 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
     let other = case.recipe.file_release.get(stem);
     let other = other.map(|release| workspace::oracle_of(release.parse()?)).transpose()?;
     let oracle = other.as_ref().unwrap_or(&plan.oracle);
+    let (arch, flags) = case.compilation(stem);
     if source.extension().is_some_and(|extension| extension == "ptx") {
         let text = fs::read_to_string(source)?;
-        fs::write(dir.join(name), &*oracle.release().ptx(&text))?;
+        fs::write(dir.join(name), &*oracle.release().ptx(&text, arch))?;
     }
-    let (arch, flags) = case.compilation(stem);
     let mut command = oracle.compiler(source, &flags);
     command.current_dir(dir).arg(format!("-arch={arch}")).args(flags).arg(name);
     command.args(["-o", &format!("{stem}.cubin")]);

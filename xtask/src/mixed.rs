@@ -70,7 +70,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
         let told = vec![format!("--dialect={}", oracle.release().name)];
         Tools { oracle: oracle.clone(), told, ..usual.clone() }
     };
-    let linkers = compilers.iter().filter(|oracle| oracle.release().has_nvlink()).map(linker);
+    let linkers = compilers.iter().filter(|oracle| oracle.has_linker()).map(linker);
     Ok(Plan {
         seeds: args.range("--seeds")?.unwrap_or(0..4),
         archs,

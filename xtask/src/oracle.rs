@@ -231,13 +231,25 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     for arch in &archs {
         for flags in &variants {
             let work = tempfile::tempdir()?;
+            let mut refused = false;
             for (place, (source, stem)) in sources.iter().zip(&stems).enumerate() {
                 let arch = case.file_arch.get(stem).unwrap_or(arch);
                 let mut flags = flags.clone();
                 flags.extend(case.file_flags.get(stem).into_iter().flatten().cloned());
                 let compiler = plan.tools.compiler(place);
-                let cubin = plan.cache.compile(compiler, source, arch, &flags)?;
-                fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
+                match plan.cache.compile(compiler, source, arch, &flags) {
+                    Ok(cubin) => {
+                        fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
+                    }
+                    // Instructions and targets that the release does not know, and CUDA C++ where
+                    // wheels have no compiler for it.
+                    Err(_) if !compiler.release().has_nvcc() => refused = true,
+                    Err(error) => return Err(error),
+                }
+            }
+            if refused {
+                lock(report).not_compiled += 1;
+                continue;
             }
             for (name, bytes) in uidx::files(&case.uidx)? {
                 fs::write(work.path().join(name), bytes)?;
@@ -318,6 +330,8 @@ struct Report {
     cases: BTreeMap<String, Vec<String>>,
     classes: Classes,
     failures: usize,
+    /// Programs that the compilers of old releases refused, by target and flags.
+    not_compiled: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -365,6 +379,9 @@ impl Report {
             self.row(&mut text, topic, &archs, |name| name == topic);
         }
         self.row(&mut text, "all", &archs, |_| true);
+        if self.not_compiled > 0 {
+            let _ = writeln!(text, "{} programs not compiled", self.not_compiled);
+        }
         let _ = write!(text, "{}", self.classes);
         text
     }

@@ -37,13 +37,20 @@ pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
         folder
     });
     let existing = existing.filter(|folder| suffix.is_empty() || Path::new(folder).is_dir());
-    Oracle::locate(release, &target().join(format!("oracle{suffix}")), existing.as_deref())
+    let folder = target().join(format!("oracle{suffix}"));
+    let oracle = Oracle::locate(release, &folder, existing.as_deref())?;
+    let toolkits = env::var_os("CULD_TOOLKITS").filter(|_| !release.has_nvlink());
+    Ok(match toolkits {
+        Some(folder) => oracle.with_toolkit(&Path::new(&folder).join(release.name)),
+        None => oracle,
+    })
 }
 
 /// What the options about releases say.
 pub(crate) const RELEASE_HELP: &str = "\
-  --release 13.N   compare with nvlink of this release (default 13.0)
-  --objects R[,R]  have the objects compiled by these releases in turn, 12.9 too (default: that of the linker)";
+  --release R      compare with nvlink of this release, 11.8 to 13.5 (default 13.0). Of CUDA 12 libnvJitLink takes its
+                   place, unless the folder of CULD_TOOLKITS has a toolkit of that name; 11.8 needs one
+  --objects R[,R]  have the objects compiled by these releases in turn (default: that of the linker)";
 
 /// Both linkers, of the releases that the options name. The linker under test is a path, `nvlink`
 /// for the oracle itself, or by default the release build of culd.
@@ -54,7 +61,7 @@ pub(crate) fn tools_of(args: &mut Args) -> Result<Tools> {
     if let Some(name) = &release {
         tools.oracle = oracle_of(name.parse()?)?;
     }
-    if !tools.oracle.release().has_nvlink() {
+    if !tools.oracle.has_linker() {
         bail!("there is no nvlink of {}", tools.oracle.release().name);
     }
     for name in objects.iter().flat_map(|list| list.split(',')) {

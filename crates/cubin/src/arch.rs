@@ -64,6 +64,8 @@ pub struct Arch {
     pub reserved_shared: u64,
     /// The most bytes of its own that a block may declare statically.
     pub shared_limit: u64,
+    /// The first and the last release of CUDA that know it, as notes store releases: 130 is 13.0.
+    pub releases: (u16, u16),
     /// True where files carry `.nv.compat`.
     pub has_compat: bool,
     /// True where `sh_info` of code holds the register count in bits 24-31.
@@ -89,8 +91,16 @@ const fn row(
         flavour,
         reserved_shared: if since_90 { 0x400 } else { 0 },
         shared_limit: if matches!(variant, Accelerated) { 0x38c00 } else { 0xc000 },
+        releases: (0, u16::MAX),
         has_compat: since_90,
         registers_in_text_info: !since_90,
+    }
+}
+
+impl Arch {
+    /// The same for a target that older releases than `release` do not know.
+    const fn since(self, release: u16) -> Self {
+        Arch { releases: (release, self.releases.1), ..self }
     }
 }
 
@@ -113,9 +123,9 @@ pub const ARCHS: &[Arch] = &[
     row("sm_103",  103, Plain,       &[100],       Mercury),
     row("sm_103a", 103, Accelerated, &[100],       Mercury),
     row("sm_103f", 103, Family,      &[100],       Mercury),
-    row("sm_107",  107, Plain,       &[100, 103],  Mercury),
-    row("sm_107a", 107, Accelerated, &[100, 103],  Mercury),
-    row("sm_107f", 107, Family,      &[100, 103],  Mercury),
+    row("sm_107",  107, Plain,       &[100, 103],  Mercury).since(134),
+    row("sm_107a", 107, Accelerated, &[100, 103],  Mercury).since(134),
+    row("sm_107f", 107, Family,      &[100, 103],  Mercury).since(134),
     row("sm_110",  110, Plain,       &[],          Mercury),
     row("sm_110a", 110, Accelerated, &[],          Mercury),
     row("sm_110f", 110, Family,      &[],          Mercury),
@@ -131,6 +141,11 @@ impl Arch {
     /// The row called `name`.
     pub fn by_name(name: &str) -> Option<&'static Arch> {
         ARCHS.iter().find(|arch| arch.name == name)
+    }
+
+    /// True when CUDA's release `toolkit` knows it.
+    pub fn is_known_to(&self, toolkit: u16) -> bool {
+        (self.releases.0..=self.releases.1).contains(&toolkit)
     }
 
     /// True when an object made for SM number `sm` may be linked for this target.

@@ -8,8 +8,8 @@
 //!
 //! ```text
 //! 0   u32          section index of the machine code, in this file
-//! 4   u32          0xc0000001
-//! 8   u32 N        number of entries
+//! 4   u32          0xc0000001; CUDA 12.8 leaves it out
+//! 8   u32 N        number of entries; CUDA 12.8 adds 0x40000000
 //! 12  ceil(N/32)   words, one bit for each entry from the lowest on: 1 an entry without bytes
 //!                  ("elided": one instruction, which the machine code has), 0 the next record;
 //!                  the rest of the bits is 0
@@ -42,10 +42,13 @@ use crate::read;
 
 /// Bytes of one instruction of the machine code, and the unit of a full record.
 pub const INSTRUCTION: u64 = 16;
-/// The second word of every section.
+/// The second word of every section, except in objects of CUDA 12.8.
 pub const MAGIC: u32 = 0xc000_0001;
-/// Bytes of the words in front of the bits.
+/// What CUDA 12.8 adds to the number of entries, which is the second word there.
+pub const HEAD_OF_12_8: u32 = 0x4000_0000;
+/// Bytes of the words in front of the bits, and the same in CUDA 12.8.
 const HEAD: usize = 12;
+const SHORT_HEAD: usize = 8;
 
 /// How an entry is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +149,8 @@ impl ImageLoad {
 pub struct Capsule<'d> {
     section: &'d [u8],
     data: &'d [u8],
+    /// Bytes in front of the bits.
+    head: usize,
     entries: u32,
     instructions: u64,
 }
@@ -156,26 +161,26 @@ impl<'d> Capsule<'d> {
     /// Errors: anything but what the module's head describes. Costs O(n) in entries.
     pub fn parse(section: &'d [u8], data: &'d [u8]) -> Result<Self, Malformed> {
         let malformed = |at: usize, what: String| Malformed::section(section, at as u64, what);
-        let (Some(_), Some(magic), Some(entries)) =
-            (read::u32_at(data, 0), read::u32_at(data, 4), read::u32_at(data, 8))
-        else {
-            return Err(malformed(0, "too short for the head of Mercury code".to_owned()));
+        let short = || malformed(0, "too short for the head of Mercury code".to_owned());
+        let second = read::u32_at(data, 4).ok_or_else(short)?;
+        let (head, entries) = match second {
+            MAGIC => (HEAD, read::u32_at(data, 8).ok_or_else(short)?),
+            _ if second >> 30 == HEAD_OF_12_8 >> 30 => (SHORT_HEAD, second & !HEAD_OF_12_8),
+            _ => return Err(malformed(4, format!("{second:#x} instead of {MAGIC:#x}"))),
         };
-        if magic != MAGIC {
-            return Err(malformed(4, format!("{magic:#x} instead of {MAGIC:#x}")));
-        }
-        let capsule = Capsule { section, data, entries, instructions: 0 };
+        let capsule = Capsule { section, data, head, entries, instructions: 0 };
         let Some(bits) = capsule.bits() else {
-            return Err(malformed(8, format!("the bits of {entries} entries run past the end")));
+            let what = format!("the bits of {entries} entries run past the end");
+            return Err(malformed(head - 4, what));
         };
         let (words, _) = bits.as_chunks::<4>();
         let spare = words.last().map_or(0, |last| u32::from_le_bytes(*last) & spare_bits(entries));
         if spare != 0 {
             let what = format!("bits are set behind those of {entries} entries");
-            return Err(malformed(HEAD + bits.len() - 4, what));
+            return Err(malformed(head + bits.len() - 4, what));
         }
         let elided: u32 = words.iter().map(|word| u32::from_le_bytes(*word).count_ones()).sum();
-        let mut at = HEAD + bits.len();
+        let mut at = head + bits.len();
         let mut instructions = u64::from(elided);
         for place in 0..entries - elided {
             let Some((_, size, more)) = record(data, at) else {
@@ -197,6 +202,11 @@ impl<'d> Capsule<'d> {
     /// The section that has the machine code.
     pub fn code(&self) -> SectionIndex {
         SectionIndex(read::u32_at(self.data, 0).unwrap_or(0))
+    }
+
+    /// True for a section as compilers since CUDA 12.9 write it.
+    pub fn has_version(&self) -> bool {
+        self.head == HEAD
     }
 
     /// Number of instructions of the machine code that all records stand for.
@@ -289,7 +299,7 @@ impl<'d> Capsule<'d> {
 
     fn bits(&self) -> Option<&'d [u8]> {
         let words = (self.entries as usize).div_ceil(32);
-        read::bytes(self.data, HEAD, words.checked_mul(4)?)
+        read::bytes(self.data, self.head, words.checked_mul(4)?)
     }
 
     fn walk(&self) -> Walk<'d> {
@@ -300,7 +310,7 @@ impl<'d> Capsule<'d> {
             entries: self.entries,
             number: 0,
             instruction: 0,
-            at: HEAD + bits.len(),
+            at: self.head + bits.len(),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Header {
     pub os_abi: u8,
     /// `e_ident[EI_ABIVERSION]`.
     pub abi_version: u8,
-    /// `e_version`: 1, in files of CUDA 12 for sm_90 and older the release (129).
+    /// `e_version`: 1, in files of CUDA 12 and older for sm_90 and older the release (129).
     pub version: u32,
     /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note; in those files bits
     /// 0-7 SM number, 11 `a`, 16-23 virtual architecture.
@@ -96,6 +96,9 @@ pub struct Section<'d> {
     pub info: u32,
     /// `sh_addralign`, at most [`MAX_ALIGN`].
     align: u32,
+    /// True where `sh_info` names a section although the flag for it is not set: CUDA 12.3 and older
+    /// leave it out.
+    unmarked_info: bool,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],
 }
@@ -130,7 +133,8 @@ impl<'d> Section<'d> {
     /// The section that `sh_info` names: the target of relocations, or the function a bank, an
     /// attribute list or shared memory belongs to.
     pub fn info_section(&self) -> Option<SectionIndex> {
-        let linked = self.is_reloc() || self.flags & shf::INFO_LINK != 0;
+        let marked = self.flags & shf::INFO_LINK != 0;
+        let linked = self.is_reloc() || marked || self.unmarked_info;
         linked.then_some(SectionIndex(self.info))
     }
 
@@ -390,14 +394,17 @@ impl<'d> Cubin<'d> {
                 return Err(Malformed::file(header_offset(header, index), what));
             }
             let is_null = index == 0;
+            let sh_type = if is_null { sht::NULL } else { raw.sh_type.get(Le).0 };
+            let old = header.e_ident.os_abi.0 == elf::OSABI_CUDA_12;
             sections.push(Section {
                 name,
-                sh_type: if is_null { sht::NULL } else { raw.sh_type.get(Le).0 },
+                sh_type,
                 flags: raw.sh_flags.get(Le).0,
                 size: if is_null { 0 } else { raw.sh_size.get(Le) },
                 link: raw.sh_link.get(Le),
                 info: raw.sh_info.get(Le),
                 align: raw.sh_addralign.get(Le).max(1) as u32,
+                unmarked_info: old && raw.sh_info.get(Le) != 0 && names_owner(sh_type),
                 data: bytes,
             });
         }
@@ -582,6 +589,12 @@ fn section_bytes<'d>(
         return Ok(&[]);
     }
     file_range(data, raw).ok_or(HeaderDefect::Bytes)
+}
+
+/// True for a type of section whose `sh_info` is nothing but the section of its function.
+fn names_owner(sh_type: u32) -> bool {
+    matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED)
+        || (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type)
 }
 
 /// What is wrong with the header of a section.

@@ -113,6 +113,12 @@ pub mod shf {
     pub const NOTE_CUINFO: u64 = 0x100_0000;
     /// How many barriers machine code of CUDA 12 has.
     pub const BARRIERS: u64 = 0x7f << 20;
+
+    /// The flags of machine code of CUDA 12 with `count` barriers.
+    pub fn barriers(count: u32) -> u64 {
+        (u64::from(count) << BARRIERS.trailing_zeros()) & BARRIERS
+    }
+
     /// On every section of Mercury code and what belongs to it.
     pub const MERCURY: u64 = 0x1000_0000;
 }

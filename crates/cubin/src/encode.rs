@@ -9,9 +9,23 @@ use object::pod::{Pod, bytes_of};
 
 use crate::elf;
 
+/// `EI_OSABI`, `EI_ABIVERSION` and `e_version` of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abi {
+    /// That of CUDA 13, and of CUDA 12.8 and 12.9 for sm_100 and later.
+    Current,
+    /// That of CUDA 12 and older for sm_90a and older.
+    Old {
+        /// The release, which the header tells: 124 is 12.4.
+        release: u16,
+    },
+}
+
 /// The ELF header. Section counts that do not fit go into section header 0, see [`section_counts`].
 #[derive(Debug, Clone, Copy)]
 pub struct FileHeader {
+    /// Which of CUDA's ABIs it is of.
+    pub abi: Abi,
     /// `e_type`.
     pub e_type: u16,
     /// `e_flags`.
@@ -47,10 +61,14 @@ impl FileHeader {
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         out.extend_from_slice(b"\x7fELF\x02\x01\x01");
-        out.extend_from_slice(&[elf::OSABI_CUDA, elf::ABI_VERSION, 0, 0, 0, 0, 0, 0, 0]);
+        let (os_abi, abi_version, version) = match self.abi {
+            Abi::Current => (elf::OSABI_CUDA, elf::ABI_VERSION, 1),
+            Abi::Old { release } => (elf::OSABI_CUDA_12, elf::ABI_VERSION_12, release.into()),
+        };
+        out.extend_from_slice(&[os_abi, abi_version, 0, 0, 0, 0, 0, 0, 0]);
         out.extend_from_slice(&self.e_type.to_le_bytes());
         out.extend_from_slice(&elf::EM_CUDA.to_le_bytes());
-        out.extend_from_slice(&1u32.to_le_bytes());
+        out.extend_from_slice(&u32::to_le_bytes(version));
         for word in [0, self.program_headers, self.section_headers] {
             out.extend_from_slice(&word.to_le_bytes());
         }

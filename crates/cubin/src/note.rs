@@ -11,6 +11,7 @@
 //! 24  n bytes           descriptor
 //! ```
 
+use crate::elf::OSABI_CUDA_12;
 use crate::error::Malformed;
 use crate::read;
 
@@ -20,6 +21,8 @@ pub const VENDOR: &[u8; 12] = b"NVIDIA Corp\0";
 pub const TYPE_TKINFO: u32 = 2000;
 /// ELF type of the sections of both notes.
 const SHT_NOTE: u32 = 7;
+/// Version of the driver record in `.note.nv.cuver`.
+const CUVER: u16 = 1;
 /// Type of a driver record.
 pub const TYPE_CUINFO: u32 = 1000;
 
@@ -90,11 +93,11 @@ impl ToolRecord {
 /// The driver record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CuInfo {
-    /// Layout version, 2.
+    /// Layout version, 2; 1 in `.note.nv.cuver` of CUDA 12.8 and 12.9.
     pub version: u16,
     /// The PTX target the code was made from (75, 90, ...).
     pub virtual_sm: u16,
-    /// The toolkit release: 130 is 13.0.
+    /// The toolkit release: 130 is 13.0. Version 1 does not tell it, see [`release_of_cuda_12`].
     pub toolkit: u16,
 }
 
@@ -126,17 +129,33 @@ impl CuInfo {
 /// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` for what does
 /// not tell. Looks at as little of the file as possible.
 pub fn toolkit(file: &[u8]) -> Option<u16> {
-    let section = |index: usize| {
+    if *file.get(7)? == OSABI_CUDA_12 {
+        return u16::try_from(read::u32_at(file, 20)?).ok();
+    }
+    // The bytes of a note, and the index of the section that belongs to it.
+    let note = |index: usize| {
         let table = usize::try_from(read::u64_at(file, 40)?).ok()?;
         let header = read::bytes(file, table.checked_add(index.checked_mul(64)?)?, 64)?;
         (read::u32_at(header, 4)? == SHT_NOTE).then_some(())?;
         let offset = usize::try_from(read::u64_at(header, 24)?).ok()?;
         let size = usize::try_from(read::u64_at(header, 32)?).ok()?;
-        Some(CuInfo::parse(b"", read::bytes(file, offset, size)?).ok()?.toolkit)
+        Some((read::bytes(file, offset, size)?, read::u32_at(header, 40)? as usize))
+    };
+    let section = |index: usize| {
+        let (bytes, tools) = note(index)?;
+        let info = CuInfo::parse(b"", bytes).ok()?;
+        if info.version == CUVER { release_of_cuda_12(note(tools)?.0) } else { Some(info.toolkit) }
     };
     // The flags of the file tell where the note is, unless it is behind many sections.
     let told = usize::from(*file.get(51)?);
     section(told).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
+}
+
+/// The release of CUDA 12 in the first record of a tool note: it stands in the place of the record's version.
+pub fn release_of_cuda_12(tools: &[u8]) -> Option<u16> {
+    let record = first_record(tools).filter(|record| record.note_type == TYPE_TKINFO)?;
+    let release = read::u32_at(record.descriptor, 0)?;
+    u16::try_from(release).ok().filter(|release| (120..130).contains(release))
 }
 
 /// One record of a note section.

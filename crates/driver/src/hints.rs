@@ -113,7 +113,7 @@ pub fn undefined(
     for (name, hints) in names.iter().zip(&mut hints) {
         // What every release knows is undefined as a variable only.
         let since = driver_function_since(name.as_bytes());
-        let later = since.filter(|&since| since != Dialect::oldest());
+        let later = since.filter(|&since| since != Dialect::usual());
         hints.extend(later.map(|since| Hint::Driver { since }));
         if since.is_some() {
             continue;

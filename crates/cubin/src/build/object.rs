@@ -34,7 +34,8 @@ use crate::attr::{Record, format};
 use crate::cubin::{MAX_ALIGN, MAX_SIZE};
 use crate::elf::{TYPE_RELOCATABLE, entsize, is_nobits, shf, shn, sht, stb};
 use crate::encode::{
-    FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel, write_rela,
+    Abi, FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section, write_rel,
+    write_rela,
 };
 use crate::text_of;
 use crate::unified::Id;
@@ -712,6 +713,7 @@ fn file(object: &Object, mut sections: Vec<Ready>) -> Result<Vec<u8>, BuildError
     let is_info = |section: &Ready| section.header.flags & shf::NOTE_CUINFO != 0;
     let cuinfo = sections.iter().position(is_info).map_or(0, |at| (at + NAMES) as u32);
     let header = FileHeader {
+        abi: Abi::Current,
         e_type: object.e_type,
         flags: u32::from(object.kind) | object.arch.sm << 8 | (cuinfo & 0xff) << 24,
         program_headers: 0,

@@ -170,7 +170,7 @@ mod tests {
             let real = target.starts_with("sm");
             let target = if real { Target::Real(arch) } else { Target::Virtual(arch) };
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
-            let chosen = choose(target, Dialect::oldest(), &offers, false);
+            let chosen = choose(target, Dialect::usual(), &offers, false);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         for (target, images, expected) in cases {
             let target = Target::Real(Arch::by_name(target).unwrap());
             let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
-            let chosen = choose(target, Dialect::oldest(), &offers, true);
+            let chosen = choose(target, Dialect::usual(), &offers, true);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
     }

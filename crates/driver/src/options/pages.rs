@@ -311,7 +311,7 @@ mod tests {
             let mut parts = word.strip_prefix('V').unwrap_or("").split('.');
             parts.clone().count() == 3 && parts.all(|part| part.parse::<u32>().is_ok())
         };
-        let text = version(Dialect::oldest());
+        let text = version(Dialect::usual());
         assert!(text.starts_with("culd "));
         assert_eq!(text.split_whitespace().filter(|word| is_number(word)).count(), 1, "{text}");
     }

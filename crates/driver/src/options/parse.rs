@@ -83,7 +83,7 @@ fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
         return Ok(Request::Print(help()));
     }
     if options.flag(Id::Version) {
-        return Ok(Request::Print(version(release.unwrap_or(Dialect::oldest()))));
+        return Ok(Request::Print(version(release.unwrap_or(Dialect::usual()))));
     }
     if options.text(Id::HostScript).is_some() {
         if !options.inputs.is_empty() {
@@ -217,7 +217,7 @@ impl Parser {
         match row.takes {
             Takes::Target => {
                 let target = Target::by_name(value).ok_or_else(bad)?;
-                if !Dialect::oldest().knows(target.arch()) {
+                if !Dialect::usual().knows(target.arch()) {
                     self.options.newer.push((Newer::Arch(target.arch()), bad()));
                 }
                 self.options.target = Some(target);

@@ -182,7 +182,8 @@ fn string(view: &View<'_>, strings: &StringIndex<'_>, offset: u32) -> String {
 pub(super) fn capsule(view: &View<'_>, section: &Section<'_>) -> Option<Vec<String>> {
     let capsule = Capsule::parse(section.name, section.data).ok()?;
     let code = view.sections.get(capsule.code().0 as usize)?;
-    let mut lines = vec![format!("code {code}")];
+    let keyword = if capsule.has_version() { "code" } else { "code-of-12.8" };
+    let mut lines = vec![format!("{keyword} {code}")];
     for record in capsule.records() {
         let at = record.instructions.start * capmerc::INSTRUCTION;
         let mut line = format!("{at:#06x} {}", record.kind.name());

@@ -1,9 +1,10 @@
 //! Barrier counts of functions from CUDA 12. Its objects have them in the flags of the code, and so
 //! do objects made of these with `-r`.
 //!
-//! In: every function's attributes after inheritance. Out: NUM_BARRIERS for these functions and for
-//! the entries that reach them, and the functions to which it was added, whose flags are then
-//! cleared. The flags of all other code are kept: with `-r` (case dialects/barriers-of-objects),
+//! In: every function's attributes after inheritance. Out: the numbers for the flags of code. Files of
+//! [`Form::Header`](crate::options::form::Form) have all numbers there, those of entries raised. Other files have NUM_BARRIERS
+//! for these functions and for the entries that reach them, and the flags are cleared where it is
+//! new. The flags of all other code are kept: with `-r` (case dialects/barriers-of-objects),
 //! and for entries that inherit the attribute from functions of CUDA 13 (case
 //! dialects/barriers-in-steps). nvlink forgets the count of such an entry itself when it inherits a
 //! smaller one (docs/DIFFERENCES.md, barriers-of-cuda-12); here the largest counts.
@@ -18,18 +19,18 @@ use crate::draft::merged::Merged;
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
-/// Appends the attribute where it is missing and raises it where it is too small. Returns the
-/// functions to which it was appended.
+/// Appends the attribute where it is missing and raises it where it is too small, or raises the
+/// number in the flags. Returns the functions whose flags change, and the number for the flags.
 pub(super) fn add(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &Merged<'_>,
     lists: &mut AttributeLists<'_>,
-) -> Vec<NodeId> {
-    let mut added = Vec::new();
+) -> Vec<(NodeId, u32)> {
+    let mut in_flags = Vec::new();
     if merged.draft.relocatable {
-        return added;
+        return in_flags;
     }
     let own = |node: NodeId| {
         let site = symbols.all[graph.nodes[node]].definition?;
@@ -41,12 +42,17 @@ pub(super) fn add(
         graph.nodes.ids().map(|node| own(node).unwrap_or(0)).collect();
     let all = needed.values().copied().max().unwrap_or(0);
     if all == 0 {
-        return added;
+        return in_flags;
     }
     let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
     for (&entry, reached) in graph.entries().iter().zip(reached) {
         // For a single entry all live functions count, as in the other attributes.
         needed[entry] = if graph.single_entry().is_some() { all } else { reached };
+    }
+    if merged.fixed.notes.is_none() {
+        let entries = graph.entries().iter().filter(|&&entry| needed[entry] > 0);
+        in_flags.extend(entries.map(|&entry| (entry, needed[entry])));
+        return in_flags;
     }
     for node in graph.nodes.ids().filter(|&node| needed[node] > 0) {
         if merged.function_infos[node].is_none() {
@@ -58,9 +64,9 @@ pub(super) fn add(
             None => {
                 let code = code::NUM_BARRIERS;
                 lists.push(node, OutAttribute::Number { format: format::BYTE, code, value });
-                added.push(node);
+                in_flags.push((node, 0));
             }
         }
     }
-    added
+    in_flags
 }

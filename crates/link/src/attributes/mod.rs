@@ -59,8 +59,9 @@ pub(crate) struct Attributes<'d> {
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function without its callees.
     pub(crate) frames: IdVec<NodeId, u32>,
-    /// Functions whose number of barriers has moved from the flags of their code to an attribute.
-    pub(crate) added_barriers: Vec<NodeId>,
+    /// Functions whose number of barriers in the flags of their code changes, and the number: 0
+    /// where an attribute tells it now.
+    pub(crate) barriers_in_flags: Vec<(NodeId, u32)>,
     /// Entries that use tensor memory both for one block and for a pair of blocks.
     pub(crate) mixed_groups: Vec<NodeId>,
 }
@@ -86,7 +87,7 @@ impl<'d> Attributes<'d> {
             true => Default::default(),
             false => propagate::propagate(graph, merged, &mut functions),
         };
-        let added_barriers = barriers::add(objects, symbols, graph, merged, &mut functions);
+        let barriers_in_flags = barriers::add(objects, symbols, graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         for node in functions.nodes() {
             if functions.has(node).any(ListTraits::NO_EXTERNS) {
@@ -106,7 +107,7 @@ impl<'d> Attributes<'d> {
             entries,
             registers,
             frames,
-            added_barriers,
+            barriers_in_flags,
             mixed_groups,
         };
         match attributes.problem(graph) {

@@ -30,6 +30,7 @@ use crate::base::system_names::{
 };
 use crate::options::LinkOptions;
 use crate::options::dialect::Dialect;
+use crate::options::form::Form;
 
 /// Everything the output consists of, in order of creation.
 pub(crate) struct Draft<'d> {
@@ -94,12 +95,18 @@ pub(crate) struct MercuryNames {
 
 /// The sections that every output has from the start.
 pub(crate) struct FixedSections {
-    pub(crate) tkinfo: SectionId,
-    pub(crate) cuinfo: SectionId,
+    /// What a file of [`Form::Notes`] has.
+    pub(crate) notes: Option<NoteSections>,
     pub(crate) file_info: SectionId,
     pub(crate) compat: Option<SectionId>,
     /// `.nv.uft.entry`, of an executable with unified functions.
     pub(crate) function_table: Option<SectionId>,
+}
+
+/// The notes of the output.
+pub(crate) struct NoteSections {
+    pub(crate) tkinfo: SectionId,
+    pub(crate) cuinfo: SectionId,
 }
 
 impl<'d> Draft<'d> {
@@ -153,19 +160,20 @@ impl<'d> Draft<'d> {
         unified_functions: bool,
     ) -> FixedSections {
         let function_table = unified_functions && !options.relocatable;
+        let has_notes = options.form() == Form::Notes;
         let mut fixed = |name: &'static [u8], kind, flags, align| {
             let name = self.names.intern(name);
             self.add_section(name, kind, flags, align)
         };
         let fixed = FixedSections {
-            tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
-            cuinfo: fixed(b".note.nv.cuinfo", SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
+            notes: has_notes.then(|| NoteSections {
+                tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
+                cuinfo: fixed(b".note.nv.cuinfo", SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
+            }),
             function_table: function_table
                 .then(|| fixed(b".nv.uft.entry", SectionKind::FunctionTable, 0, ENTRY_SIZE as u64)),
             file_info: fixed(b".nv.info", SectionKind::FileInfo, 0, 4),
-            compat: options
-                .target
-                .has_compat
+            compat: (has_notes && options.target.has_compat)
                 .then(|| fixed(b".nv.compat", SectionKind::Compat, 0, 4)),
         };
         if let Some(index) = &options.index {
@@ -175,8 +183,8 @@ impl<'d> Draft<'d> {
             self.sections[section].append_halves(HalfBytes::same(bytes), bytes.len() as u64, 1);
         }
         self.fixed_sections = self.sections.len();
-        if let Some(compat) = fixed.compat {
-            let cuinfo = &mut self.sections[fixed.cuinfo];
+        if let (Some(notes), Some(compat)) = (&fixed.notes, fixed.compat) {
+            let cuinfo = &mut self.sections[notes.cuinfo];
             cuinfo.flags |= shf::INFO_LINK;
             cuinfo.owner = Some(compat);
         }

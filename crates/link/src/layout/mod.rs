@@ -42,9 +42,10 @@ pub(crate) fn assemble(
 ) -> (Halves<SyntheticContents>, FileLayout) {
     let LinkedProgram { graph, merged, data, attributes, .. } = program;
     synthetic::drop_empty(merged, graph, &data.synthetic, attributes, relocated.leading());
-    for &node in &attributes.added_barriers {
+    for &(node, barriers) in &attributes.barriers_in_flags {
         if let Some(code) = merged.code(graph, node) {
-            merged.draft.sections[code].flags &= !shf::BARRIERS;
+            let flags = &mut merged.draft.sections[code].flags;
+            *flags = *flags & !shf::BARRIERS | shf::barriers(barriers);
         }
     }
     let mut high_indices = None;
@@ -141,10 +142,13 @@ fn contents(
 /// The notes and `.nv.compat`: records about inputs and tools.
 fn notes_of(program: &LinkedProgram<'_, '_>) -> Vec<(SectionId, Vec<u8>)> {
     let LinkedProgram { objects, symbols, graph, merged, options, .. } = program;
-    let mut notes = vec![
-        (merged.fixed.tkinfo, notes::tkinfo(objects, options)),
-        (merged.fixed.cuinfo, notes::cuinfo(objects, options)),
-    ];
+    let mut notes = match &merged.fixed.notes {
+        Some(sections) => vec![
+            (sections.tkinfo, notes::tkinfo(objects, options)),
+            (sections.cuinfo, notes::cuinfo(objects, options)),
+        ],
+        None => Vec::new(),
+    };
     if let Some(section) = merged.fixed.compat {
         let mut live = IdVec::filled(false, objects.all.len());
         let definitions = graph.nodes.values().filter_map(|&node| symbols.all[node].definition);

@@ -27,13 +27,17 @@ pub(crate) fn tkinfo(objects: &InputObjects<'_>, options: &LinkOptions) -> Vec<u
     out
 }
 
-/// `.note.nv.cuinfo`: the lowest virtual architecture of the inputs and the target, and the release
-/// of the dialect. Only edited files have a virtual architecture above the target's (`xtask mutate
-/// --differential`).
-pub(crate) fn cuinfo(objects: &InputObjects<'_>, options: &LinkOptions) -> Vec<u8> {
-    let virtual_sm = objects.iter().map(|(_, object)| object.cuinfo.virtual_sm).min();
+/// The lowest virtual architecture of the inputs and the target. Only edited files have one above
+/// the target's (`xtask mutate --differential`).
+pub(crate) fn virtual_sm(objects: &InputObjects<'_>, options: &LinkOptions) -> u16 {
+    let least = objects.iter().map(|(_, object)| object.cuinfo.virtual_sm).min();
     let target = options.target.sm as u16;
-    let virtual_sm = virtual_sm.map_or(target, |least| least.min(target));
+    least.map_or(target, |least| least.min(target))
+}
+
+/// `.note.nv.cuinfo`: the virtual architecture and the release of the dialect.
+pub(crate) fn cuinfo(objects: &InputObjects<'_>, options: &LinkOptions) -> Vec<u8> {
+    let virtual_sm = virtual_sm(objects, options);
     let info = CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit };
     let mut out = Vec::new();
     info.write(&mut out);
@@ -318,14 +322,10 @@ mod tests {
     #[test]
     fn the_first_file_sets_the_order_and_defaults_follow() {
         let mut merged = Vec::new();
-        start(
-            &mut merged,
-            &attributes(&[(9, 1), (7, 0x101), (2, 1), (0x0f, 0)]),
-            Dialect::oldest(),
-        );
+        start(&mut merged, &attributes(&[(9, 1), (7, 0x101), (2, 1), (0x0f, 0)]), Dialect::usual());
         let codes: Vec<u8> = merged.iter().map(|attribute| attribute.rule.code).collect();
         assert_eq!(codes, [7, 2, 3, 5, 6]);
-        merge(&mut merged, &attributes(&[(8, 5), (2, 2)]), Dialect::oldest());
+        merge(&mut merged, &attributes(&[(8, 5), (2, 2)]), Dialect::usual());
         let last = merged.last().unwrap();
         assert_eq!((last.rule.code, last.value), (8, 5));
         assert_eq!(merged[1].value, 2);

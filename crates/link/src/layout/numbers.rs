@@ -154,11 +154,11 @@ impl Numbers {
     pub(crate) fn link(
         &self,
         section: &OutSection<'_>,
-        tkinfo: SectionId,
+        tkinfo: Option<SectionId>,
         stale: Option<u32>,
     ) -> u32 {
         match section.kind {
-            SectionKind::CuInfo => self.index(tkinfo),
+            SectionKind::CuInfo => tkinfo.map_or(0, |tkinfo| self.index(tkinfo)),
             SectionKind::FunctionIds | SectionKind::VariableIds => stale.unwrap_or(SYMTAB_INDEX),
             SectionKind::FileInfo
             | SectionKind::FunctionInfo

@@ -5,7 +5,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{self, shf, sht};
-use culd_cubin::note::CuInfo;
+use culd_cubin::note::{self, CuInfo};
 use culd_cubin::raw::SymbolEntry;
 use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, compat};
 
@@ -221,8 +221,8 @@ impl<'d> InputObject<'d> {
             counterparts::present(&mut cubin, &mut roles, &counterparts);
         }
         roles::check_reloc_names(&cubin, &roles).map_err(malformed)?;
-        let cuinfo = driver_info(file, &cubin)?;
         let tkinfo = cubin.section_by_name(b".note.nv.tkinfo").map_or(&[][..], |note| note.data);
+        let cuinfo = driver_info(file, &cubin, tkinfo)?;
         let linker = Linker::of_object(tkinfo);
         if linker.is_some() {
             linkers::forget_lost_literals(&mut cubin, &roles);
@@ -258,9 +258,9 @@ impl<'d> InputObject<'d> {
     }
 }
 
-/// What the object says about itself to the driver. CUDA 12.9 has another note for sm_100 and
-/// later, and no note for older targets.
-fn driver_info(file: &str, cubin: &Cubin<'_>) -> Result<CuInfo, Message> {
+/// What the object says about itself to the driver. CUDA 12.8 and 12.9 have another note for sm_100
+/// and later, and no note for older targets.
+fn driver_info(file: &str, cubin: &Cubin<'_>, tkinfo: &[u8]) -> Result<CuInfo, Message> {
     const CUDA_12_9: u16 = 129;
     let parse = |note: &Section<'_>| {
         CuInfo::parse(note.name, note.data).map_err(|defect| Message::malformed(file, defect))
@@ -274,7 +274,8 @@ fn driver_info(file: &str, cubin: &Cubin<'_>) -> Result<CuInfo, Message> {
     let note = cubin
         .section_by_name(b".note.nv.cuver")
         .ok_or_else(|| Message::unsupported(file, "it has no section '.note.nv.cuinfo'"))?;
-    Ok(CuInfo { toolkit: CUDA_12_9, ..parse(note)? })
+    let toolkit = note::release_of_cuda_12(tkinfo).unwrap_or(CUDA_12_9);
+    Ok(CuInfo { toolkit, ..parse(note)? })
 }
 
 /// Checks that the object is relocatable, and of a release that is known.

@@ -81,7 +81,7 @@ fn role(section: &Section<'_>, flavour: Flavour) -> Option<SectionRole> {
     if flavour == Flavour::Mercury && section.flags & shf::MERCURY != 0 {
         return Some(SectionRole::Counterpart);
     }
-    let owned = section.flags & shf::INFO_LINK != 0;
+    let owned = section.info_section().is_some();
     Some(match section.sh_type {
         sht::NULL
         | sht::STRTAB

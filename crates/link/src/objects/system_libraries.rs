@@ -40,7 +40,7 @@ pub(crate) fn remove_unused(
 /// read: the link then reports the defect. Also true if the releases differ: the oldest release
 /// knows the fewest functions of the driver.
 pub fn needs_system_libraries(inputs: &[Input<'_>]) -> bool {
-    let mut undefined = UndefinedFunctions::new(Dialect::oldest());
+    let mut undefined = UndefinedFunctions::new(Dialect::usual());
     for input in inputs {
         if input.system {
             if undefined.any() {

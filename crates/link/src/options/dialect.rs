@@ -13,6 +13,53 @@ use culd_cubin::note;
 /// How many releases there are.
 const COUNT: usize = 6;
 
+/// The releases as notes and headers store them: 130 is 13.0.
+const RELEASES: [u16; COUNT] = [130, 131, 132, 133, 134, 135];
+
+/// The builds that culd was compared with.
+const BUILDS: [&str; COUNT] = ["13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92", "13.5.37"];
+
+/// The release that is followed if nothing says which.
+const USUAL: u16 = 130;
+
+/// The place of a release in the table.
+const fn place_of(release: u16) -> usize {
+    let mut place = 0;
+    while RELEASES[place] != release {
+        place += 1;
+    }
+    place
+}
+
+/// A row: `first`, and from each release of `later` on, in ascending order, another value.
+const fn steps<T: Copy>(first: T, later: &[(u16, T)]) -> [T; COUNT] {
+    steps_of([first; COUNT], later)
+}
+
+/// The same for values that the releases before the first of `later` do not share.
+const fn steps_of<T: Copy>(mut row: [T; COUNT], later: &[(u16, T)]) -> [T; COUNT] {
+    let mut step = 0;
+    while step < later.len() {
+        let mut place = place_of(later[step].0);
+        while place < COUNT {
+            row[place] = later[step].1;
+            place += 1;
+        }
+        step += 1;
+    }
+    row
+}
+
+/// A row that is true of `release` and later ones.
+const fn since(release: u16) -> [bool; COUNT] {
+    steps(false, &[(release, true)])
+}
+
+/// A row that is true of the releases before `release`.
+const fn before(release: u16) -> [bool; COUNT] {
+    steps(true, &[(release, false)])
+}
+
 macro_rules! dialects {
     ($($(#[$doc:meta])* $field:ident: $kind:ty = $values:expr;)*) => {
         /// A release of NVIDIA's linker whose rules are followed.
@@ -27,8 +74,6 @@ macro_rules! dialects {
     };
 }
 
-const NO: bool = false;
-const YES: bool = true;
 const VERBOSE2: &str = "verbose2";
 const PATCH: &str = "-astoolspatch";
 const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
@@ -46,109 +91,110 @@ const COPIES: Names = &[
 #[rustfmt::skip]
 dialects! {
     /// The release as notes store it: 130 is 13.0.
-    toolkit: u16 =                       [130,   131,   132,   133,   134,   135];
+    toolkit: u16 = RELEASES;
     /// The build that culd was compared with.
-    build: &'static str = ["13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92", "13.5.37"];
+    build: &'static str = BUILDS;
     /// Bytes of the strings in nvlink's own tool record, without the option line. culd pads its own
     /// record to this length, so that all later offsets are equal.
-    tool_strings: usize =                [97,    98,    97,    97,    97,    97];
+    tool_strings: usize = steps(97, &[(131, 98), (132, 97)]);
+
+    /// Files for sm_90a and older have no notes: their header tells release and target.
+    header_tells_all: bool = before(130);
 
     // What is accepted.
     /// Objects for an `a` target may go into a target without that letter.
-    mixes_accelerated: bool =            [YES,   NO,    NO,    NO,    NO,    NO];
+    mixes_accelerated: bool = before(131);
     /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
-    whole_ampere_family: bool =          [NO,    NO,    YES,   YES,   YES,   YES];
-    /// sm_107 and its variants exist.
-    knows_sm_107: bool =                 [NO,    NO,    NO,    NO,    YES,   YES];
-    /// Options, and values of options, that the oldest release does not have.
-    words: &'static [&'static str] = [&[], &[],  &[VERBOSE2], SINCE_133, SINCE_133, SINCE_135];
+    whole_ampere_family: bool = since(132);
+    /// Options, and values of options, that 13.0 does not have.
+    words: &'static [&'static str] = steps(&[], &[(132, &[VERBOSE2]), (133, SINCE_133), (135, SINCE_135)]);
     /// The name of the option in the message about a function without the attribute of a tools
     /// patch; older releases do not have the option.
-    tools_patch: &'static str = [PATCH, PATCH, PATCH, "--astoolspatch", PATCH, PATCH];
+    tools_patch: &'static str = steps(PATCH, &[(133, "--astoolspatch"), (134, PATCH)]);
     /// A weak symbol that nothing defines is an error.
-    weak_must_be_defined: bool =         [NO,    NO,    NO,    NO,    YES,   YES];
+    weak_must_be_defined: bool = since(134);
     /// With a register file, files of nothing but device code are told.
-    tells_missing_host_code: bool =      [NO,    NO,    NO,    YES,   YES,   YES];
+    tells_missing_host_code: bool = since(133);
     /// Functions of the driver that came after the oldest release.
-    driver_functions: Names =            [&[],   &[],   &[],   FABRIC, FABRIC, COPIES];
+    driver_functions: Names = steps(&[], &[(133, FABRIC), (135, COPIES)]);
 
     // Link-time optimization beside other code.
     /// What LTO-IR becomes is the first input; else it stands where the last LTO-IR stood.
-    lto_comes_first: bool =              [NO,    NO,    NO,    NO,    NO,    YES];
+    lto_comes_first: bool = since(135);
     /// What host code refers to does not count.
-    lto_ignores_host: bool =             [NO,    NO,    NO,    NO,    NO,    YES];
+    lto_ignores_host: bool = since(135);
 
     // `.nv.compat`.
     /// COMMON is written, and PAIR even if it is 0.
-    compat_keeps_common: bool =          [YES,   NO,    NO,    NO,    NO,    NO];
+    compat_keeps_common: bool = before(131);
     /// FINALIZER is written on targets without Mercury, too. On targets with Mercury it keeps its
     /// place instead of being added last.
-    compat_keeps_finalizer: bool =       [NO,    NO,    YES,   YES,   YES,   YES];
+    compat_keeps_finalizer: bool = since(132);
     /// ISA_VERSION is known, VERSION is left out if it says nothing, and FINALIZER is the target's
     /// own.
-    compat_isa_version: bool =           [NO,    NO,    NO,    YES,   YES,   YES];
+    compat_isa_version: bool = since(133);
     /// FINALIZER of an accelerated target has the target's own bit only, unless PAIR says that the
     /// code suits the family.
-    compat_asks_pair: bool =             [NO,    YES,   YES,   YES,   YES,   YES];
+    compat_asks_pair: bool = since(131);
     /// ISA_LEVEL and FINALIZER_VERSION are known. The value is FINALIZER_VERSION on targets with
     /// Mercury.
-    compat_finalizer_version: Option<u16> = [None, None, None, None, Some(0x400), Some(0x440)];
+    compat_finalizer_version: Option<u16> = steps(None, &[(134, Some(0x400)), (135, Some(0x440))]);
 
     /// A zeroed variable is a definition like an initialised one, not a tentative one.
-    zeroed_is_definition: bool =         [NO,    NO,    NO,    YES,   YES,   YES];
+    zeroed_is_definition: bool = since(133);
 
     // Memory and attributes.
     /// The alignment of arrays without size counts, and the section of an entry that reaches such
     /// an array ends at a multiple of its alignment.
-    aligns_dynamic_shared: bool =        [NO,    YES,   YES,   YES,   YES,   YES];
+    aligns_dynamic_shared: bool = since(131);
     /// The shared section of an entry gets its size if an object has no variable in it.
-    bare_shared_counts: bool =           [NO,    NO,    NO,    NO,    YES,   YES];
+    bare_shared_counts: bool = since(134);
     /// A program's only entry lists its own EXTERNS in reading order.
-    externs_in_order: bool =             [NO,    NO,    YES,   YES,   YES,   YES];
+    externs_in_order: bool = since(132);
     /// A program's only entry must not reach tensor memory of both kinds, even if it uses none
     /// itself.
-    asks_single_entry: bool =            [NO,    NO,    YES,   YES,   YES,   YES];
+    asks_single_entry: bool = since(132);
     /// With a kernel selection, constants are looked up by their contents.
-    looks_constants_up: bool =           [YES,   YES,   YES,   YES,   YES,   NO];
+    looks_constants_up: bool = before(135);
 
     /// The ATTRIBUTE_64 records of functions and files become one record of the file.
-    gathers_64: bool =                   [NO,    NO,    NO,    YES,   YES,   YES];
+    gathers_64: bool = since(133);
 
     // Symbols and names.
     /// Weak symbols are in the global part of the symbol table, whatever was seen first.
-    weak_is_global: bool =               [NO,    NO,    NO,    NO,    YES,   YES];
+    weak_is_global: bool = since(134);
     /// Shared variables of one entry that keep their symbols are local.
-    own_shared_is_local: bool =          [NO,    NO,    NO,    NO,    YES,   YES];
+    own_shared_is_local: bool = since(134);
     /// A RELA section with a record without addend also leaves the name of a REL section.
-    leaves_rel_names: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
+    leaves_rel_names: bool = before(135);
 
     // Objects (`-r`).
     /// An object keeps records against shared variables.
-    keeps_shared_records: bool =         [NO,    NO,    YES,   YES,   YES,   YES];
+    keeps_shared_records: bool = since(132);
 
     // Mercury.
     /// The oldest release with the same finalizer. A finalizer leaves code of its own compiler as
     /// it is.
-    finalizer: u16 =                     [130,   131,   132,   133,   134,   134];
+    finalizer: u16 = steps_of(RELEASES, &[(135, 134)]);
     /// The finalizer identifies code by its function, not by its first symbol.
-    knows_code_by_function: bool =       [NO,    NO,    NO,    NO,    NO,    YES];
+    knows_code_by_function: bool = since(135);
     /// In the table of jump slots each slot keeps its padding, and nothing follows the last slot.
-    slots_keep_padding: bool =           [NO,    YES,   YES,   YES,   YES,   YES];
+    slots_keep_padding: bool = since(131);
     /// In a line table, a unit that has lost all its sequences gets one without rows.
-    empty_units_end: bool =              [NO,    NO,    NO,    NO,    NO,    YES];
+    empty_units_end: bool = since(135);
     /// Symbols of literals are renamed to the name of their section and their number.
-    renames_literals: bool =             [YES,   YES,   YES,   YES,   YES,   NO];
+    renames_literals: bool = before(135);
     /// A bank that a replaced copy leaves empty loses its relocations, too.
-    emptied_banks_lose_records: bool =   [NO,    NO,    NO,    NO,    NO,    YES];
+    emptied_banks_lose_records: bool = since(135);
     /// Entries inherit the flag ATTRIBUTE_6D from functions that they reach.
-    entries_take_flag: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
+    entries_take_flag: bool = since(134);
     /// They also inherit it where an alias of such a function is called or named.
-    flag_through_aliases: bool =         [NO,    NO,    NO,    NO,    NO,    YES];
+    flag_through_aliases: bool = since(135);
     /// Mercury has a call graph and prototypes of its own.
-    mercury_callgraph: bool =            [NO,    NO,    NO,    NO,    YES,   YES];
+    mercury_callgraph: bool = since(134);
     /// A new writer makes the file: Mercury's names are collected when they are written, and in
     /// Mercury's half the symbol table comes first and code last.
-    new_writer: bool =            [NO,    NO,    NO,    NO,    NO,    YES];
+    new_writer: bool = since(135);
 }
 
 /// All releases, oldest first.
@@ -156,9 +202,9 @@ pub static DIALECTS: [Dialect; COUNT] =
     [dialect(0), dialect(1), dialect(2), dialect(3), dialect(4), dialect(5)];
 
 impl Dialect {
-    /// The rules of the oldest release.
-    pub fn oldest() -> &'static Dialect {
-        &DIALECTS[0]
+    /// The rules that are followed if nothing says which: those of 13.0.
+    pub fn usual() -> &'static Dialect {
+        &DIALECTS[place_of(USUAL)]
     }
 
     /// The rules of the newest release.
@@ -180,10 +226,10 @@ impl Dialect {
 
     /// True for a target that the release knows.
     pub fn knows(&self, target: &Arch) -> bool {
-        target.sm != 107 || self.knows_sm_107
+        target.is_known_to(self.toolkit)
     }
 
-    /// True for an option, or a value of one, that the release has and the oldest does not have.
+    /// True for an option, or a value of one, that the release has and 13.0 does not have.
     pub fn has_word(&self, word: &str) -> bool {
         self.words.contains(&word)
     }
@@ -195,7 +241,7 @@ impl Dialect {
         files: impl IntoIterator<Item = &'d [u8]>,
     ) -> &'static Dialect {
         let newest = files.into_iter().filter_map(note::toolkit).max();
-        let chosen = newest.map_or(Dialect::oldest(), Dialect::for_toolkit);
+        let chosen = newest.map_or(Dialect::usual(), Dialect::for_toolkit);
         let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
         DIALECTS.iter().find(knows).unwrap_or(Dialect::newest())
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod dialect;
 pub(crate) mod driver_functions;
+pub(crate) mod form;
 pub(crate) mod index_file;
 pub(crate) mod input;
 pub(crate) mod selection;
@@ -10,6 +11,7 @@ use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 
 use self::dialect::Dialect;
+use self::form::Form;
 use self::index_file::IndexFile;
 use self::selection::Selection;
 
@@ -61,7 +63,7 @@ impl LinkOptions {
     pub fn new(target: &'static Arch, tool: ToolRecord) -> Self {
         LinkOptions {
             target,
-            dialect: Dialect::oldest(),
+            dialect: Dialect::usual(),
             tool,
             debug: false,
             suppress_debug_info: false,
@@ -77,6 +79,11 @@ impl LinkOptions {
             dump_callgraph: None,
             suppress_stack_size_warning: false,
         }
+    }
+
+    /// The form of the output.
+    pub(crate) fn form(&self) -> Form {
+        Form::of(self.dialect, self.target)
     }
 
     /// True if functions are kept that no entry reaches.

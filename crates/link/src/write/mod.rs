@@ -11,9 +11,11 @@ mod reserved_shared;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fmt, io};
 
-use culd_cubin::arch::Flavour;
+use culd_cubin::arch::{Flavour, Variant};
 use culd_cubin::elf::shn;
-use culd_cubin::encode::{FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section};
+use culd_cubin::encode::{
+    Abi, FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section,
+};
 
 use self::mercury::MercuryWriter;
 use crate::base::half::{Half, Halves, system_shared};
@@ -27,10 +29,12 @@ use crate::layout::contents::SyntheticContents;
 use crate::layout::file_map::{FileTable, OutputChunk, RangeContent, chunks};
 use crate::layout::mercury_names;
 use crate::layout::mercury_sections::MercurySections;
+use crate::layout::notes;
 use crate::layout::numbers::{SYMTAB_INDEX, creation_index};
 use crate::layout::place::FileLayout;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
+use crate::options::form::Form;
 use crate::program::LinkedProgram;
 use crate::relocs::relocated::ResolvedRelocs;
 
@@ -38,6 +42,10 @@ use crate::relocs::relocated::ResolvedRelocs;
 const RELOCATABLE: u16 = 1;
 /// ET_EXEC.
 const EXECUTABLE: u16 = 2;
+/// `e_flags` of [`Form::Header`]: addresses of 64 bits and what else all files have, and code for
+/// an `a` target. The target is in bits 0-7, the virtual architecture in bits 16-23.
+const HEADER_FLAGS: u32 = 0x500;
+const HEADER_ACCELERATED: u32 = 0x800;
 /// `e_flags` bits 0-7 of sm_75 to sm_90a.
 const CLASSIC_FLAGS: u32 = 4;
 /// `e_flags` bits 0-7 of later targets.
@@ -268,17 +276,34 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         self.relocated.patch(id, bytes);
     }
 
-    fn file_header(&self) -> Vec<u8> {
-        let layout = self.layout;
-        let cuinfo = layout.numbers.index(self.merged.fixed.cuinfo);
-        let kind = match self.options.target.flavour {
+    /// `e_flags`.
+    fn flags(&self) -> u32 {
+        let target = self.options.target;
+        let kind = match target.flavour {
+            _ if self.options.form() == Form::Header => {
+                let virtual_sm = u32::from(notes::virtual_sm(self.objects, self.options));
+                let accelerated = target.variant == Variant::Accelerated;
+                let accelerated = if accelerated { HEADER_ACCELERATED } else { 0 };
+                return HEADER_FLAGS | accelerated | target.sm | virtual_sm << 16;
+            }
             Flavour::Classic => CLASSIC_FLAGS,
             Flavour::Mercury => MERCURY_FLAGS,
         };
+        let notes = self.merged.fixed.notes.as_ref();
+        let cuinfo = notes.map_or(0, |notes| self.layout.numbers.index(notes.cuinfo));
+        // The index of the note, at most 0xff.
+        kind | target.sm << 8 | cuinfo.min(0xff) << 24
+    }
+
+    fn file_header(&self) -> Vec<u8> {
+        let layout = self.layout;
         let header = FileHeader {
+            abi: match self.options.form() {
+                Form::Header => Abi::Old { release: self.options.dialect.toolkit },
+                Form::Notes => Abi::Current,
+            },
             e_type: if self.options.relocatable { RELOCATABLE } else { EXECUTABLE },
-            // The index of the note, at most 0xff.
-            flags: kind | self.options.target.sm << 8 | cuinfo.min(0xff) << 24,
+            flags: self.flags(),
             program_headers: layout.program_headers_at,
             program_header_count: layout.program_headers.len() as u16,
             program_header_size: match self.options.target.flavour {
@@ -373,7 +398,7 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
             size: section.size,
             link: layout.numbers.link(
                 section,
-                self.merged.fixed.tkinfo,
+                self.merged.fixed.notes.as_ref().map(|notes| notes.tkinfo),
                 draft.mercury.stale_links.get(&id).copied(),
             ),
             info: layout.numbers.info(section),

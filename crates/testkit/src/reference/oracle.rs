@@ -26,7 +26,29 @@ pub const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 pub struct Oracle {
     release: &'static Release,
     toolkit: PathBuf,
+    linker: Linker,
 }
+
+/// The reference linker of a release.
+#[derive(Clone, Debug)]
+enum Linker {
+    /// nvlink among the tools.
+    Own,
+    /// nvlink of another installation of the same release.
+    Other(PathBuf),
+    /// A program with nvlink's command line, and the libnvJitLink that it links with.
+    StandIn {
+        program: PathBuf,
+        library: PathBuf,
+    },
+    Missing,
+}
+
+/// Variable with the path of the library for the program that stands in for nvlink.
+const LIBRARY: &str = "LIBNVJITLINK";
+
+/// Source of that program, in the source tree.
+const STAND_IN: &str = "testdata/jitlink/nvlink.c";
 
 impl Oracle {
     /// The installation in `dir`, made first when it is missing. `existing` (from `CULD_ORACLE`) is
@@ -51,7 +73,31 @@ impl Oracle {
             fs::create_dir_all(toolkit.join("nvvm/lib64"))?;
             link("../../lib/libnvvm.so.4", &toolkit.join("nvvm/lib64/libnvvm.so"))?;
         }
-        Self::open(release, dir)
+        let mut oracle = Self::open(release, dir)?;
+        if !release.has_nvlink() && release.has_jitlink() {
+            let library = environment.package("nvidia/nvjitlink")?.join("lib/libnvJitLink.so.12");
+            oracle.linker = Linker::StandIn { program: stand_in(dir)?, library };
+        }
+        Ok(oracle)
+    }
+
+    /// The same with nvlink of `toolkit`, a folder in NVIDIA's layout, if it has one.
+    pub fn with_toolkit(mut self, toolkit: &Path) -> Self {
+        let nvlink = toolkit.join("bin/nvlink");
+        if nvlink.is_file() {
+            self.linker = Linker::Other(nvlink);
+        }
+        self
+    }
+
+    /// True if there is a linker to compare with.
+    pub fn has_linker(&self) -> bool {
+        !matches!(self.linker, Linker::Missing)
+    }
+
+    /// True if a library stands in for nvlink: it knows fewer options.
+    pub fn is_stand_in(&self) -> bool {
+        matches!(self.linker, Linker::StandIn { .. })
     }
 
     /// As [`Self::locate`], but nothing is installed: `None` when the tools are missing.
@@ -74,7 +120,8 @@ impl Oracle {
                 bail!("no {tool} in {}", toolkit.join("bin").display());
             }
         }
-        Ok(Self { release, toolkit })
+        let linker = if release.has_nvlink() { Linker::Own } else { Linker::Missing };
+        Ok(Self { release, toolkit, linker })
     }
 
     /// Which release it is.
@@ -89,7 +136,12 @@ impl Oracle {
 
     /// Path of one of the tools.
     pub fn tool(&self, name: &str) -> PathBuf {
-        self.toolkit.join("bin").join(name)
+        match &self.linker {
+            Linker::Other(program) | Linker::StandIn { program, .. } if name == "nvlink" => {
+                program.clone()
+            }
+            _ => self.toolkit.join("bin").join(name),
+        }
     }
 
     /// Path of one of the libraries.
@@ -117,8 +169,33 @@ impl Oracle {
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.tool(name));
         command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");
+        if let Linker::StandIn { library, .. } = &self.linker {
+            command.env(LIBRARY, library);
+        }
         command
     }
+}
+
+/// The program that stands in for nvlink, in the folder `dir`; compiled again when its source has
+/// changed.
+fn stand_in(dir: &Path) -> Result<PathBuf> {
+    let source = crate::case::source_root().join(STAND_IN);
+    let text = fs::read(&source).with_context(|| source.display().to_string())?;
+    let (program, made_of) = (dir.join("bin/nvlink-stand-in"), dir.join("bin/nvlink-stand-in.c"));
+    if program.is_file() && fs::read(&made_of).is_ok_and(|old| old == text) {
+        return Ok(program);
+    }
+    let mut gcc = Command::new("gcc");
+    // Aside, because several tasks may do the same at the same time.
+    let fresh = tempfile::Builder::new().tempfile_in(dir)?.into_temp_path();
+    gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&fresh).arg(&source).arg("-ldl");
+    let run = process::run(&mut gcc, COMPILE_LIMIT).context("gcc is needed")?;
+    if !run.status.success() {
+        bail!("{}: {}", source.display(), run.stderr_text());
+    }
+    fresh.persist(&program)?;
+    fs::write(made_of, text)?;
+    Ok(program)
 }
 
 fn link(target: &str, path: &Path) -> Result<()> {

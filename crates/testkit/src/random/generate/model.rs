@@ -26,6 +26,18 @@ impl Arch {
         Arch("sm_121"),
     ];
 
+    /// Architectures before those of CUDA 13; the generator uses one when it is asked for it.
+    pub const OLD: [Arch; 8] = [
+        Arch("sm_50"),
+        Arch("sm_52"),
+        Arch("sm_53"),
+        Arch("sm_60"),
+        Arch("sm_61"),
+        Arch("sm_62"),
+        Arch("sm_70"),
+        Arch("sm_72"),
+    ];
+
     /// The architectures the generator draws from.
     pub const ALL: [Arch; 8] = [
         Arch("sm_75"),
@@ -45,7 +57,7 @@ impl Arch {
 
     /// All architectures, in ascending order.
     pub fn known() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().chain(Self::MERCURY)
+        Self::OLD.into_iter().chain(Self::ALL).chain(Self::MERCURY)
     }
 
     /// The SM number, without a suffix such as `a`.
@@ -62,6 +74,8 @@ impl Arch {
     /// Architectures other than `self` whose cubins may take part in a link for `self`.
     pub fn guests(self) -> &'static [Arch] {
         match self.0 {
+            "sm_52" => &[Arch("sm_50")],
+            "sm_61" => &[Arch("sm_60")],
             "sm_86" => &[Arch("sm_80")],
             "sm_89" => &[Arch("sm_86"), Arch("sm_80")],
             "sm_90" => &[Arch("sm_90a")],

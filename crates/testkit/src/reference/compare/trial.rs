@@ -31,6 +31,9 @@ const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 /// See [`Tools::limit`].
 pub const LINK_LIMIT: Duration = Duration::from_secs(20);
 
+/// How the program ends that stands in for nvlink where its library cannot do what is asked.
+const CANNOT: Status = Status::Exit(77);
+
 /// The two linkers and the compiler.
 #[derive(Clone, Debug)]
 pub struct Tools {
@@ -319,7 +322,7 @@ pub fn compile(
     dir: &Path,
 ) -> Result<Option<String>> {
     let text = ptx::print(program, unit);
-    fs::write(dir.join(source(unit)), &*compiler.release().ptx(&text))?;
+    fs::write(dir.join(source(unit)), &*compiler.release().ptx(&text, unit.arch.0))?;
     let mut command = compiler.command(compiler_name(unit));
     command.current_dir(dir).args(compile_arguments(unit));
     let run = process::run(&mut command, COMPILE_LIMIT).context("cannot start the compiler")?;
@@ -436,6 +439,9 @@ impl Pair {
         }
         if matches!(expected.status, Status::Signal(_) | Status::TimedOut) {
             return self.no_verdict(&expected.status.to_string());
+        }
+        if expected.status == CANNOT {
+            return Verdict::NoVerdict("the library that stands in for nvlink cannot".to_owned());
         }
         let messages = expected.stderr_text();
         let mut what = outcomes(expected, actual);

@@ -62,7 +62,7 @@ impl Cache {
     ) -> Result<PathBuf> {
         let read = fs::read_to_string(source);
         let read = read.with_context(|| format!("cannot read {}", source.display()))?;
-        let text = oracle.release().ptx(&read);
+        let text = oracle.release().ptx(&read, what);
         let name = source.file_name().unwrap_or_default().to_string_lossy();
         let mut key = Fnv::default();
         for part in [&*text, &*name, what].iter().chain(oracle.release().wheels) {

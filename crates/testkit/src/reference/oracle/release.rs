@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 /// A release of the tools, as pinned wheels.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// `13.0`.
     pub name: &'static str,
@@ -14,22 +14,57 @@ pub struct Release {
     pub package: &'static str,
     /// Programs that are needed of it.
     pub tools: &'static [&'static str],
+    /// The version of PTX that it knows, if sources have to be told.
+    ptx: Option<&'static str>,
 }
 
 const NVCC_TOOLS: &[&str] = &["ptxas", "nvlink", "nvcc"];
 
 const fn release(name: &'static str, wheels: &'static [&'static str]) -> Release {
-    Release { name, wheels, package: "nvidia/cu13", tools: NVCC_TOOLS }
+    Release { name, wheels, package: "nvidia/cu13", tools: NVCC_TOOLS, ptx: None }
 }
 
-/// All releases, oldest first. Of 12.9 there is the compiler only, for objects.
-pub static RELEASES: [Release; 7] = [
-    Release {
-        name: "12.9",
-        wheels: &["nvidia-cuda-nvcc-cu12==12.9.86"],
-        package: "nvidia/cuda_nvcc",
-        tools: &["ptxas"],
-    },
+/// A release of which wheels have the compiler of PTX, and the linker only as a library.
+const fn old(
+    name: &'static str,
+    wheels: &'static [&'static str],
+    ptx: Option<&'static str>,
+) -> Release {
+    Release { name, wheels, package: "nvidia/cuda_nvcc", tools: &["ptxas"], ptx }
+}
+
+/// All releases, oldest first. There was no 12.7.
+pub static RELEASES: [Release; 16] = [
+    old("11.8", &["nvidia-cuda-nvcc-cu11==11.8.89"], Some("7.8")),
+    old(
+        "12.0",
+        &["nvidia-cuda-nvcc-cu12==12.0.140", "nvidia-nvjitlink-cu12==12.0.140"],
+        Some("8.0"),
+    ),
+    old(
+        "12.1",
+        &["nvidia-cuda-nvcc-cu12==12.1.105", "nvidia-nvjitlink-cu12==12.1.105"],
+        Some("8.1"),
+    ),
+    old(
+        "12.2",
+        &["nvidia-cuda-nvcc-cu12==12.2.140", "nvidia-nvjitlink-cu12==12.2.140"],
+        Some("8.2"),
+    ),
+    old(
+        "12.3",
+        &["nvidia-cuda-nvcc-cu12==12.3.107", "nvidia-nvjitlink-cu12==12.3.101"],
+        Some("8.3"),
+    ),
+    old(
+        "12.4",
+        &["nvidia-cuda-nvcc-cu12==12.4.131", "nvidia-nvjitlink-cu12==12.4.127"],
+        Some("8.4"),
+    ),
+    old("12.5", &["nvidia-cuda-nvcc-cu12==12.5.82", "nvidia-nvjitlink-cu12==12.5.82"], Some("8.5")),
+    old("12.6", &["nvidia-cuda-nvcc-cu12==12.6.85", "nvidia-nvjitlink-cu12==12.6.85"], Some("8.5")),
+    old("12.8", &["nvidia-cuda-nvcc-cu12==12.8.93", "nvidia-nvjitlink-cu12==12.8.93"], Some("8.7")),
+    old("12.9", &["nvidia-cuda-nvcc-cu12==12.9.86", "nvidia-nvjitlink-cu12==12.9.86"], Some("8.8")),
     release(
         "13.0",
         &[
@@ -106,7 +141,7 @@ pub static RELEASES: [Release; 7] = [
 impl Release {
     /// 13.0, which everything is compared with unless another is asked for.
     pub fn usual() -> &'static Release {
-        &RELEASES[1]
+        &RELEASES[10]
     }
 
     /// True for a release of which the compiler of CUDA C++ is there.
@@ -114,16 +149,25 @@ impl Release {
         self.tools.contains(&"nvcc")
     }
 
-    /// True for a release of which the linker is there.
+    /// True for a release of which wheels have the linker as a program.
     pub fn has_nvlink(&self) -> bool {
         self.tools.contains(&"nvlink")
     }
 
-    /// `text`, PTX, in the newest version of the language that the release knows.
-    pub fn ptx<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match self.has_nvlink() {
-            true => text.into(),
-            false => text.replace(".version 9.0", ".version 8.8").into(),
+    /// True for a release of which wheels have the linker as a library.
+    pub fn has_jitlink(&self) -> bool {
+        self.has_nvlink() || self.wheels.iter().any(|wheel| wheel.starts_with("nvidia-nvjitlink"))
+    }
+
+    /// `text`, PTX, for the target `arch` in the newest version of the language that the release
+    /// knows: sources are in that of 13.0 and for sm_75.
+    pub fn ptx<'t>(&self, text: &'t str, arch: &str) -> Cow<'t, str> {
+        let Some(version) = self.ptx else { return text.into() };
+        let text = text.replace(".version 9.0", &format!(".version {version}"));
+        let digits = arch.trim_start_matches("sm_").trim_end_matches(char::is_alphabetic);
+        match digits.parse::<u32>() {
+            Ok(sm) if sm < 75 => text.replace(".target sm_75", &format!(".target sm_{sm}")).into(),
+            _ => text.into(),
         }
     }
 }
