@@ -22,17 +22,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
     linker.add_bytes("made", Kind::Cubin, &object);
     let linked = linker.link()?;
-    let report = linked.report()?;
-    for kernel in &report.kernels {
-        println!(
-            "{}: {} registers, {} parameters",
-            kernel.name,
-            kernel.registers,
-            kernel.parameters.len()
-        );
+    let report = linked.report();
+    let image = &report.images[0];
+    for (_, function, kernel) in image.kernels() {
+        let registers = function.registers.total.unwrap_or_default();
+        let parameters = kernel.parameters.len();
+        println!("{}: {registers} registers, {parameters} parameters", function.name);
     }
-    for function in &report.functions {
-        println!("{} calls {:?}", function.name, function.calls);
+    for function in &image.functions {
+        let name = |&callee: &usize| image.functions[callee].name.as_str();
+        let calls: Vec<&str> = function.calls.iter().map(name).collect();
+        println!("{} calls {calls:?}", function.name);
     }
     println!("{} bytes of object, {} bytes of program", object.len(), linked.image().len());
     Ok(())

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use culd::fatbin::writer::{self, Image, Target};
-use culd::{Arch, Linked, Linker, Options};
+use culd::{Arch, Linked, Linker, Options, report};
 
 /// What the command line says.
 #[derive(Default)]
@@ -56,7 +56,7 @@ fn pack(task: &Task) -> Result<(), Box<dyn Error>> {
         for warning in linked.warnings() {
             eprintln!("pack: {}: {warning}", arch.name);
         }
-        describe(arch, &linked)?;
+        describe(arch, &linked);
         let target = Target { sm: arch.sm, variant: arch.variant };
         images.push(Image::cubin(linked.into_image(), target)?);
     }
@@ -80,18 +80,15 @@ fn link_all(task: &Task) -> Vec<Result<Linked, culd::LinkError>> {
     })
 }
 
-fn describe(arch: &Arch, linked: &Linked) -> Result<(), Box<dyn Error>> {
-    let report = linked.report()?;
-    for kernel in &report.kernels {
-        let name = culd::demangle(&kernel.name).unwrap_or_else(|| kernel.name.clone());
-        let (registers, parameters) = (kernel.registers, kernel.parameters.len());
+fn describe(arch: &Arch, linked: &Linked) {
+    let told = linked.report();
+    for (_, function, kernel) in told.images.iter().flat_map(report::Image::kernels) {
+        let registers = function.registers.total.unwrap_or_default();
+        let (name, parameters) = (function.shown(), kernel.parameters.len());
         println!("{}: {name}: {registers} registers, {parameters} parameters", arch.name);
     }
-    for removed in &report.removed {
-        println!(
-            "{}: {} of {} is left out: {:?}",
-            arch.name, removed.symbol, removed.file, removed.why
-        );
+    for removed in &told.removed {
+        let file = &told.inputs[removed.input].name;
+        println!("{}: {} of {file} is left out: {:?}", arch.name, removed.name, removed.why);
     }
-    Ok(())
 }

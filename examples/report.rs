@@ -1,5 +1,5 @@
 //! Links objects and prints what is in the program and what is not: kernels with what they use,
-//! sections, symbols, calls.
+//! sections, functions, variables, calls.
 //!
 //! ```text
 //! cargo run -p culd --example report -- -arch=sm_90 testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
@@ -7,11 +7,12 @@
 //!
 //! Words with the ending of an input are inputs, others options of the linker. One thing a line,
 //! names last; `xtask oracle --report` holds the lines against what NVIDIA's tools say of the same
-//! program.
+//! program. `culd --report=FILE.json` has all of it, and more, as JSON.
 
 use std::error::Error;
 
-use culd::{Linker, Options, Why};
+use culd::report::{Image, RemovedWhy};
+use culd::{Linker, Options};
 
 /// Endings of inputs.
 const INPUTS: &[&str] = &[".cubin", ".fatbin", ".o", ".a", ".ptx"];
@@ -23,53 +24,68 @@ fn main() -> Result<(), Box<dyn Error>> {
     for file in files {
         linker.add_file(file);
     }
-    let report = linker.link()?.report()?;
-    println!("memory global={} constant={}", report.global, told(report.constant));
-    for kernel in &report.kernels {
-        println!(
-            "kernel registers={} barriers={} stack={} shared={} constant0={} constant2={} textures={} surfaces={} samplers={} {}",
-            kernel.registers,
-            kernel.barriers,
-            kernel.stack,
-            kernel.shared,
-            told(kernel.constant0),
-            told(kernel.constant2),
-            kernel.textures,
-            kernel.surfaces,
-            kernel.samplers,
-            kernel.name
-        );
-        for parameter in &kernel.parameters {
-            let at = kernel.parameter_offset + parameter.offset;
-            println!("parameter {} offset={at:#x} size={}", parameter.ordinal, parameter.size);
+    let report = linker.link()?.report();
+    let image = &report.images[0];
+    print_kernels(image);
+    for section in &image.sections {
+        println!("section size={:#x} align={} {}", section.bytes, section.align, section.name);
+    }
+    for variable in &image.variables {
+        println!("variable bytes={} {}", variable.bytes, variable.name);
+    }
+    for function in &image.functions {
+        println!("function bytes={} {}", function.code, function.name);
+        for &callee in &function.calls {
+            println!("call {} {}", function.name, image.functions[callee].name);
         }
-    }
-    for section in &report.sections {
-        println!("section size={:#x} align={} {}", section.size, section.align, section.name);
-    }
-    for symbol in &report.symbols {
-        println!("symbol value={:#x} size={} {}", symbol.value, symbol.size, symbol.name);
-    }
-    for function in &report.functions {
-        for callee in &function.calls {
-            println!("call {} {callee}", function.name);
-        }
-        for callee in &function.may_call {
-            println!("may-call {} {callee}", function.name);
+        for &prototype in &function.indirect {
+            for &callee in &image.prototypes[prototype].functions {
+                println!("may-call {} {}", function.name, image.functions[callee].name);
+            }
         }
     }
     for removed in &report.removed {
-        let why = match &removed.why {
-            Why::Unreached => "no kernel reaches it".to_owned(),
-            Why::Unused => "it is not used".to_owned(),
-            Why::Overridden { by } => format!("that of {by} counts"),
-            _ => "for another reason".to_owned(),
+        let why = match removed.why {
+            RemovedWhy::Unreached => "no kernel reaches it",
+            RemovedWhy::Unused => "it is not used",
+            _ => "for another reason",
         };
-        println!("removed {} {}: {why}", removed.file, removed.symbol);
+        println!("removed {} {}: {why}", report.inputs[removed.input].name, removed.name);
+    }
+    for copies in &report.copies {
+        for &(input, bytes) in &copies.dropped {
+            let (file, kept) = (&report.inputs[input].name, &report.inputs[copies.kept].name);
+            println!("copy bytes={bytes} {file} {}: that of {kept} counts", copies.name);
+        }
     }
     Ok(())
 }
 
-fn told(size: Option<u64>) -> String {
-    size.map_or("-".to_owned(), |size| size.to_string())
+fn print_kernels(image: &Image) {
+    for (_, function, kernel) in image.kernels() {
+        let bank =
+            |number| kernel.constants.iter().find(|bank| bank.0 == number).map(|bank| bank.1);
+        println!(
+            "kernel registers={} barriers={} stack={} shared={} constant0={} constant2={} textures={} surfaces={} samplers={} {}",
+            told(function.registers.total),
+            told(function.barriers.total),
+            // Of a kernel whose stack has no limit, its own.
+            told(function.stack.total.or(function.stack.own)),
+            kernel.shared,
+            told(bank(0)),
+            told(bank(2)),
+            kernel.textures,
+            kernel.surfaces,
+            kernel.samplers,
+            function.name
+        );
+        for (number, (offset, bytes)) in kernel.parameters.iter().enumerate() {
+            let at = kernel.parameter_offset + offset;
+            println!("parameter {number} offset={at:#x} size={bytes}");
+        }
+    }
+}
+
+fn told(number: Option<impl ToString>) -> String {
+    number.map_or("-".to_owned(), |number| number.to_string())
 }

@@ -6,7 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use culd::{Cause, InputError, Kind, Linker, Options, Severity, Why};
+use culd::report::{RemovedWhy, Space};
+use culd::{Cause, InputError, Kind, Linker, Options, Report, Severity};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, case_options, command, link, root};
 
@@ -96,49 +97,48 @@ fn the_report_tells_resources_places_and_what_was_left_out() {
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
     let linked = linker.link().expect("it links");
-    let report = linked.report().expect("a report");
-    let kernel = &report.kernels[0];
+    let report = linked.report();
+    let image = &report.images[0];
+    let (_, function, kernel) = image.kernels().next().expect("a kernel");
     // As `culd -v` and the source tell them (README.md, testdata/quickstart/saxpy.ptx).
-    assert_eq!((kernel.name.as_str(), kernel.registers, kernel.barriers), ("saxpy", 24, 1));
-    assert_eq!((kernel.shared, kernel.constant0), (2048, Some(544)));
-    assert_eq!((report.global, report.constant), (4, Some(4)));
+    assert_eq!(function.name, "saxpy");
+    assert_eq!((function.registers.total, function.barriers.total), (Some(24), Some(1)));
+    assert_eq!((kernel.shared, &kernel.constants[..]), (2048, &[(0, 544)][..]));
+    let bytes = |space| -> Vec<u64> {
+        let own = image.variables.iter().filter(|variable| variable.space == space);
+        own.map(|variable| variable.bytes).collect()
+    };
+    assert_eq!((bytes(Space::Global), bytes(Space::Constant)), (vec![4], vec![4]));
     let mut end = 0;
-    for (place, parameter) in kernel.parameters.iter().enumerate() {
-        assert_eq!(usize::from(parameter.ordinal), place);
-        assert!(parameter.offset >= end && parameter.size > 0);
-        end = parameter.offset + parameter.size;
+    for &(offset, size) in &kernel.parameters {
+        assert!(offset >= end && size > 0);
+        end = offset + size;
     }
-    assert_eq!(end, kernel.parameter_size);
-    assert!(report.sections.iter().any(|section| section.name == ".text.saxpy"));
-    assert!(report.symbols.iter().any(|symbol| symbol.name == "smooth" && symbol.function));
-    let removed: Vec<_> =
-        report.removed.iter().map(|removed| (&removed.symbol[..], &removed.why)).collect();
-    assert_eq!(removed, [("unused", &Why::Unreached)]);
+    assert_eq!(end, kernel.parameter_bytes);
+    let callee = &image.functions[function.calls[0]];
+    let own = |place: Option<usize>| place.map(|place| image.sections[place].name.as_str());
+    assert_eq!((own(function.section), callee.name.as_str()), (Some(".text.saxpy"), "smooth"));
+    assert_eq!(removed(&report), [("unused", RemovedWhy::Unreached)]);
     assert_eq!(linked.parts.len(), 2);
 
     // The function alone: nothing needs it.
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("smooth.cubin"));
-    let report = linker.link().expect("it links").report().expect("a report");
-    assert!(
-        report
-            .removed
-            .iter()
-            .any(|removed| removed.symbol == "smooth" && removed.why == Why::Unreached)
-    );
-    assert!(!report.symbols.iter().any(|symbol| symbol.name == "smooth"));
+    let report = linker.link().expect("it links").report();
+    assert!(removed(&report).contains(&("smooth", RemovedWhy::Unreached)));
+    assert!(report.images[0].functions.is_empty());
 
     // The kernel is not one of those that are used.
     let options = Options::for_arch("sm_90").expect("sm_90").kernels_used(["other"]);
     let mut linker = Linker::new(options);
     linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
-    let report = linker.link().expect("it links").report().expect("a report");
-    assert!(
-        report
-            .removed
-            .iter()
-            .any(|removed| removed.symbol == "saxpy" && removed.why == Why::Unused)
-    );
+    let report = linker.link().expect("it links").report();
+    assert!(removed(&report).contains(&("saxpy", RemovedWhy::Unused)));
+}
+
+/// Names that are not in the program, and why.
+fn removed(report: &Report) -> Vec<(&str, RemovedWhy)> {
+    report.removed.iter().map(|removed| (removed.name.as_str(), removed.why)).collect()
 }
 
 #[test]

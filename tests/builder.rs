@@ -63,9 +63,8 @@ fn what_is_built_again_links_to_the_same_program() {
             assert!(data(&ours).is_some(), "{name}");
             assert_eq!(data(&ours), data(&theirs), "{name}");
         }
-        let (ours, theirs) = (built.report().unwrap(), compiled.report().unwrap());
-        assert_eq!(ours.kernels, theirs.kernels);
-        assert_eq!(ours.functions, theirs.functions);
+        let (ours, theirs) = (built.report(), compiled.report());
+        assert_eq!(ours.images[0].functions, theirs.images[0].functions);
     }
 }
 
@@ -122,17 +121,17 @@ fn everything_that_can_be_built_links() {
         builder.define(helper, code_of(arch));
         builder.define(own, code_of(arch));
         let object = builder.finish().unwrap();
-        let report = link(arch.name, &[&object]).report().unwrap();
-        let kernel = &report.kernels[0];
-        assert_eq!((kernel.name.as_str(), kernel.registers, kernel.barriers), ("kernel", 4, 2));
-        let places: Vec<(u32, u32)> =
-            kernel.parameters.iter().map(|one| (one.offset, one.size)).collect();
+        let report = link(arch.name, &[&object]).report();
+        let image = &report.images[0];
+        let (_, function, kernel) = image.kernels().next().unwrap();
+        let needs = (function.registers.total, function.barriers.total);
+        assert_eq!((function.name.as_str(), needs), ("kernel", (Some(4), Some(2))));
         // The second is at an address that is a multiple of 32.
         let second = if (90..100).contains(&arch.sm) { 16 } else { 32 };
-        assert_eq!(places, [(0, 1), (second, 64), (second + 64, 8)], "{}", arch.name);
-        assert!(report.symbols.iter().any(|symbol| symbol.name == "zero" && symbol.size == 24));
-        let calls = report.functions.iter().find(|one| one.name == "kernel").unwrap();
-        assert_eq!(calls.calls, ["own"]);
+        assert_eq!(kernel.parameters, [(0, 1), (second, 64), (second + 64, 8)], "{}", arch.name);
+        assert!(image.variables.iter().any(|one| one.name == "zero" && one.bytes == 24));
+        let calls = function.calls.iter().map(|&callee| image.functions[callee].name.as_str());
+        assert_eq!(calls.collect::<Vec<_>>(), ["own"]);
     }
 }
 

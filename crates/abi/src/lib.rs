@@ -27,6 +27,7 @@ pub mod atomics;
 pub mod check;
 pub mod dwarf;
 pub mod layout;
+pub mod limits;
 pub mod params;
 pub mod prototype;
 pub mod ptx;

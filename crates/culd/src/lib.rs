@@ -16,10 +16,13 @@
 //! linker.add_file(format!("{folder}smooth.cubin"));
 //! let linked = linker.link()?;
 //!
-//! let report = linked.report()?;
-//! assert_eq!(report.kernels[0].name, "saxpy");
-//! assert_eq!(report.kernels[0].parameters[0].size, 8);
-//! assert_eq!(report.functions[0].calls, ["smooth"]);
+//! let report = linked.report();
+//! let image = &report.images[0];
+//! let (_, function, kernel) = image.kernels().next().unwrap();
+//! assert_eq!(function.name, "saxpy");
+//! // The first parameter: 8 bytes at offset 0.
+//! assert_eq!(kernel.parameters[0], (0, 8));
+//! assert_eq!(image.functions[function.calls[0]].name, "smooth");
 //! # assert!(linked.image().starts_with(b"\x7fELF"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -80,7 +83,7 @@
 mod diagnostic;
 mod linker;
 mod options;
-mod report;
+mod reported;
 
 /// The documented ABI: layouts, parameters, prototypes; a reader of PTX declarations and a check of
 /// interfaces.
@@ -91,14 +94,14 @@ pub use culd_cubin as cubin;
 pub use culd_fatbin as fatbin;
 /// Relocation types as tables, and the patcher.
 pub use culd_reloc as reloc;
+/// Reports: what a link or a program holds, as data.
+pub use culd_report as report;
 
 pub use culd_cubin::arch::{ARCHS, Arch};
 pub use culd_driver::{Cause, InputError, InputKind as Kind, Part, UsageError};
-pub use culd_link::{
-    Cancel, DIALECTS, Dialect, Function, Message, Removed, Severity, UnknownRelease, Why, demangle,
-};
+pub use culd_link::{Cancel, DIALECTS, Dialect, Message, Severity, UnknownRelease, demangle};
 
 pub use crate::diagnostic::{Diagnostic, LinkError};
 pub use crate::linker::{Linked, Linker};
 pub use crate::options::{Options, OptionsError, UnknownArch};
-pub use crate::report::{Kernel, Parameter, Report, Section, Symbol};
+pub use culd_report::Report;

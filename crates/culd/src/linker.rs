@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
+use culd_cubin::arch::Arch;
 use culd_cubin::{Cubin, Malformed};
 use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
-use culd_link::{Account, Cancel, Session, Severity};
+use culd_link::{Account, Cancel, Dialect, Session, Severity};
 
 use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
-use crate::report::Report;
 
 /// Inputs and options of a link. Inputs are borrowed or owned, and linked in the order in which
 /// they were added.
@@ -31,8 +31,9 @@ pub struct Linked {
     pub diagnostics: Vec<Diagnostic>,
     /// The cubins that the inputs came to, in link order.
     pub parts: Vec<Part>,
-    report: culd_link::Report,
-    account: Account,
+    pub(crate) target: &'static Arch,
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) account: Account,
 }
 
 impl<'d> Linker<'d> {
@@ -111,7 +112,8 @@ impl<'d> Linker<'d> {
                 image,
                 diagnostics,
                 parts: linked.parts,
-                report: linked.report.unwrap_or_default(),
+                target: self.options.target,
+                dialect: linked.dialect.unwrap_or(Dialect::oldest()),
                 account: linked.account.unwrap_or_default(),
             }),
             None => Err(LinkError { diagnostics }.or_cancelled()),
@@ -141,14 +143,6 @@ impl Linked {
     /// Warnings only.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|line| line.severity == Severity::Warning)
-    }
-
-    /// What is in the image, and what is not.
-    ///
-    /// # Errors
-    /// As [`Linked::cubin`].
-    pub fn report(&self) -> Result<Report, Malformed> {
-        Report::build(&self.cubin()?, &self.report, &self.account)
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Linked {
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
     pub parts: Vec<Part>,
+    /// The release whose rules were followed; `None` if it did not get as far.
+    pub dialect: Option<&'static Dialect>,
 }
 
 /// A cubin that was given to the linker.
@@ -40,6 +42,8 @@ pub struct Linked {
 pub struct Part {
     /// Its name in messages.
     pub name: String,
+    /// Bytes.
+    pub size: u64,
     /// False for one of a system library that nothing needed.
     pub linked: bool,
 }
@@ -72,6 +76,7 @@ pub fn link(request: Request<'_>) -> Linked {
         report: None,
         account: None,
         parts: Vec::new(),
+        dialect: None,
     };
     let index = match index.map_or_else(|| index::read(options), |index| Ok(Some(index))) {
         Ok(index) => index,
@@ -84,6 +89,7 @@ pub fn link(request: Request<'_>) -> Linked {
     let Staged { gathered, link_options, ready } = job.stage(items, &store, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
+    linked.dialect = Some(link_options.dialect);
     if ready && let Some(finished) = &gathered.finished {
         linked.image = Some(finished.clone());
     } else if linkable {
@@ -91,6 +97,7 @@ pub fn link(request: Request<'_>) -> Linked {
         let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();
         let part = |(place, input): (usize, &Input<'_>)| Part {
             name: input.name.to_owned(),
+            size: input.bytes.len() as u64,
             linked: is_linked(place),
         };
         linked.parts = inputs.iter().enumerate().map(part).collect();

@@ -40,7 +40,10 @@ pub use crate::options::input::Input;
 pub use crate::options::selection::{HostReferences, Selection};
 pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
-pub use crate::write::account::{Account, Function, Removed, Why};
+pub use crate::write::account::{
+    Account, DroppedCopy, Function, KeptRelocations, Kernel, LaunchBounds, Need, OutputSection,
+    Piece, Prototype, Removed, Space, Stack, Variable, Why,
+};
 pub use crate::write::{Counts, Image, Output};
 
 use std::time::Instant;

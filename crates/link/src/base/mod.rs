@@ -11,6 +11,7 @@ pub(crate) mod half;
 pub(crate) mod id;
 pub(crate) mod name_list;
 pub(crate) mod names;
+pub(crate) mod paths;
 mod prefault;
 pub(crate) mod session;
 pub(crate) mod sort;

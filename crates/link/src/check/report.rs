@@ -104,51 +104,59 @@ impl Report {
             let listed = listed.filter(|&bank| classic && !draft.sections[bank].dropped);
             listed.map(|bank| draft.sections[bank].size)
         };
-        let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
-        let shared = shared_by_name(program);
-        // By code: a file may refer to a kernel before another file defines it.
-        let mut kernels = program.graph.kernels().to_vec();
-        kernels.retain(|&kernel| {
-            !program.merged.is_jump_slot(program.merged.function(&program.graph, kernel))
-        });
-        kernels.sort_by_key(|&kernel| Reverse(program.merged.code(&program.graph, kernel)));
-        let entries = kernels.into_iter().map(|entry| {
-            let facts = program.attributes.kernel_facts(&program.graph, entry);
-            let function = program.merged.function(&program.graph, entry);
-            let symbol = &draft.symbols[function];
-            let bank = |number: u8| {
-                let section = program.merged.entry_bank(&program.graph, entry, number)?;
-                let section = &draft.sections[section];
-                (classic && !section.dropped).then_some(section.size)
-            };
-            // An object has no stack sizes yet (case verbose/recursion).
-            let own_stack = match draft.relocatable {
-                true => 0,
-                false => program.attributes.frames[entry],
-            };
-            let [textures, surfaces, samplers] =
-                if classic { slots_of(&program.data.slots, entry) } else { [0; 3] };
-            let shared = shared_name(program, symbol.name).and_then(|name| shared.get(&name));
-            EntryReport {
-                name: program.merged.draft.names.text(symbol.name),
-                registers: facts.registers,
-                barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
-                stack: facts.stack.unwrap_or(own_stack),
-                shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
-                constant0: classic.then(|| bank(0).unwrap_or(0)),
-                constant2: bank(2),
-                textures,
-                surfaces,
-                samplers,
-            }
-        });
         Report {
             global: size_of(SectionKind::Global) + size_of(SectionKind::GlobalInit),
             constant3: common_bank(3),
             constant4: common_bank(4),
-            entries: entries.collect(),
+            entries: entry_reports(program).into_iter().map(|(_, report)| report).collect(),
         }
     }
+}
+
+/// The resources of every entry, in the reverse order of creation of their code.
+pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, EntryReport)> {
+    let draft = &program.merged.draft;
+    let classic = draft.flavour == Flavour::Classic;
+    let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
+    let shared = shared_by_name(program);
+    // By code: a file may refer to a kernel before another file defines it.
+    let mut kernels = program.graph.kernels().to_vec();
+    kernels.retain(|&kernel| {
+        !program.merged.is_jump_slot(program.merged.function(&program.graph, kernel))
+    });
+    kernels.sort_by_key(|&kernel| Reverse(program.merged.code(&program.graph, kernel)));
+    let entries = kernels.into_iter().map(|entry| {
+        let facts = program.attributes.kernel_facts(&program.graph, entry);
+        let function = program.merged.function(&program.graph, entry);
+        let symbol = &draft.symbols[function];
+        let bank = |number: u8| {
+            let section = program.merged.entry_bank(&program.graph, entry, number)?;
+            let section = &draft.sections[section];
+            (classic && !section.dropped).then_some(section.size)
+        };
+        // An object has no stack sizes yet (case verbose/recursion).
+        let own_stack = match draft.relocatable {
+            true => 0,
+            false => program.attributes.frames[entry],
+        };
+        let [textures, surfaces, samplers] =
+            if classic { slots_of(&program.data.slots, entry) } else { [0; 3] };
+        let shared = shared_name(program, symbol.name).and_then(|name| shared.get(&name));
+        let report = EntryReport {
+            name: program.merged.draft.names.text(symbol.name),
+            registers: facts.registers,
+            barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
+            stack: facts.stack.unwrap_or(own_stack),
+            shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
+            constant0: classic.then(|| bank(0).unwrap_or(0)),
+            constant2: bank(2),
+            textures,
+            surfaces,
+            samplers,
+        };
+        (entry, report)
+    });
+    entries.collect()
 }
 
 /// Sizes of shared sections by name; local entries of one name share a section.

@@ -78,6 +78,11 @@ impl SharedLayout {
         self.is_extern[index as usize] && self.extern_values.is_none() && known
     }
 
+    /// True if entry `number` reaches an array without size. An object (`-r`) does not tell.
+    pub(crate) fn is_dynamic(&self, number: EntryNumber) -> bool {
+        self.is_dynamic.get(number).copied().unwrap_or(false)
+    }
+
     /// True if some variable has several users.
     pub(crate) fn has_pool(&self) -> bool {
         self.pool_end != 0

@@ -1,0 +1,122 @@
+//! The definitions of the inputs: variables of the output, and what is not in the output.
+//!
+//! In: the finished program. Out: lists in the order of the inputs.
+
+use culd_cubin::elf::{sto, stt};
+use culd_cubin::{Symbol, text_of};
+
+use super::sections::Sections;
+use super::{DroppedCopy, Removed, Space, Variable, Why};
+use crate::base::id::{DenseId, IdVec, ObjectId, SymbolId};
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::SymbolTarget;
+use crate::objects::roles::is_internal;
+use crate::program::LinkedProgram;
+use crate::symbols::{Fate, SymbolSite};
+
+/// Calls `visit` for every definition of the inputs that takes part.
+fn each_definition<'d>(
+    program: &LinkedProgram<'_, 'd>,
+    mut visit: impl FnMut(ObjectId, &Symbol<'d>, SymbolId, Fate),
+) {
+    for (id, object) in program.objects.iter() {
+        for (index, symbol) in object.cubin.symbol_indices() {
+            let fate = program.symbols.fate(id, index);
+            if fate == Fate::Reference {
+                continue;
+            }
+            if let Some(program_symbol) = program.symbols.of(id, index) {
+                visit(id, symbol, program_symbol, fate);
+            }
+        }
+    }
+}
+
+/// Definitions that nothing needs.
+pub(super) fn removed(program: &LinkedProgram<'_, '_>) -> Vec<Removed> {
+    let mut all = Vec::new();
+    each_definition(program, |object, symbol, id, fate| {
+        let alive = !symbol.is_function() || program.graph.node(id).is_some();
+        if fate == Fate::Chosen && !alive {
+            all.push(Removed {
+                name: text_of(symbol.name),
+                object: object.index(),
+                function: true,
+                size: symbol.size,
+                why: if symbol.is_entry() { Why::Unused } else { Why::Unreached },
+            });
+        }
+    });
+    all
+}
+
+/// Definitions that lost to another of their name.
+pub(super) fn copies(program: &LinkedProgram<'_, '_>) -> Vec<DroppedCopy> {
+    let mut all = Vec::new();
+    each_definition(program, |object, symbol, id, fate| {
+        if !matches!(fate, Fate::Replaced | Fate::Lost) || symbol.defined_in().is_none() {
+            return;
+        }
+        let Some(SymbolSite { object: winner, index }) = program.symbols.all[id].definition else {
+            return;
+        };
+        all.push(DroppedCopy {
+            name: text_of(symbol.name),
+            object: object.index(),
+            function: symbol.is_function(),
+            size: symbol.size,
+            winner: winner.index(),
+            kept: program.objects[winner].symbol(index).size,
+        });
+    });
+    all
+}
+
+/// The variables of the output.
+pub(super) fn variables(program: &LinkedProgram<'_, '_>, sections: &Sections) -> Vec<Variable> {
+    let mut all = Vec::new();
+    let mut seen = IdVec::filled(false, program.symbols.all.len());
+    each_definition(program, |object, symbol, id, fate| {
+        let counts = matches!(fate, Fate::Chosen | Fate::Common | Fate::Copied);
+        let is_variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+        if !counts || !is_variable || is_internal(symbol) || seen[id] {
+            return;
+        }
+        seen[id] = true;
+        let object = program.symbols.all[id].definition.map(|_| object.index());
+        all.extend(variable(program, sections, symbol, id, object));
+    });
+    all
+}
+
+/// The variable that `symbol`, the definition that counts, stands for; `None` if the output does not
+/// have it.
+fn variable(
+    program: &LinkedProgram<'_, '_>,
+    sections: &Sections,
+    symbol: &Symbol<'_>,
+    id: SymbolId,
+    object: Option<usize>,
+) -> Option<Variable> {
+    let draft = &program.merged.draft;
+    let SymbolTarget::Symbol(out) = program.merged.targets[id] else { return None };
+    let out = &draft.symbols[out];
+    let name = || text_of(symbol.name);
+    if symbol.is_shared() {
+        let (size, space) = (symbol.size, Space::Shared);
+        return Some(Variable { name: name(), space, object, section: None, offset: 0, size });
+    }
+    let section = out.section.filter(|_| !out.dropped)?;
+    let space = match draft.sections[section].kind {
+        SectionKind::Constant(_) => Space::Constant,
+        SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData
+            if symbol.other & sto::MANAGED != 0 =>
+        {
+            Space::Managed
+        }
+        SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData => Space::Global,
+        _ => return None,
+    };
+    let section = sections.of_draft(section);
+    Some(Variable { name: name(), space, object, section, offset: out.value, size: out.size })
+}

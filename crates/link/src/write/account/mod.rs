@@ -1,0 +1,274 @@
+//! An account of a link, for reports: what is in the output and why, what is not and why, who calls
+//! whom and which function sets what a kernel needs.
+//!
+//! In: the finished program. Out: an [`Account`]. Functions, sections and objects are named by their
+//! places in its lists. Guaranteed: made only on request; linear in what the inputs and the output
+//! hold; the same for any number of threads.
+
+mod definitions;
+mod functions;
+mod sections;
+
+use culd_cubin::parameter::KernelParameter;
+
+use super::Image;
+
+/// An account of a link. An *object* is the place of an input among those that were linked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The functions of the output, in the order in which the inputs name them.
+    pub functions: Vec<Function>,
+    /// Prototypes of indirect calls.
+    pub prototypes: Vec<Prototype>,
+    /// The variables of the output, in the order of the inputs.
+    pub variables: Vec<Variable>,
+    /// The sections of the output in file order, without the null section.
+    pub sections: Vec<OutputSection>,
+    /// Definitions of the inputs that nothing needs, in the order of the inputs.
+    pub removed: Vec<Removed>,
+    /// Definitions of the inputs that lost to another of that name, in the order of the inputs.
+    pub copies: Vec<DroppedCopy>,
+    /// Relocation records of the output, by type, ascending.
+    pub relocations: Vec<KeptRelocations>,
+    /// Bytes of the output.
+    pub size: u64,
+}
+
+/// A function of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// The mangled name.
+    pub name: String,
+    /// The object whose definition counts; `None` for a function that no input defines.
+    pub object: Option<usize>,
+    /// The section of its machine code.
+    pub section: Option<usize>,
+    /// Where the code begins in the section, bytes.
+    pub offset: u64,
+    /// Bytes of its machine code.
+    pub code: u64,
+    /// Registers of a thread.
+    pub registers: Need,
+    /// Barriers of a block.
+    pub barriers: Need,
+    /// Bytes of stack of a thread.
+    pub stack: Stack,
+    /// Its address is taken.
+    pub address_taken: bool,
+    /// It can call itself, directly or through others.
+    pub is_recursive: bool,
+    /// Functions that it calls directly.
+    pub calls: Vec<usize>,
+    /// Prototypes of its indirect calls.
+    pub indirect: Vec<usize>,
+    /// What only a kernel has.
+    pub kernel: Option<Box<Kernel>>,
+}
+
+/// What a function needs, alone and with all that it calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The function's own number.
+    pub own: u32,
+    /// Of a kernel the number in the output; of another function the largest of all that it can
+    /// call. With `-r` the function's own.
+    pub total: u32,
+    /// The function that needs as many: the function itself if it does. `None` if no function that
+    /// it can call does: then the linker gave the kernel the number of the whole program.
+    pub set_by: Option<usize>,
+}
+
+/// What a function needs of the stack, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// The function's own frame.
+    pub own: u32,
+    /// With the deepest chain of calls; `None` if there is no largest number, and with `-r`.
+    pub total: Option<u32>,
+    /// The next function of the deepest chain; `None` at its end.
+    pub next: Option<usize>,
+}
+
+/// What only a kernel has. Sizes are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Static shared memory of a block, with the part that the system keeps (sm_90 and later).
+    pub shared: u64,
+    /// The part of [`Kernel::shared`] that the system keeps.
+    pub system_shared: u64,
+    /// It uses shared memory whose size the launch decides.
+    pub dynamic_shared: bool,
+    /// Numbers and sizes of its constant banks, ascending.
+    pub constants: Vec<(u8, u64)>,
+    /// Legacy textures that it can use.
+    pub textures: usize,
+    /// Legacy surfaces that it can use.
+    pub surfaces: usize,
+    /// Legacy samplers that it can use.
+    pub samplers: usize,
+    /// Where the parameters begin in constant bank 0.
+    pub parameter_offset: u32,
+    /// All parameters together.
+    pub parameter_size: u32,
+    /// The parameters in order.
+    pub parameters: Vec<KernelParameter>,
+    /// How it may be launched.
+    pub bounds: LaunchBounds,
+}
+
+/// How a kernel may be launched, as its source says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// The most threads of a block in each dimension (`.maxntid`).
+    pub most_threads: Option<[u32; 3]>,
+    /// The threads of a block (`.reqntid`).
+    pub threads: Option<[u32; 3]>,
+    /// The most registers of a thread.
+    pub registers: Option<u32>,
+    /// The blocks of a cluster.
+    pub cluster: Option<[u32; 3]>,
+    /// The most blocks of a cluster.
+    pub most_cluster: Option<u32>,
+}
+
+/// The prototype of an indirect call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prototype {
+    /// As the files tell it.
+    pub text: String,
+    /// Functions with this prototype whose address is taken.
+    pub functions: Vec<usize>,
+}
+
+/// A variable of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// The mangled name.
+    pub name: String,
+    /// Where it is.
+    pub space: Space,
+    /// The object whose definition counts; `None` for a tentative definition.
+    pub object: Option<usize>,
+    /// The section; `None` for shared variables, which have a place in each kernel.
+    pub section: Option<usize>,
+    /// Where it is in the section, bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A memory space of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Global memory.
+    Global,
+    /// Global memory that host and device share.
+    Managed,
+    /// Constant memory.
+    Constant,
+    /// Shared memory.
+    Shared,
+}
+
+/// A section of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputSection {
+    /// The name.
+    pub name: String,
+    /// `sh_type`.
+    pub sh_type: u32,
+    /// `sh_flags`.
+    pub flags: u64,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// Bytes, in the file or not.
+    pub size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// The function that it belongs to.
+    pub function: Option<usize>,
+    /// What it is put together of, by offset; empty for a section that the linker makes.
+    pub pieces: Vec<Piece>,
+}
+
+/// What an object brings to a section of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The object.
+    pub object: usize,
+    /// Offset in the section, bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A definition that is not in the output because nothing needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The mangled name.
+    pub name: String,
+    /// The object that defines it.
+    pub object: usize,
+    /// True for a function, false for a variable.
+    pub function: bool,
+    /// Bytes.
+    pub size: u64,
+    /// The reason.
+    pub why: Why,
+}
+
+/// Why nothing needs a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// A function that no kernel reaches.
+    Unreached,
+    /// A kernel that neither the options nor the host's code use.
+    Unused,
+}
+
+/// A definition that lost to another of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedCopy {
+    /// The mangled name.
+    pub name: String,
+    /// The object that defines it.
+    pub object: usize,
+    /// True for a function, false for a variable.
+    pub function: bool,
+    /// Bytes.
+    pub size: u64,
+    /// The object whose definition counts.
+    pub winner: usize,
+    /// Bytes of that definition.
+    pub kept: u64,
+}
+
+/// The relocation records of one type in the output, which the driver applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRelocations {
+    /// The number of the type.
+    pub kind: u32,
+    /// The name of the type.
+    pub name: String,
+    /// How many, in both halves.
+    pub count: u64,
+}
+
+impl Image<'_, '_> {
+    /// The account of the link.
+    pub fn account(&self) -> Account {
+        let program = &self.program;
+        let sections = sections::Sections::of(self);
+        Account {
+            functions: functions::functions(program, &sections),
+            prototypes: functions::prototypes(program),
+            variables: definitions::variables(program, &sections),
+            removed: definitions::removed(program),
+            copies: definitions::copies(program),
+            relocations: sections::kept(self),
+            size: self.size(),
+            sections: sections.rows,
+        }
+    }
+}

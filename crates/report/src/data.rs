@@ -1,0 +1,712 @@
+//! What a report says, as plain data.
+//!
+//! In: nothing. Out: the types of a [`Report`]. Guaranteed: a place is an index into a list of the
+//! report and exists; sizes are bytes; names are text ([`culd_text::name`]). The JSON form is that
+//! of docs/REPORT.md: what is absent, empty or false is left out.
+
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Serialize};
+
+/// The name of the JSON form, and its version. Within a version things are only added.
+pub const SCHEMA: &str = "culd-report/1";
+
+#[cfg(feature = "serde")]
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The report of a link, or of a program.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The program that made it, with its version.
+    pub producer: String,
+    /// The link; `None` for a program that was there already.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub link: Option<Link>,
+    /// The file that was looked at; `None` for a link.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub file: Option<File>,
+    /// The inputs of the link, in link order, and inputs that are not linked.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub inputs: Vec<Input>,
+    /// What the file holds: the one output of a link, or all device code of a program.
+    pub images: Vec<Image>,
+    /// Definitions of the inputs that are in no image because nothing needs them.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub removed: Vec<Removed>,
+    /// Names that several inputs define, of which one definition is kept.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub copies: Vec<Copies>,
+    /// What the linker has to say.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub messages: Vec<Message>,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Link {
+    /// The output file as the command line names it; empty if there is none.
+    pub output: String,
+    /// The target: `sm_90a`.
+    pub target: String,
+    /// The release of nvlink whose rules are followed: `13.0`.
+    pub dialect: String,
+    /// The options of the command line, without inputs.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub options: Vec<String>,
+    /// Bytes of all cubins that were linked.
+    pub input_bytes: u64,
+    /// Bytes of the output.
+    pub output_bytes: u64,
+    /// What the link spent its time with, in order.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub phases: Vec<Phase>,
+}
+
+/// A phase of a link.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Wall-clock time in milliseconds.
+    pub ms: f64,
+}
+
+/// A file that was looked at.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct File {
+    /// Its path.
+    pub name: String,
+    /// What it is: `executable`, `shared library`, `object`, `archive`, `fat binary`, `cubin`.
+    pub kind: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes of the sections that hold device code.
+    pub device_bytes: u64,
+}
+
+/// An input of a link.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Input {
+    /// Its name in messages.
+    pub name: String,
+    /// The file of the command line or of a library path that it comes from.
+    pub file: String,
+    /// The member of an archive, or the entry of a fat binary, that it is.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub member: String,
+    /// What it was before it was linked.
+    pub kind: InputKind,
+    /// Why the link has looked at it.
+    pub why: Why,
+    /// What belongs to `why`: the name of `-l`, or the symbol that needs it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub cause: String,
+    /// The input that refers to the symbol in `cause`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub caused_by: Option<usize>,
+    /// Bytes of its cubin.
+    pub bytes: u64,
+    /// Why it is not linked; empty for one that is.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub ignored: String,
+}
+
+/// What an input was before it was linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum InputKind {
+    /// A relocatable cubin.
+    #[default]
+    Cubin,
+    /// PTX, which ptxas has compiled.
+    Ptx,
+    /// LTO-IR, which a library of NVIDIA's has compiled.
+    LtoIr,
+    /// Something else.
+    Other,
+}
+
+/// Why a link has looked at an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Why {
+    /// The command line names its file.
+    #[default]
+    Named,
+    /// `-l` names its library.
+    Library,
+    /// A symbol is undefined without it, which a system library defines.
+    Undefined,
+}
+
+/// Device code for one architecture.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Image {
+    /// Where it is in the file: the archive member, the section, the number of the entry.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub place: String,
+    /// What it is: `cubin`, `ptx`, `lto-ir`.
+    pub kind: String,
+    /// The architecture: `sm_90a`; of PTX `compute_90`.
+    pub target: String,
+    /// How it is stored: `lz4`, `zstd`; empty for what is not compressed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub compression: String,
+    /// Bytes in the file.
+    pub stored: u64,
+    /// Bytes when it is unpacked.
+    pub bytes: u64,
+    /// What a multiprocessor of the target has; `None` where nobody has published that.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub limits: Option<Limits>,
+    /// Sections in file order, without the null section.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub sections: Vec<Section>,
+    /// Functions, kernels among them.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub functions: Vec<Function>,
+    /// Prototypes of indirect calls.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub prototypes: Vec<Prototype>,
+    /// Variables.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub variables: Vec<Variable>,
+    /// Relocations that the driver applies, by type.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub relocations: Vec<Relocations>,
+    /// What is wrong with it; empty if nothing is.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub defect: String,
+}
+
+/// What a multiprocessor has ([`culd_abi::limits::Limits`]).
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Limits {
+    /// The document that has the numbers.
+    pub source: String,
+    /// Blocks that are resident at once.
+    pub blocks: u32,
+    /// Warps that are resident at once.
+    pub warps: u32,
+    /// Registers.
+    pub registers: u32,
+    /// Bytes of shared memory.
+    pub shared: u32,
+    /// Bytes of shared memory of one block.
+    pub block_shared: u32,
+}
+
+/// A section.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub category: Category,
+    /// `sh_type`.
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
+    pub sh_type: u32,
+    /// `sh_flags`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub flags: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes, in the file or not.
+    pub bytes: u64,
+    /// Alignment.
+    pub align: u64,
+    /// The function that it belongs to.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub function: Option<usize>,
+    /// The only input that it comes from.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub input: Option<usize>,
+    /// Where it comes from several: input, offset in the section, bytes.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub pieces: Vec<(usize, u64, u64)>,
+}
+
+/// What a section holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Category {
+    /// Machine code.
+    Code,
+    /// Mercury code, of which the driver can make machine code for another device.
+    Mercury,
+    /// Constant banks: variables, literals, parameters.
+    Constants,
+    /// Initialised variables in global memory.
+    Data,
+    /// Zeroed variables in global memory, without bytes in the file.
+    Zeroed,
+    /// Shared memory, without bytes in the file.
+    Shared,
+    /// Attributes of functions and of the file.
+    Attributes,
+    /// Relocations.
+    Relocations,
+    /// Debug information.
+    Debug,
+    /// Tables of symbols and strings.
+    Symbols,
+    /// Who calls whom, and prototypes.
+    Calls,
+    /// Notes about tools and the driver.
+    Notes,
+    /// Something else.
+    #[default]
+    Other,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Function {
+    /// The mangled name.
+    pub name: String,
+    /// The name in the source; empty if it is the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub demangled: String,
+    /// The input that defines it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub input: Option<usize>,
+    /// The section of its machine code; `None` for a function that is not defined here.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub section: Option<usize>,
+    /// Where the code begins in the section.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub offset: u64,
+    /// Bytes of its machine code.
+    pub code: u64,
+    /// Registers of a thread.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub registers: Need,
+    /// Barriers of a block.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub barriers: Need,
+    /// Bytes of stack of a thread.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub stack: Stack,
+    /// Its address is taken.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub address_taken: bool,
+    /// It can call itself, directly or through others.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub recursive: bool,
+    /// Functions that it calls directly.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub calls: Vec<usize>,
+    /// Prototypes of its indirect calls.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub indirect: Vec<usize>,
+    /// What only a kernel has.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub kernel: Option<Box<Kernel>>,
+    /// Where it is in the source: `saxpy.cu:12`; empty if the debug information does not tell.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub source: String,
+}
+
+/// What a function needs, alone and with all that it calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Need {
+    /// The function's own number; `None` where only the number of the whole tree of calls is known.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub own: Option<u32>,
+    /// With all that it calls: of a kernel what the driver is told.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub total: Option<u32>,
+    /// The function that needs as many, where it is another one.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub set_by: Option<usize>,
+}
+
+/// What a function needs of the stack, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Stack {
+    /// The function's own frame.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub own: Option<u32>,
+    /// With the deepest chain of calls; `None` if there is no largest number, or it is not known.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub total: Option<u32>,
+    /// The next function of the deepest chain; `None` at its end.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub next: Option<usize>,
+}
+
+/// What only a kernel has.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Kernel {
+    /// Bytes of static shared memory of a block, with the part that the system keeps.
+    pub shared: u64,
+    /// The part of `shared` that the system keeps.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub system_shared: u64,
+    /// It uses shared memory whose size the launch decides.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub dynamic_shared: bool,
+    /// Bytes of local memory of a thread besides the stack.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub local: u64,
+    /// Constant banks: number, bytes.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub constants: Vec<(u8, u64)>,
+    /// Legacy textures that it can use.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub textures: usize,
+    /// Legacy surfaces that it can use.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub surfaces: usize,
+    /// Legacy samplers that it can use.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub samplers: usize,
+    /// Where the parameters begin in constant bank 0.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub parameter_offset: u32,
+    /// Bytes of all parameters.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub parameter_bytes: u32,
+    /// The parameters in order: offset, bytes.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub parameters: Vec<(u32, u32)>,
+    /// How it may be launched.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub bounds: Bounds,
+    /// Theoretical occupancy for some sizes of a block, without dynamic shared memory.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub occupancy: Vec<Occupancy>,
+}
+
+/// How a kernel may be launched, as its source says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Bounds {
+    /// The most threads of a block in each dimension.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub most_threads: Option<[u32; 3]>,
+    /// The threads of a block.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub threads: Option<[u32; 3]>,
+    /// The most registers of a thread.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub registers: Option<u32>,
+    /// The blocks of a cluster.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub cluster: Option<[u32; 3]>,
+    /// The most blocks of a cluster.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub most_cluster: Option<u32>,
+}
+
+/// How much of a multiprocessor a kernel can use with blocks of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Occupancy {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks that are resident at once; 0 if not even one fits.
+    pub blocks: u32,
+    /// Their warps.
+    pub warps: u32,
+    /// What keeps there from being more.
+    pub limit: Limit,
+    /// How many blocks each limit alone would allow: warps, blocks, registers, shared memory.
+    pub by: [u32; 4],
+}
+
+/// What keeps more blocks from being resident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Limit {
+    /// The number of warps.
+    #[default]
+    Warps,
+    /// The number of blocks.
+    Blocks,
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    Shared,
+}
+
+/// The prototype of an indirect call.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Prototype {
+    /// As cubins tell it.
+    pub text: String,
+    /// Functions with this prototype whose address is taken.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub functions: Vec<usize>,
+}
+
+/// A variable.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Variable {
+    /// The mangled name.
+    pub name: String,
+    /// The name in the source; empty if it is the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub demangled: String,
+    /// Where it is.
+    pub space: Space,
+    /// The input that defines it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub input: Option<usize>,
+    /// The section; `None` for shared variables, which have a place in each kernel.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub section: Option<usize>,
+    /// Where it is in the section.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A memory space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Space {
+    /// Global memory.
+    #[default]
+    Global,
+    /// Global memory that host and device share.
+    Managed,
+    /// Constant memory.
+    Constant,
+    /// Shared memory.
+    Shared,
+}
+
+/// Relocations of one type.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Relocations {
+    /// The name of the type.
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// A definition that is in no image because nothing needs it.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Removed {
+    /// The mangled name.
+    pub name: String,
+    /// The name in the source; empty if it is the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub demangled: String,
+    /// What it is.
+    pub kind: DefinitionKind,
+    /// The input that defines it.
+    pub input: usize,
+    /// Bytes.
+    pub bytes: u64,
+    /// The reason.
+    pub why: RemovedWhy,
+}
+
+/// What a definition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum DefinitionKind {
+    /// A function that is no kernel, or may be one.
+    #[default]
+    Function,
+    /// A kernel.
+    Kernel,
+    /// A variable.
+    Variable,
+}
+
+/// Why nothing needs a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum RemovedWhy {
+    /// No kernel reaches the function, and nothing takes its address.
+    #[default]
+    Unreached,
+    /// Neither the options nor the host's code use the kernel.
+    Unused,
+}
+
+/// A name that several inputs define.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Copies {
+    /// The mangled name.
+    pub name: String,
+    /// The name in the source; empty if it is the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub demangled: String,
+    /// What it is.
+    pub kind: DefinitionKind,
+    /// The input whose definition is kept.
+    pub kept: usize,
+    /// Bytes of that definition.
+    pub bytes: u64,
+    /// The definitions that were dropped: input, bytes.
+    pub dropped: Vec<(usize, u64)>,
+}
+
+/// Something that the linker has to say.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Message {
+    /// How bad it is: `info`, `warning`, `error`, `fatal`.
+    pub severity: String,
+    /// What it says.
+    pub text: String,
+    /// What explains it, in reading order.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub notes: Vec<String>,
+}
+
+impl Phase {
+    /// A phase that took `ms` milliseconds.
+    pub fn new(name: impl Into<String>, ms: f64) -> Self {
+        Phase { name: name.into(), ms }
+    }
+}
+
+impl Input {
+    /// A cubin of this size that the command line names.
+    pub fn new(name: String, bytes: u64) -> Self {
+        Input { file: name.clone(), name, bytes, ..Input::default() }
+    }
+}
+
+impl Message {
+    /// A message with the notes below it.
+    pub fn new(severity: impl Into<String>, text: String, notes: Vec<String>) -> Self {
+        Message { severity: severity.into(), text, notes }
+    }
+}
+
+impl Function {
+    /// The name in the source.
+    pub fn shown(&self) -> &str {
+        if self.demangled.is_empty() { &self.name } else { &self.demangled }
+    }
+}
+
+impl Copies {
+    /// Bytes that were dropped.
+    pub fn wasted(&self) -> u64 {
+        self.dropped.iter().map(|copy| copy.1).sum()
+    }
+}
+
+impl Image {
+    /// Places of the kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = (usize, &Function, &Kernel)> {
+        let functions = self.functions.iter().enumerate();
+        functions
+            .filter_map(|(place, function)| Some((place, function, function.kernel.as_deref()?)))
+    }
+}
+
+impl Image {
+    /// The functions on the deepest chain of calls that begins with `function`, itself first.
+    pub fn chain<'a>(&'a self, function: &'a Function) -> Vec<&'a Function> {
+        let mut chain = vec![function];
+        let mut next = function.stack.next;
+        // A report that was read may have a circle.
+        while let Some(callee) = next.and_then(|place| self.functions.get(place))
+            && chain.len() <= self.functions.len()
+        {
+            chain.push(callee);
+            next = callee.stack.next;
+        }
+        chain
+    }
+}
+
+impl Category {
+    /// Its name in the JSON form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Code => "code",
+            Category::Mercury => "mercury",
+            Category::Constants => "constants",
+            Category::Data => "data",
+            Category::Zeroed => "zeroed",
+            Category::Shared => "shared",
+            Category::Attributes => "attributes",
+            Category::Relocations => "relocations",
+            Category::Debug => "debug",
+            Category::Symbols => "symbols",
+            Category::Calls => "calls",
+            Category::Notes => "notes",
+            Category::Other => "other",
+        }
+    }
+
+    /// True for sections that have no bytes in a file.
+    pub fn is_nobits(self) -> bool {
+        matches!(self, Category::Zeroed | Category::Shared)
+    }
+}
+
+impl RemovedWhy {
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            RemovedWhy::Unreached => "no kernel reaches it",
+            RemovedWhy::Unused => "neither the options nor host code use it",
+        }
+    }
+}

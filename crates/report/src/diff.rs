@@ -1,0 +1,360 @@
+//! What changed between two reports.
+//!
+//! In: two [`Report`]s. Out: a [`Diff`], its lines, and whether it exceeds thresholds. Kernels are
+//! the same if their names and targets are; of several of one name, in their order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::data::{Function, Image, Kernel, Report};
+use crate::text::grouped;
+
+/// The size of a block for which occupancy is compared.
+const THREADS: u32 = 256;
+
+/// What changed from one report to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// Bytes by category, where they differ.
+    pub categories: Vec<Change>,
+    /// Bytes of code by the file of the inputs, where they differ.
+    pub files: Vec<Change>,
+    /// Kernels of both, where a figure differs: one row for each figure.
+    pub kernels: Vec<(String, Change)>,
+    /// Kernels of the second only.
+    pub came: Vec<String>,
+    /// Kernels of the first only.
+    pub went: Vec<String>,
+    /// Bytes of all sections in the files.
+    pub bytes: (u64, u64),
+}
+
+/// A figure that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it is about.
+    pub what: String,
+    /// In the first report; `None` if it is not there, or has no limit.
+    pub before: Option<u64>,
+    /// In the second.
+    pub after: Option<u64>,
+}
+
+/// The most that a figure may get worse.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Threshold {
+    figure: Figure,
+    most: f64,
+    percent: bool,
+}
+
+/// A figure with a threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    Bytes,
+    Code,
+    Registers,
+    Stack,
+    Shared,
+    Occupancy,
+    Came,
+    Went,
+}
+
+const FIGURES: &[(&str, Figure)] = &[
+    ("bytes", Figure::Bytes),
+    ("code", Figure::Code),
+    ("registers", Figure::Registers),
+    ("stack", Figure::Stack),
+    ("shared", Figure::Shared),
+    ("occupancy", Figure::Occupancy),
+    ("came", Figure::Came),
+    ("went", Figure::Went),
+];
+
+/// A text that is no threshold.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' is no threshold: bytes, code, registers, stack, shared, occupancy, came or went, '=' and a number or a number with '%'")]
+pub struct BadThreshold(String);
+
+impl FromStr for Threshold {
+    type Err = BadThreshold;
+
+    fn from_str(text: &str) -> Result<Self, BadThreshold> {
+        let bad = || BadThreshold(text.to_owned());
+        let (name, number) = text.split_once('=').ok_or_else(bad)?;
+        let (_, figure) = *FIGURES.iter().find(|(known, _)| *known == name).ok_or_else(bad)?;
+        let (number, percent) = match number.strip_suffix('%') {
+            Some(number) => (number, true),
+            None => (number, false),
+        };
+        let most: f64 = number.parse().map_err(|_| bad())?;
+        if !most.is_finite() || most < 0.0 {
+            return Err(bad());
+        }
+        Ok(Threshold { figure, most, percent })
+    }
+}
+
+impl Threshold {
+    /// The change, if it is worse than the threshold allows.
+    fn exceeded(&self, change: &Change) -> bool {
+        let (before, after) = match (change.before, change.after) {
+            (Some(before), Some(after)) => (before as f64, after as f64),
+            // A stack without a limit is more than any number.
+            (Some(_), None) => return self.figure == Figure::Stack,
+            _ => return false,
+        };
+        let worse = match self.figure {
+            Figure::Occupancy => before - after,
+            _ => after - before,
+        };
+        let most = if self.percent { before * self.most / 100.0 } else { self.most };
+        worse > most
+    }
+}
+
+impl Diff {
+    /// What changed from `before` to `after`.
+    pub fn of(before: &Report, after: &Report) -> Self {
+        let mut diff = Diff {
+            categories: changes(&categories(before), &categories(after)),
+            files: changes(&files(before), &files(after)),
+            bytes: (bytes(before), bytes(after)),
+            ..Diff::default()
+        };
+        let (old, new) = (kernels(before), kernels(after));
+        for (key, (image, function, kernel)) in &old {
+            let name = key.shown(function);
+            match new.get(key) {
+                None => diff.went.push(name),
+                Some(&(new_image, new_function, new_kernel)) => {
+                    let pair = [figures(image, function, kernel), figures(new_image, new_function, new_kernel)];
+                    let [own, other] = pair;
+                    let changed = own.into_iter().zip(other).filter(|(a, b)| a.1 != b.1);
+                    diff.kernels.extend(changed.map(|((what, before), (_, after))| {
+                        (name.clone(), Change { what: what.to_owned(), before, after })
+                    }));
+                }
+            }
+        }
+        let came = new.iter().filter(|(key, _)| !old.contains_key(key));
+        diff.came = came.map(|(key, (_, function, _))| key.shown(function)).collect();
+        diff
+    }
+
+    /// A line for each threshold that is exceeded, with what exceeds it.
+    pub fn exceeded(&self, thresholds: &[Threshold]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for threshold in thresholds {
+            let name = FIGURES.iter().find(|(_, figure)| *figure == threshold.figure);
+            let name = name.map_or("", |(name, _)| name);
+            let mut exceeds = |of: &str, change: &Change| {
+                if threshold.exceeded(change) {
+                    lines.push(format!("{name}: {of}{change}"));
+                }
+            };
+            let counted = |list: &[String]| Change {
+                what: "kernels".to_owned(),
+                before: Some(0),
+                after: Some(list.len() as u64),
+            };
+            match threshold.figure {
+                Figure::Bytes => exceeds("", &Change {
+                    what: "bytes".to_owned(),
+                    before: Some(self.bytes.0),
+                    after: Some(self.bytes.1),
+                }),
+                Figure::Came => exceeds("", &counted(&self.came)),
+                Figure::Went => exceeds("", &counted(&self.went)),
+                _ => {
+                    let own = self.kernels.iter().filter(|(_, change)| change.what == name);
+                    own.for_each(|(kernel, change)| exceeds(&format!("{kernel}: "), change));
+                }
+            }
+        }
+        lines
+    }
+
+    /// The lines of `culd report diff`.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let total = Change {
+            what: "bytes in the file".to_owned(),
+            before: Some(self.bytes.0),
+            after: Some(self.bytes.1),
+        };
+        if self.bytes.0 != self.bytes.1 {
+            lines.push(total.to_string());
+        }
+        lines.extend(self.categories.iter().map(|change| format!("  {change}")));
+        let mut list = |title: &str, rows: Vec<String>| {
+            if !rows.is_empty() {
+                lines.push(format!("{title} ({})", rows.len()));
+                lines.extend(rows.into_iter().map(|row| format!("  {row}")));
+            }
+        };
+        list("Code by file", self.files.iter().map(ToString::to_string).collect());
+        list("Kernels that came", self.came.clone());
+        list("Kernels that went", self.went.clone());
+        let changed = self.kernels.iter().map(|(kernel, change)| format!("{kernel}: {change}"));
+        list("Kernels that changed", changed.collect());
+        if lines.is_empty() {
+            lines.push("no difference".to_owned());
+        }
+        lines
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |number: Option<u64>| number.map_or("-".to_owned(), grouped);
+        write!(f, "{} {} -> {}", self.what, told(self.before), told(self.after))?;
+        if let (Some(before), Some(after)) = (self.before, self.after) {
+            let sign = if after >= before { '+' } else { '-' };
+            write!(f, " ({sign}{}", grouped(after.abs_diff(before)))?;
+            if before != 0 {
+                let percent = 100.0 * after.abs_diff(before) as f64 / before as f64;
+                write!(f, ", {sign}{percent:.1} %")?;
+            }
+            write!(f, ")")?;
+        }
+        Ok(())
+    }
+}
+
+/// What tells a kernel from others: target, name, number among those of one name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    name: String,
+    target: String,
+    number: usize,
+}
+
+impl Key {
+    fn shown(&self, function: &Function) -> String {
+        format!("{} ({})", function.shown(), self.target)
+    }
+}
+
+fn kernels(report: &Report) -> BTreeMap<Key, (&Image, &Function, &Kernel)> {
+    let mut all = BTreeMap::new();
+    let mut numbers: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for image in &report.images {
+        for (_, function, kernel) in image.kernels() {
+            let next = numbers.entry((&function.name, &image.target)).or_default();
+            let key = Key {
+                name: function.name.clone(),
+                target: image.target.clone(),
+                number: *next,
+            };
+            *next += 1;
+            all.insert(key, (image, function, kernel));
+        }
+    }
+    all
+}
+
+/// The figures of a kernel that are compared.
+fn figures(
+    image: &Image,
+    function: &Function,
+    kernel: &Kernel,
+) -> [(&'static str, Option<u64>); 5] {
+    let occupancy = kernel.occupancy.iter().find(|one| one.threads == THREADS);
+    let occupancy = occupancy.or(kernel.occupancy.last()).zip(image.limits.as_ref());
+    let percent = occupancy.map(|(one, limits)| 100 * u64::from(one.warps) / u64::from(limits.warps.max(1)));
+    [
+        ("code", Some(function.code)),
+        ("registers", function.registers.total.map(u64::from)),
+        ("stack", function.stack.total.map(u64::from)),
+        ("shared", Some(kernel.shared)),
+        ("occupancy", percent),
+    ]
+}
+
+fn bytes(report: &Report) -> u64 {
+    let sections = report.images.iter().flat_map(|image| &image.sections);
+    sections.filter(|section| !section.category.is_nobits()).map(|section| section.bytes).sum()
+}
+
+fn categories(report: &Report) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for section in report.images.iter().flat_map(|image| &image.sections) {
+        *sums.entry(section.category.name().to_owned()).or_default() += section.bytes;
+    }
+    sums
+}
+
+fn files(report: &Report) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for function in report.images.iter().flat_map(|image| &image.functions) {
+        if let Some(input) = function.input.and_then(|input| report.inputs.get(input)) {
+            *sums.entry(input.file.clone()).or_default() += function.code;
+        }
+    }
+    sums
+}
+
+/// The sums that are not the same in both.
+fn changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec<Change> {
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let change = |name: &String| Change {
+        what: name.clone(),
+        before: before.get(name).copied(),
+        after: after.get(name).copied(),
+    };
+    names.into_iter().map(change).filter(|change| change.before != change.after).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Need, Stack};
+
+    fn report(kernels: &[(&str, u32, Option<u32>, u64)]) -> Report {
+        let function = |&(name, registers, stack, code): &(&str, u32, Option<u32>, u64)| Function {
+            name: name.to_owned(),
+            code,
+            registers: Need { total: Some(registers), ..Need::default() },
+            stack: Stack { total: stack, ..Stack::default() },
+            kernel: Some(Box::default()),
+            ..Function::default()
+        };
+        let functions = kernels.iter().map(function).collect();
+        let image = Image { target: "sm_90".to_owned(), functions, ..Image::default() };
+        Report { images: vec![image], ..Report::default() }
+    }
+
+    #[test]
+    fn kernels_are_held_against_each_other_by_name() {
+        let before = report(&[("a", 32, Some(0), 100), ("b", 8, Some(8), 10), ("c", 8, Some(8), 10)]);
+        let after = report(&[("c", 8, None, 10), ("d", 1, None, 1), ("a", 40, Some(0), 90)]);
+        let diff = Diff::of(&before, &after);
+        assert_eq!((&diff.came[..], &diff.went[..]), (&["d (sm_90)".to_owned()][..], &["b (sm_90)".to_owned()][..]));
+        let lines = diff.lines();
+        for line in [
+            "  a (sm_90): registers 32 -> 40 (+8, +25.0 %)",
+            "  a (sm_90): code 100 -> 90 (-10, -10.0 %)",
+            "  c (sm_90): stack 8 -> -",
+        ] {
+            assert!(lines.contains(&line.to_owned()), "{lines:?}");
+        }
+        let exceeded = |text: &str| diff.exceeded(&[text.parse().unwrap()]).len();
+        assert_eq!(["registers=7", "registers=8", "registers=24%", "registers=25%"].map(exceeded), [1, 0, 1, 0]);
+        assert_eq!(["code=0", "stack=1000", "came=0", "came=1", "went=0"].map(exceeded), [0, 1, 1, 0, 1]);
+        assert_eq!(Diff::of(&before, &before).lines(), ["no difference"]);
+    }
+
+    #[test]
+    fn what_is_no_threshold_is_told() {
+        for text in ["", "registers", "registers=", "registers=-1", "registers=x%", "what=1", "code=inf"] {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Reports of links and of programs: what is in a file of device code, why, and what it costs.
+//!
+//! In: the account of a link, or a finished program. Out: a [`Report`] as data, and its forms: JSON,
+//! text, a page, a map. Guaranteed: no I/O; the same report for any number of threads and on any
+//! machine, the times of its phases aside; names are shown as text whatever is in them.
+#![forbid(unsafe_code)]
+
+mod category;
+mod data;
+mod diff;
+mod graph;
+#[cfg(feature = "serde")]
+mod json;
+mod link;
+mod live;
+mod map;
+#[cfg(feature = "serde")]
+mod page;
+mod text;
+
+pub use crate::data::*;
+pub use crate::diff::{BadThreshold, Change, Diff, Threshold};
+pub use crate::graph::TooLarge;
+#[cfg(feature = "serde")]
+pub use crate::json::BadReport;
+pub use crate::link::ReportedLink;
+pub use crate::live::matches;

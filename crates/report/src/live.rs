@@ -1,0 +1,229 @@
+//! Why a function is in the output, what nothing needs, and how full memories are.
+//!
+//! In: a [`Report`] of a link. Out: lines for standard output. Guaranteed: names as text; linear in
+//! functions and calls for each line that is asked for.
+
+use std::collections::VecDeque;
+
+use crate::data::{Image, Report, Space};
+use crate::text::grouped;
+
+/// Bytes of a constant bank.
+const BANK: u64 = 64 << 10;
+
+/// A step on the way from a kernel to a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    function: usize,
+    /// The call to the function goes through a pointer.
+    indirect: bool,
+}
+
+impl Report {
+    /// Why functions are in the output: for each whose mangled or source name is `name` (`*` stands
+    /// for any characters) the shortest way from a kernel.
+    pub fn why_live(&self, name: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        for image in &self.images {
+            let ways = Ways::of(image);
+            for (place, function) in image.functions.iter().enumerate() {
+                if matches(name, &function.name) || matches(name, function.shown()) {
+                    lines.extend(self.why_function(image, &ways, place));
+                }
+            }
+            for variable in &image.variables {
+                if matches(name, &variable.name) || matches(name, &variable.demangled) {
+                    let file = self.input_name(variable.input);
+                    lines.push(format!("live symbol: {file}:({})", variable.name));
+                    lines.push("  >>> variables are never removed".to_owned());
+                }
+            }
+        }
+        if lines.is_empty() {
+            lines.push(format!("no live symbol: {name}"));
+            let gone = self.removed.iter().filter(|removed| matches(name, &removed.name));
+            lines.extend(gone.map(|removed| {
+                let file = self.input_name(Some(removed.input));
+                format!("  >>> removed from {file}: {}", removed.why.words())
+            }));
+        }
+        lines
+    }
+
+    fn why_function(&self, image: &Image, ways: &Ways, place: usize) -> Vec<String> {
+        let function = |place: usize| &image.functions[place];
+        let told = |place: usize| {
+            format!("{}:({})", self.input_name(function(place).input), function(place).shown())
+        };
+        let mut lines = vec![format!("live symbol: {}", told(place))];
+        let way = ways.to(place);
+        for pair in way.windows(2).rev() {
+            let how = if pair[1].indirect { "called through a pointer by" } else { "called by" };
+            lines.push(format!("  >>> {how} {}", told(pair[0].function)));
+        }
+        let first = way.first().map_or(place, |step| step.function);
+        let root = match () {
+            () if function(first).kernel.is_some() => "a kernel, which the host starts",
+            () if function(first).address_taken => "its address is taken",
+            () if function(first).section.is_none() => "code refers to it, and no input defines it",
+            () => "an option keeps it",
+        };
+        lines.push(format!("  >>> {root}"));
+        lines
+    }
+
+    /// A line for each definition that nothing needs, as lld words it.
+    pub fn removed_lines(&self) -> Vec<String> {
+        let line = |removed: &crate::data::Removed| {
+            format!(
+                "removing unused section {}:(.text.{})",
+                self.input_name(Some(removed.input)),
+                removed.name
+            )
+        };
+        self.removed.iter().map(line).collect()
+    }
+
+    /// The table of `--print-memory-usage`: constant variables, and for each kernel what has a
+    /// limit.
+    pub fn memory_lines(&self, shared_limit: u64) -> Vec<String> {
+        let mut lines = vec!["Memory region         Used Size  Region Size  %age Used".to_owned()];
+        let mut row = |region: String, used: u64, size: u64| {
+            let percent = 100.0 * used as f64 / size as f64;
+            lines.push(format!(
+                "{region:>20}: {:>8} B {:>10} B {percent:>9.2}%",
+                grouped(used),
+                grouped(size)
+            ));
+        };
+        for image in &self.images {
+            let constants = |section: &&crate::data::Section| section.name == ".nv.constant3";
+            if let Some(section) = image.sections.iter().find(constants) {
+                row("constant variables".to_owned(), section.bytes, BANK);
+            }
+            for (_, function, kernel) in image.kernels() {
+                let own = kernel.shared.saturating_sub(kernel.system_shared);
+                row(format!("shared of {}", function.shown()), own, shared_limit);
+                for &(bank, bytes) in &kernel.constants {
+                    row(format!("constant[{bank}] of {}", function.shown()), bytes, BANK);
+                }
+            }
+        }
+        lines
+    }
+
+    /// Bytes of all variables in a memory space.
+    pub fn bytes_in(&self, space: Space) -> u64 {
+        let variables = self.images.iter().flat_map(|image| &image.variables);
+        variables.filter(|variable| variable.space == space).map(|variable| variable.bytes).sum()
+    }
+
+    /// The name of an input; words for what no input brings.
+    pub(crate) fn input_name(&self, input: Option<usize>) -> &str {
+        input.and_then(|input| self.inputs.get(input)).map_or("<internal>", |input| &input.name)
+    }
+}
+
+/// The shortest ways from kernels to all functions.
+struct Ways {
+    /// By function: the step before it, and whether the call goes through a pointer.
+    before: Vec<Option<(usize, bool)>>,
+}
+
+impl Ways {
+    fn of(image: &Image) -> Self {
+        let mut before = vec![None; image.functions.len()];
+        let mut seen: Vec<bool> = vec![false; image.functions.len()];
+        let mut followed = vec![false; image.prototypes.len()];
+        let mut queue: VecDeque<usize> = image.kernels().map(|(place, ..)| place).collect();
+        queue.iter().for_each(|&kernel| seen[kernel] = true);
+        while let Some(place) = queue.pop_front() {
+            let function = &image.functions[place];
+            let direct = function.calls.iter().map(|&callee| (callee, false));
+            // Each prototype leads to its functions once.
+            let new = |&prototype: &usize| {
+                followed.get_mut(prototype).is_some_and(|seen| !std::mem::replace(seen, true))
+            };
+            let prototypes: Vec<usize> = function.indirect.iter().copied().filter(new).collect();
+            let indirect = prototypes.iter().flat_map(|&place| &image.prototypes[place].functions);
+            let calls: Vec<(usize, bool)> =
+                direct.chain(indirect.map(|&callee| (callee, true))).collect();
+            for (callee, indirect) in calls {
+                if seen.get_mut(callee).is_some_and(|seen| !std::mem::replace(seen, true)) {
+                    before[callee] = Some((place, indirect));
+                    queue.push_back(callee);
+                }
+            }
+        }
+        Ways { before }
+    }
+
+    /// The way to a function, from its kernel on.
+    fn to(&self, place: usize) -> Vec<Step> {
+        let mut way = Vec::new();
+        let mut at = place;
+        while let Some((before, indirect)) = self.before[at] {
+            way.push(Step { function: at, indirect });
+            at = before;
+        }
+        way.push(Step { function: at, indirect: false });
+        way.reverse();
+        way
+    }
+}
+
+/// True if `pattern` is all of `name`; `*` stands for any characters.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let Some(rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    let mut rest = rest;
+    for piece in pieces {
+        let Some((_, behind)) = rest.split_once(piece) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Function, Prototype};
+
+    #[test]
+    fn stars_stand_for_anything() {
+        for (pattern, name) in [("f", "f"), ("*", "f"), ("*", ""), ("f*", "fgh"), ("*a*b", "xaxb")] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("f", "fg"), ("", "f"), ("*a", "ab"), ("a*", "ba"), ("a*a", "a")] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_way_is_told_through_pointers_too() {
+        let function = |name: &str, calls: &[usize], indirect: &[usize]| Function {
+            name: name.to_owned(),
+            calls: calls.to_vec(),
+            indirect: indirect.to_vec(),
+            section: Some(0),
+            ..Function::default()
+        };
+        let mut kernel = function("k", &[1], &[0]);
+        kernel.kernel = Some(Box::default());
+        let image = Image {
+            functions: vec![kernel, function("a", &[2], &[]), function("b", &[3], &[]), function("c", &[], &[])],
+            prototypes: vec![Prototype { functions: vec![2], ..Prototype::default() }],
+            ..Image::default()
+        };
+        let report = Report { images: vec![image], ..Report::default() };
+        assert_eq!(report.why_live("c"), [
+            "live symbol: <internal>:(c)",
+            "  >>> called by <internal>:(b)",
+            "  >>> called through a pointer by <internal>:(k)",
+            "  >>> a kernel, which the host starts",
+        ]);
+        assert_eq!(report.why_live("d"), ["no live symbol: d"]);
+    }
+}
