@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Words with the ending of an input are inputs, others options of the linker. One thing a line,
-//! names last; `xtask oracle --report` holds the lines against what NVIDIA's tools say of the same
-//! program. `culd --report=FILE.json` has all of it, and more, as JSON.
+//! names last; `xtask compare corpus --report` holds the lines against what NVIDIA's tools say of
+//! the same program. `culd --report=FILE.json` has all of it, and more, as JSON.
 
 use std::error::Error;
 

@@ -1,5 +1,5 @@
 //! `culd -lto` with LTO-IR: what is asked of culd-lto and ptxas, and what is made of their answers.
-//! Both are scripts here; with NVIDIA's it is `cargo xtask lto`.
+//! Both are scripts here; with NVIDIA's it is `cargo xtask compare lto`.
 #![allow(clippy::unwrap_used)]
 
 use culd::Arch;

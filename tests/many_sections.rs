@@ -1,7 +1,8 @@
 //! Programs around and beyond 65,280 sections.
 //!
-//! In: objects of any number of sections (`culd_testkit::fixtures::many`). Out: no report, or what is wrong. Guaranteed: no
-//! reference tool is needed; `cargo xtask sections` links the same objects with nvlink beside it.
+//! In: objects of any number of sections (`culd_testkit::fixtures::many`). Out: no report, or what
+//! is wrong. Guaranteed: no reference tool is needed; `cargo xtask compare sections` links the same
+//! objects with nvlink beside it.
 
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};

@@ -2,7 +2,8 @@
 //! they were compiled.
 //!
 //! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no
-//! reference tool is needed; `cargo xtask oracle --steps` does the same with nvlink beside it.
+//! reference tool is needed; `cargo xtask compare corpus --steps` does the same with nvlink beside
+//! it.
 
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::{self, Case};

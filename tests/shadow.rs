@@ -1,6 +1,6 @@
 //! `culd install-shadow` with the real program: what it puts there runs, and is nvlink by name.
 //!
-//! That nvcc and CMake find it there is shown by `cargo xtask e2e`, which needs them.
+//! That nvcc and CMake find it there is shown by `cargo xtask compare e2e`, which needs them.
 
 use culd_testkit::fixtures::case;
 use culd_tests::{Finished, command};

@@ -1,8 +1,8 @@
 //! A file of a system library is linked if something needs it.
 //!
 //! In: recorded cases, of which some inputs are marked as a system library. Out: no report, or a
-//! link that differs from the one with the files that should be in it. `cargo xtask real` links
-//! with libcudadevrt itself.
+//! link that differs from the one with the files that should be in it. `cargo xtask compare real`
+//! links with libcudadevrt itself.
 
 use culd_link::{Input, Outcome, Session};
 use culd_testkit::fixtures::case;

@@ -390,8 +390,8 @@ mod tests {
         assert!(broken(prints, "crates/driver/src/a.rs", "eprintln!(\"{name}\");"));
         assert!(broken(prints, "crates/inspect/src/bin/a.rs", "std::io::stdout().write_all(x)"));
         assert!(!broken(prints, "crates/testkit/src/a.rs", "println!()"));
-        let phases = "phases of the linker import earlier ones only";
-        assert!(broken(phases, "crates/link/src/capsule/mod.rs", "//! x"));
+        let order = "folders import earlier ones only";
+        assert!(broken(order, "crates/link/src/capsule/mod.rs", "//! x"));
         let manifest = "[dependencies]\nculd-testkit.workspace = true";
         let crates = "crates depend on each other as ARCHITECTURE.md says";
         assert!(broken(crates, "crates/link/Cargo.toml", manifest));

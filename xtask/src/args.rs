@@ -3,8 +3,11 @@
 //! In: the words after the task name. Out: values by name. Guaranteed: [`Args::finish`] refuses
 //! what no one asked for.
 
+use crate::workspace;
 use anyhow::{Context, Result, bail};
+use culd_testkit::random::generate::model::Arch;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The words not yet consumed.
@@ -41,18 +44,45 @@ impl Args {
         Ok(Some(parsed))
     }
 
-    /// The numbers of an option `A..B`, if it was given.
-    pub(crate) fn range(&mut self, name: &str) -> Result<Option<Range<u64>>> {
-        let Some(text) = self.option::<String>(name)? else { return Ok(None) };
-        let ends = text
-            .split_once("..")
-            .and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
-        Ok(Some(ends.with_context(|| format!("{name} A..B"))?))
+    /// `--seeds A..B`; an end that is missing is the largest number.
+    pub(crate) fn seeds(&mut self, usual: Range<u64>) -> Result<Range<u64>> {
+        let Some(text) = self.option::<String>("--seeds")? else { return Ok(usual) };
+        let ends = text.split_once("..").and_then(|(first, end)| {
+            let end = if end.is_empty() { u64::MAX } else { end.parse().ok()? };
+            Some(first.parse().ok()?..end)
+        });
+        ends.context("--seeds A..B")
+    }
+
+    /// `--arch SM[,SM]`, else the architectures of the list `usual`, which may be empty.
+    pub(crate) fn archs(&mut self, usual: &str) -> Result<Vec<Arch>> {
+        let text = self.option::<String>("--arch")?;
+        let arch = |name: &str| {
+            let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
+            Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
+        };
+        let names = text.as_deref().unwrap_or(usual).split(',').filter(|name| !name.is_empty());
+        names.map(arch).collect()
+    }
+
+    /// `--jobs N`: how many things are done at a time.
+    pub(crate) fn jobs(&mut self) -> Result<usize> {
+        Ok(self.option("--jobs")?.unwrap_or(2))
+    }
+
+    /// `--keep DIR`, else the folder `usual` of the target folder.
+    pub(crate) fn keep(&mut self, usual: &str) -> Result<PathBuf> {
+        Ok(self.option("--keep")?.unwrap_or_else(|| workspace::target().join(usual)))
+    }
+
+    /// `--culd PATH`: the linker under test, `nvlink` for the oracle itself.
+    pub(crate) fn culd(&mut self) -> Result<Option<String>> {
+        self.option("--culd")
     }
 
     /// All words as they are.
-    pub(crate) fn verbatim(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.words)
+    pub(crate) fn verbatim(self) -> Vec<String> {
+        self.words
     }
 
     /// What is left, as operands.

@@ -1,9 +1,7 @@
 //! Where things are: the source tree, the target folder, the tools.
 
-use crate::args::Args;
 use anyhow::{Context, Result, bail};
-use culd_testkit::random::generate::model::Arch;
-use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools, Way};
+use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools};
 use culd_testkit::reference::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
@@ -46,41 +44,10 @@ pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
     })
 }
 
-/// What the options about releases say.
-pub(crate) const RELEASE_HELP: &str = "\
-  --release R      compare with nvlink of this release, 11.8 to 13.5 (default 13.0). Of CUDA 12 libnvJitLink takes its
-                   place, unless the folder of CULD_TOOLKITS has a toolkit of that name; 11.8 needs one
-  --objects R[,R]  have the objects compiled by these releases in turn (default: that of the linker)";
-
-/// Both linkers, of the releases that the options name. The linker under test is a path, `nvlink`
-/// for the oracle itself, or by default the release build of culd.
-pub(crate) fn tools_of(args: &mut Args) -> Result<Tools> {
-    let release = args.option::<String>("--release")?;
-    let objects = args.option::<String>("--objects")?;
-    let mut tools = tools(args.option("--culd")?)?;
-    if let Some(name) = &release {
-        tools.oracle = oracle_of(name.parse()?)?;
-    }
-    if !tools.oracle.has_linker() {
-        bail!("there is no nvlink of {}", tools.oracle.release().name);
-    }
-    for name in objects.iter().flat_map(|list| list.split(',')) {
-        tools.compilers.push(oracle_of(name.parse()?)?);
-    }
-    let itself = tools.candidate.file_name().is_some_and(|name| name == "nvlink");
-    if itself {
-        tools.candidate = tools.oracle.tool("nvlink");
-    } else if release.is_some() || objects.is_some() {
-        tools.told = vec![format!("--dialect={}", tools.oracle.release().name)];
-    }
-    Ok(tools)
-}
-
-/// Both linkers. `candidate` is a path, `nvlink` for the oracle itself, or by default the release
-/// build of culd.
-pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
-    let oracle = oracle()?;
-    let candidate = match candidate.as_deref() {
+/// The linker under test: a path, `nvlink` for that of `oracle`, or by default the release build of
+/// culd.
+pub(crate) fn candidate(named: Option<&str>, oracle: &Oracle) -> Result<PathBuf> {
+    let candidate = match named {
         Some("nvlink") => oracle.tool("nvlink"),
         Some(path) => PathBuf::from(path),
         None => target().join("release/culd"),
@@ -91,7 +58,13 @@ pub(crate) fn tools(candidate: Option<String>) -> Result<Tools> {
             candidate.display()
         );
     }
-    let candidate = candidate.canonicalize().with_context(|| candidate.display().to_string())?;
+    candidate.canonicalize().with_context(|| candidate.display().to_string())
+}
+
+/// Both linkers of the usual release; `named` as in [`candidate`].
+pub(crate) fn tools(named: Option<&str>) -> Result<Tools> {
+    let oracle = oracle()?;
+    let candidate = candidate(named, &oracle)?;
     Ok(Tools { oracle, compilers: Vec::new(), candidate, told: Vec::new(), limit: LINK_LIMIT })
 }
 
@@ -134,27 +107,4 @@ pub(crate) fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-/// The architectures that a list like `sm_75,sm_90` names; none without a list.
-pub(crate) fn archs(list: Option<String>) -> Result<Vec<Arch>> {
-    let text = list.unwrap_or_default();
-    let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
-    let arch = |name: &str| {
-        Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
-    };
-    text.split(',').filter(|name| !name.is_empty()).map(arch).collect()
-}
-
-/// What a comparison makes of the files: a program, with `--steps` in several steps, with
-/// `--relinked` of objects that either linker made, with `--rebuilt` of objects built again; with
-/// `--report` what the library says of it counts.
-pub(crate) fn way(args: &mut Args) -> Way {
-    let ways = [
-        ("--steps", Way::Steps),
-        ("--relinked", Way::Relinked { one_program: true }),
-        ("--rebuilt", Way::Rebuilt),
-        ("--report", Way::Report),
-    ];
-    ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(Way::Program, |(_, way)| way)
 }

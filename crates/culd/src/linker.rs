@@ -113,7 +113,7 @@ impl<'d> Linker<'d> {
                 diagnostics,
                 parts: linked.parts,
                 target: self.options.target,
-                dialect: linked.dialect.unwrap_or(Dialect::oldest()),
+                dialect: linked.dialect.unwrap_or(Dialect::usual()),
                 account: linked.account.unwrap_or_default(),
             }),
             None => Err(LinkError { diagnostics }.or_cancelled()),

@@ -77,7 +77,9 @@ const FIGURES: &[(&str, Figure)] = &[
 
 /// A text that is no threshold.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no threshold: bytes, code, registers, stack, shared, occupancy, came or went, '=' and a number or a number with '%'")]
+#[error(
+    "'{0}' is no threshold: bytes, code, registers, stack, shared, occupancy, came or went, '=' and a number or a number with '%'"
+)]
 pub struct BadThreshold(String);
 
 impl FromStr for Threshold {
@@ -132,7 +134,10 @@ impl Diff {
             match new.get(key) {
                 None => diff.went.push(name),
                 Some(&(new_image, new_function, new_kernel)) => {
-                    let pair = [figures(image, function, kernel), figures(new_image, new_function, new_kernel)];
+                    let pair = [
+                        figures(image, function, kernel),
+                        figures(new_image, new_function, new_kernel),
+                    ];
                     let [own, other] = pair;
                     let changed = own.into_iter().zip(other).filter(|(a, b)| a.1 != b.1);
                     diff.kernels.extend(changed.map(|((what, before), (_, after))| {
@@ -163,11 +168,14 @@ impl Diff {
                 after: Some(list.len() as u64),
             };
             match threshold.figure {
-                Figure::Bytes => exceeds("", &Change {
-                    what: "bytes".to_owned(),
-                    before: Some(self.bytes.0),
-                    after: Some(self.bytes.1),
-                }),
+                Figure::Bytes => exceeds(
+                    "",
+                    &Change {
+                        what: "bytes".to_owned(),
+                        before: Some(self.bytes.0),
+                        after: Some(self.bytes.1),
+                    },
+                ),
                 Figure::Came => exceeds("", &counted(&self.came)),
                 Figure::Went => exceeds("", &counted(&self.went)),
                 _ => {
@@ -246,11 +254,8 @@ fn kernels(report: &Report) -> BTreeMap<Key, (&Image, &Function, &Kernel)> {
     for image in &report.images {
         for (_, function, kernel) in image.kernels() {
             let next = numbers.entry((&function.name, &image.target)).or_default();
-            let key = Key {
-                name: function.name.clone(),
-                target: image.target.clone(),
-                number: *next,
-            };
+            let key =
+                Key { name: function.name.clone(), target: image.target.clone(), number: *next };
             *next += 1;
             all.insert(key, (image, function, kernel));
         }
@@ -266,7 +271,8 @@ fn figures(
 ) -> [(&'static str, Option<u64>); 5] {
     let occupancy = kernel.occupancy.iter().find(|one| one.threads == THREADS);
     let occupancy = occupancy.or(kernel.occupancy.last()).zip(image.limits.as_ref());
-    let percent = occupancy.map(|(one, limits)| 100 * u64::from(one.warps) / u64::from(limits.warps.max(1)));
+    let percent =
+        occupancy.map(|(one, limits)| 100 * u64::from(one.warps) / u64::from(limits.warps.max(1)));
     [
         ("code", Some(function.code)),
         ("registers", function.registers.total.map(u64::from)),
@@ -333,10 +339,14 @@ mod tests {
 
     #[test]
     fn kernels_are_held_against_each_other_by_name() {
-        let before = report(&[("a", 32, Some(0), 100), ("b", 8, Some(8), 10), ("c", 8, Some(8), 10)]);
+        let before =
+            report(&[("a", 32, Some(0), 100), ("b", 8, Some(8), 10), ("c", 8, Some(8), 10)]);
         let after = report(&[("c", 8, None, 10), ("d", 1, None, 1), ("a", 40, Some(0), 90)]);
         let diff = Diff::of(&before, &after);
-        assert_eq!((&diff.came[..], &diff.went[..]), (&["d (sm_90)".to_owned()][..], &["b (sm_90)".to_owned()][..]));
+        assert_eq!(
+            (&diff.came[..], &diff.went[..]),
+            (&["d (sm_90)".to_owned()][..], &["b (sm_90)".to_owned()][..])
+        );
         let lines = diff.lines();
         for line in [
             "  a (sm_90): registers 32 -> 40 (+8, +25.0 %)",
@@ -346,14 +356,22 @@ mod tests {
             assert!(lines.contains(&line.to_owned()), "{lines:?}");
         }
         let exceeded = |text: &str| diff.exceeded(&[text.parse().unwrap()]).len();
-        assert_eq!(["registers=7", "registers=8", "registers=24%", "registers=25%"].map(exceeded), [1, 0, 1, 0]);
-        assert_eq!(["code=0", "stack=1000", "came=0", "came=1", "went=0"].map(exceeded), [0, 1, 1, 0, 1]);
+        assert_eq!(
+            ["registers=7", "registers=8", "registers=24%", "registers=25%"].map(exceeded),
+            [1, 0, 1, 0]
+        );
+        assert_eq!(
+            ["code=0", "stack=1000", "came=0", "came=1", "went=0"].map(exceeded),
+            [0, 1, 1, 0, 1]
+        );
         assert_eq!(Diff::of(&before, &before).lines(), ["no difference"]);
     }
 
     #[test]
     fn what_is_no_threshold_is_told() {
-        for text in ["", "registers", "registers=", "registers=-1", "registers=x%", "what=1", "code=inf"] {
+        for text in
+            ["", "registers", "registers=", "registers=-1", "registers=x%", "what=1", "code=inf"]
+        {
             assert!(text.parse::<Threshold>().is_err(), "{text}");
         }
     }

@@ -238,7 +238,8 @@ fn draw(graph: &Graph<'_>) -> String {
             false => "",
         };
         let (c1, c2) = (start + bend, end.saturating_sub(bend));
-        let _ = writeln!(text, "<path d=\"M{x1} {start}C{x1} {c1} {x2} {c2} {x2} {end}\"{dashes}/>");
+        let _ =
+            writeln!(text, "<path d=\"M{x1} {start}C{x1} {c1} {x2} {c2} {x2} {end}\"{dashes}/>");
     }
     text.push_str("</g>\n");
     for place in 0..graph.labels.len() {

@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn stars_stand_for_anything() {
-        for (pattern, name) in [("f", "f"), ("*", "f"), ("*", ""), ("f*", "fgh"), ("*a*b", "xaxb")] {
+        for (pattern, name) in [("f", "f"), ("*", "f"), ("*", ""), ("f*", "fgh"), ("*a*b", "xaxb")]
+        {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
         for (pattern, name) in [("f", "fg"), ("", "f"), ("*a", "ab"), ("a*", "ba"), ("a*a", "a")] {
@@ -213,17 +214,25 @@ mod tests {
         let mut kernel = function("k", &[1], &[0]);
         kernel.kernel = Some(Box::default());
         let image = Image {
-            functions: vec![kernel, function("a", &[2], &[]), function("b", &[3], &[]), function("c", &[], &[])],
+            functions: vec![
+                kernel,
+                function("a", &[2], &[]),
+                function("b", &[3], &[]),
+                function("c", &[], &[]),
+            ],
             prototypes: vec![Prototype { functions: vec![2], ..Prototype::default() }],
             ..Image::default()
         };
         let report = Report { images: vec![image], ..Report::default() };
-        assert_eq!(report.why_live("c"), [
-            "live symbol: <internal>:(c)",
-            "  >>> called by <internal>:(b)",
-            "  >>> called through a pointer by <internal>:(k)",
-            "  >>> a kernel, which the host starts",
-        ]);
+        assert_eq!(
+            report.why_live("c"),
+            [
+                "live symbol: <internal>:(c)",
+                "  >>> called by <internal>:(b)",
+                "  >>> called through a pointer by <internal>:(k)",
+                "  >>> a kernel, which the host starts",
+            ]
+        );
         assert_eq!(report.why_live("d"), ["no live symbol: d"]);
     }
 }

@@ -30,7 +30,8 @@ impl Report {
             let _ = writeln!(text, "{offset:>8x} {size:>8x} {align:>5} {name}");
             let mut piece = |offset: u64, size: u64, from: usize| {
                 let file = culd_text::escaped(input(from));
-                let _ = writeln!(text, "{offset:>8x} {size:>8x} {align:>5}         {file}:({name})");
+                let _ =
+                    writeln!(text, "{offset:>8x} {size:>8x} {align:>5}         {file}:({name})");
             };
             match section.input {
                 Some(input) => piece(offset, size, input),
@@ -41,7 +42,11 @@ impl Report {
             }
             for &(start, size, symbol) in symbols.get(&place).map_or(&[][..], Vec::as_slice) {
                 let symbol = culd_text::escaped(symbol);
-                let _ = writeln!(text, "{:>8x} {size:>8x}     1                 {symbol}", offset + start);
+                let _ = writeln!(
+                    text,
+                    "{:>8x} {size:>8x}     1                 {symbol}",
+                    offset + start
+                );
             }
         }
     }

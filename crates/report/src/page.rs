@@ -37,7 +37,8 @@ impl Report {
             ("@D3@", D3),
             ("@SCRIPT@", SCRIPT),
         ];
-        let mut page = Vec::with_capacity(data.len() + STYLE.len() + SCRIPT.len() + D3.len() + 4096);
+        let mut page =
+            Vec::with_capacity(data.len() + STYLE.len() + SCRIPT.len() + D3.len() + 4096);
         let mut rest = TEMPLATE;
         for (mark, text) in parts {
             let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
@@ -94,7 +95,9 @@ mod tests {
         let report = Report { link: Some(link), images: vec![image], ..Report::default() };
         let page = String::from_utf8(report.to_page()).unwrap();
         assert!(!page.contains("alert(1)</script>") && !page.contains('\u{1b}'));
-        assert!(page.contains("<title>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J"));
+        assert!(
+            page.contains("<title>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J")
+        );
         assert_eq!(page.matches("<script").count(), 3);
         assert_eq!(page.matches("</script>").count(), 3);
     }

@@ -50,8 +50,10 @@ impl Report {
         }
         let mut sums: Vec<(Category, u64)> = sums.into_iter().filter(|sum| sum.1 != 0).collect();
         sums.sort_by_key(|sum| Reverse(sum.1));
-        let words: Vec<String> =
-            sums.iter().map(|(what, bytes)| format!("{} {}", what.name(), grouped(*bytes))).collect();
+        let words: Vec<String> = sums
+            .iter()
+            .map(|(what, bytes)| format!("{} {}", what.name(), grouped(*bytes)))
+            .collect();
         text.wrapped(&words);
         let kernels = self.images.iter().flat_map(Image::kernels).count();
         let functions: usize = self.images.iter().map(|image| image.functions.len()).sum();
@@ -133,13 +135,16 @@ impl Text {
         let mut all: Vec<(&Image, &Function, &Kernel)> = report
             .images
             .iter()
-            .flat_map(|image| image.kernels().map(move |(_, function, kernel)| (image, function, kernel)))
+            .flat_map(|image| {
+                image.kernels().map(move |(_, function, kernel)| (image, function, kernel))
+            })
             .collect();
         if all.is_empty() {
             return;
         }
         all.sort_by_key(|(_, function, _)| Reverse(function.registers.total));
-        let columns = "  registers   own    stack  shared  barriers      code   at 256  limited by  name";
+        let columns =
+            "  registers   own    stack  shared  barriers      code   at 256  limited by  name";
         self.title("Kernels", all.len(), "most registers first", columns);
         for (image, function, kernel) in all.into_iter().take(LINES) {
             let (occupancy, limit) = occupancy(image, kernel);
@@ -174,7 +179,12 @@ impl Text {
             return;
         }
         all.sort_by_key(|function| Reverse(function.code));
-        self.title("Functions", all.len(), "most code first", "       code  registers  frame  name");
+        self.title(
+            "Functions",
+            all.len(),
+            "most code first",
+            "       code  registers  frame  name",
+        );
         for function in all.into_iter().take(LINES) {
             self.line(&format!(
                 "  {:>9}  {:>9}  {:>5}  {}",
@@ -198,7 +208,12 @@ impl Text {
         }
         let mut all: Vec<(&Input, u64)> = report.inputs.iter().zip(code).collect();
         all.sort_by_key(|(_, code)| Reverse(*code));
-        self.title("Inputs", all.len(), "most code in the output first", "       code      bytes  input");
+        self.title(
+            "Inputs",
+            all.len(),
+            "most code in the output first",
+            "       code      bytes  input",
+        );
         for (input, code) in all.into_iter().take(LINES) {
             let ignored = match input.ignored.as_str() {
                 "" => String::new(),
@@ -214,7 +229,12 @@ impl Text {
         }
         let mut all: Vec<_> = report.copies.iter().collect();
         all.sort_by_key(|copies| Reverse(copies.wasted()));
-        self.title("Copies", all.len(), "most dropped bytes first", "    dropped  files  kept in, name");
+        self.title(
+            "Copies",
+            all.len(),
+            "most dropped bytes first",
+            "    dropped  files  kept in, name",
+        );
         for copies in all.into_iter().take(LINES) {
             let kept = report.inputs.get(copies.kept).map_or("", |input| &input.name);
             let name = shown(&copies.demangled, &copies.name);
@@ -246,7 +266,8 @@ fn occupancy(image: &Image, kernel: &Kernel) -> (String, &'static str) {
     match (one, &image.limits) {
         (Some(one), Some(limits)) => {
             let percent = (100 * one.warps).checked_div(limits.warps).unwrap_or(0);
-            let size = if one.threads == THREADS { String::new() } else { format!("@{}", one.threads) };
+            let size =
+                if one.threads == THREADS { String::new() } else { format!("@{}", one.threads) };
             (format!("{percent}%{size}"), limit_name(one.limit))
         }
         _ => ("-".to_owned(), "unknown"),

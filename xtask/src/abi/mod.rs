@@ -52,7 +52,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let first: u64 = args.option("--seed")?.unwrap_or(0);
     let record = args.flag("--record");
     let programs = args.option("--built")?.unwrap_or(100);
-    let tools = workspace::tools(args.option("--culd")?)?;
+    let tools = workspace::tools(args.culd()?.as_deref())?;
     args.finish()?;
     let folder = tempfile::tempdir()?;
     let task = Task { oracle: tools.oracle.clone(), folder: folder.path() };

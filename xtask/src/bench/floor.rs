@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const PIECE: usize = 1 << 20;
 
 /// The hidden task.
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let words = args.verbatim();
     let [out, size, inputs @ ..] = words.as_slice() else {
         anyhow::bail!("floor needs an output, its size and inputs");

@@ -8,17 +8,18 @@
 mod counts;
 pub(crate) mod floor;
 mod machine;
+pub(crate) mod measure;
 mod report;
 mod targets;
 
 use crate::args::Args;
-use crate::measure::{Usage, measure};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::reference::compare::linked;
 use culd_testkit::reference::compare::mercury;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::scale::{CASES, Case, Inputs, case, generate};
+use measure::{Usage, measure};
 use report::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let only_counts = args.flag("--counts");
     let record = args.flag("--record");
-    let culd = match args.option::<String>("--culd")? {
+    let culd = match args.culd()? {
         Some(path) => path,
         None => static_program()?.to_string_lossy().into_owned(),
     };
@@ -62,7 +63,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         runs: args.option("--runs")?.unwrap_or(7),
         arch: args.option("--arch")?.unwrap_or_else(|| "sm_90".to_owned()),
         limit: Duration::from_secs_f64(args.option("--limit")?.unwrap_or(60.0)),
-        tools: workspace::tools(Some(culd))?,
+        tools: workspace::tools(Some(&culd))?,
     };
     let base = match args.option::<String>("--dir")? {
         Some(dir) => {

@@ -1,6 +1,6 @@
 //! The tables of `xtask bench`.
 
-use crate::measure::Usage;
+use super::measure::Usage;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;

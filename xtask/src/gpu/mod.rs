@@ -37,16 +37,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let pack: Option<PathBuf> = args.option("--pack")?;
-    let archs: Option<String> = args.option("--arch")?;
+    let mut archs = args.archs("")?;
     let library: PathBuf = args.option("--libcuda")?.unwrap_or_else(|| LIBRARY.into());
     let runner: Option<PathBuf> = args.option("--runner")?;
     let runner = runner.unwrap_or_else(|| workspace::target().join("release/culd-gpu"));
-    let culd: Option<String> = args.option("--culd")?;
+    let culd = args.culd()?;
     args.finish()?;
-    let archs: Vec<String> = match &archs {
-        Some(list) => list.split(',').map(str::to_owned).collect(),
-        None => Arch::known().map(|arch| arch.0.to_owned()).collect(),
-    };
+    if archs.is_empty() {
+        archs.extend(Arch::known());
+    }
     // Asked first: without a GPU nothing needs to be built.
     if pack.is_none()
         && let Err(NoGpu(why)) = Gpu::open(&library)
@@ -57,7 +56,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if !runner.is_file() {
         bail!("no program at {}: cargo build --release -p culd-gpu", runner.display());
     }
-    let tools = workspace::tools(culd)?;
+    let tools = workspace::tools(culd.as_deref())?;
     let Some(folder) = pack else {
         let folder = tempfile::tempdir()?;
         write(&tools, &archs, folder.path())?;
@@ -75,11 +74,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 }
 
 /// Compiles and links the programs with both linkers; returns how many.
-fn write(tools: &Tools, archs: &[String], folder: &Path) -> Result<usize> {
+fn write(tools: &Tools, archs: &[Arch], folder: &Path) -> Result<usize> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
     let mut plan = Plan::default();
     for model in models::all() {
-        for arch in archs {
+        for Arch(arch) in archs {
             let file = |by: &str| format!("{}.{arch}.{by}.cubin", model.case.replace('/', "-"));
             let images = link(tools, &cache, model.case, arch)
                 .with_context(|| format!("{} {arch}", model.case))?;
@@ -89,7 +88,7 @@ fn write(tools: &Tools, archs: &[String], folder: &Path) -> Result<usize> {
                 image.push(Image { by: by.to_owned(), file: file(by) });
             }
             let (name, launch) = (model.case.to_owned(), model.launches.clone());
-            plan.program.push(Program { name, arch: arch.clone(), image, launch });
+            plan.program.push(Program { name, arch: (*arch).to_owned(), image, launch });
         }
     }
     plan.write(folder)?;

@@ -58,7 +58,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let plan = Plan::new(&mut args)?;
     args.finish()?;
     if plan.differential {
-        let tools = workspace::tools(Some(plan.culd.display().to_string()))?;
+        let tools = workspace::tools(plan.culd.to_str())?;
         let programs = plan.programs()?;
         return differential::run(&tools, &programs, &plan);
     }
@@ -78,19 +78,19 @@ struct Plan {
 
 impl Plan {
     fn new(args: &mut Args) -> Result<Self> {
-        let culd: Option<PathBuf> = args.option("--culd")?;
+        let culd = args.culd()?.map(PathBuf::from);
         let culd = culd.unwrap_or_else(|| workspace::target().join("release/culd"));
         if !culd.is_file() {
             bail!("no linker at {}: build it or name one with --culd", culd.display());
         }
         Ok(Self {
-            seeds: args.range("--seeds")?.unwrap_or(0..20000),
+            seeds: args.seeds(0..20000)?,
             corpus: args.option("--corpus")?,
             containers: args.flag("--containers"),
             verify: args.flag("--verify"),
             differential: args.flag("--differential"),
-            jobs: args.option("--jobs")?.unwrap_or(2),
-            keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("mutate")),
+            jobs: args.jobs()?,
+            keep: args.keep("mutate")?,
             culd: culd.canonicalize()?,
         })
     }

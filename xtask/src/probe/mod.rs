@@ -60,7 +60,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.flag("--verify") {
-        let linkers = Linkers::new(workspace::tools(args.option("--culd")?)?);
+        let linkers = Linkers::new(workspace::tools(args.culd()?.as_deref())?);
         args.finish()?;
         return verify::run(&linkers);
     }
@@ -74,8 +74,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             workspace::root().join("testdata/probe/differences.toml"),
         )?)?,
         recorded: recorded()?,
-        jobs: args.option("--jobs")?.unwrap_or(2),
-        linkers: Linkers::new(workspace::tools(args.option("--culd")?)?),
+        jobs: args.jobs()?,
+        linkers: Linkers::new(workspace::tools(args.culd()?.as_deref())?),
     };
     args.finish()?;
     if plan.batches.is_empty() {

@@ -270,7 +270,7 @@ mod tests {
             value.to_str().unwrap().split(',').map(OsString::from).collect()
         };
         let code: Vec<OsString> = values("-code=").into_iter().flat_map(split).collect();
-        codes(arch.as_deref(), &code, &values("-gencode="), Dialect::oldest())
+        codes(arch.as_deref(), &code, &values("-gencode="), Dialect::usual())
     }
 
     /// What `nvcc -dryrun -dlink` of 13.0.88 gives nvlink: targets, `R` for `-report-arch`, and what
@@ -383,7 +383,7 @@ mod tests {
         }));
         let known = || {
             let all = culd_cubin::arch::ARCHS.iter();
-            all.filter(|arch| Dialect::oldest().knows(arch)).map(|arch| &arch.name[3..])
+            all.filter(|arch| Dialect::usual().knows(arch)).map(|arch| &arch.name[3..])
         };
         assert_eq!(rows.len(), known().count());
         for (arch, real, lto) in rows {

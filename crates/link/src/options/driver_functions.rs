@@ -9,8 +9,8 @@ const SYSTEM_CALL: &[u8] = b"__cuda_syscall";
 
 /// Functions of the driver by exact name, those that every release knows: printing, memory,
 /// assertions and profiling; graphs that kernels change or launch; the old runtime for kernel
-/// launches from kernels. Later ones are in [`Dialect::driver_functions`]. `cargo xtask names`
-/// looks for more (corpus errors-undefined/allowed-names).
+/// launches from kernels. Later ones are in [`Dialect::driver_functions`]. `cargo xtask compare
+/// names` looks for more (corpus errors-undefined/allowed-names).
 const DRIVER_FUNCTIONS: &[&[u8]] = &[
     b"malloc",
     b"free",

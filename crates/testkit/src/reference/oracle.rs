@@ -179,7 +179,7 @@ impl Oracle {
 /// The program that stands in for nvlink, in the folder `dir`; compiled again when its source has
 /// changed.
 fn stand_in(dir: &Path) -> Result<PathBuf> {
-    let source = crate::case::source_root().join(STAND_IN);
+    let source = crate::fixtures::case::source_root().join(STAND_IN);
     let text = fs::read(&source).with_context(|| source.display().to_string())?;
     let (program, made_of) = (dir.join("bin/nvlink-stand-in"), dir.join("bin/nvlink-stand-in.c"));
     if program.is_file() && fs::read(&made_of).is_ok_and(|old| old == text) {

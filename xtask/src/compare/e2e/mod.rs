@@ -1,4 +1,4 @@
-//! `xtask e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and
+//! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and
 //! once with culd.
 //!
 //! In: the toolkit as it is, and a shadow of it that `culd install-shadow` makes. Out: a line for
@@ -13,9 +13,10 @@ mod nvcc;
 mod packer;
 mod shadow;
 
-use crate::args::Args;
-use crate::tally::Tally;
-use crate::workspace::{self, lock};
+use super::Suite;
+use super::setup::Setup;
+use super::tally::Checks;
+use crate::workspace::lock;
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case::{plain_lines, told_once};
 use culd_testkit::reference::compare::embedded;
@@ -28,11 +29,15 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask e2e [options] [name]...
-  --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
-  --keep DIR    where everything is built and left (default <target>/e2e)
-Names are 'cmake', 'callers', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.";
+pub(super) const SUITE: Suite = Suite {
+    name: "e2e",
+    about: "programs built by nvcc and CMake with both linkers",
+    takes: &[],
+    help: "\
+Operands: 'cmake', 'callers', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.
+",
+    run,
+};
 
 /// Time limit of one command; a slow machine must not look like a failure.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -55,7 +60,7 @@ struct Bench {
     pack: Option<PathBuf>,
     /// Everything is built below this folder.
     work: PathBuf,
-    report: Mutex<Tally>,
+    report: Mutex<Checks>,
 }
 
 impl Toolkit {
@@ -117,14 +122,9 @@ fn finish(command: &mut Command) -> Result<Run> {
     process::run(command, LIMIT).with_context(|| format!("cannot start {command:?}"))
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let tools = workspace::tools(args.option("--culd")?)?;
-    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("e2e"));
-    let wanted = args.operands()?;
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let wanted = setup.args.operands()?;
+    let (tools, work) = (setup.tools()?, setup.keep);
     if work.exists() {
         fs::remove_dir_all(&work)?;
     }
@@ -147,8 +147,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     let bench = Bench { reference, candidate, culd, pack, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
-    let tally = *lock(&bench.report);
-    Ok(tally.end())
+    let checks = *lock(&bench.report);
+    Ok(checks.end())
 }
 
 /// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes

@@ -1,4 +1,4 @@
-//! `xtask registered`: random links of objects that a device link has marked as linked, by nvlink
+//! Suite `registered`: random links of objects that a device link has marked as linked, by nvlink
 //! and by culd.
 //!
 //! In: seeds. Out: a line for each link that differs, and a table. Guaranteed: what counts is the
@@ -6,7 +6,9 @@
 //! links that share a register file, as nvcc runs them for several architectures; exit code 1 when
 //! something differs.
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::{Counts, Tally};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::host::Reference;
@@ -22,12 +24,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask registered [options]
-  --seeds A..B    programs (default 0..300)
-  --keep DIR      where differences are written (default <target>/registered)
-  --culd PATH     the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
-  --release 13.N  compare with nvlink of this release (default 13.0)";
+pub(super) const SUITE: Suite = Suite {
+    name: "registered",
+    about: "random links of objects that a device link marked",
+    takes: &[Common::Seeds(0, 300), Common::Release],
+    help: "",
+    run,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const REGISTER: &str = "program.reg.c";
@@ -72,37 +75,29 @@ struct Done {
     register: Option<Vec<u8>>,
 }
 
-#[derive(Default)]
-struct Counts {
-    identical: usize,
-    same_error: usize,
-    unread: usize,
-    different: usize,
+/// What is compared, and where.
+struct Bench {
+    tools: Tools,
+    cubins: Cubins,
+    keep: PathBuf,
+    tally: Tally,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let tools = workspace::tools_of(&mut args)?;
-    let seeds = args.range("--seeds")?.unwrap_or(0..300);
-    let keep = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("registered"));
-    args.finish()?;
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    setup.finish()?;
+    let tools = setup.tools()?;
     let cubins = compile(&tools)?;
-    let mut counts = Counts::default();
+    let seeds = setup.bounded_seeds()?;
+    let mut bench = Bench { tools, cubins, keep: setup.keep, tally: Tally::new("links", "links") };
     for seed in seeds {
         let dir = tempfile::tempdir()?;
         let dir = dir.path().canonicalize()?;
-        let program = Generator::new(seed, &cubins, &dir).program()?;
-        one(&tools, seed, &program, &cubins, &dir, &keep, &mut counts)
-            .with_context(|| format!("seed {seed}"))?;
+        let program = Generator::new(seed, &bench.cubins, &dir).program()?;
+        bench.one(seed, &program, &dir).with_context(|| format!("seed {seed}"))?;
     }
-    let Counts { identical, same_error, unread, different } = counts;
-    println!("| links | identical | same error | register-file | different |");
-    println!("|---|--:|--:|--:|--:|");
-    println!("| all | {identical} | {same_error} | {unread} | {different} |");
-    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print!("{}", bench.tally.table());
+    println!("\nwithout a verdict: docs/DIFFERENCES.md, register-file");
+    Ok(bench.tally.exit_code())
 }
 
 fn compile(tools: &Tools) -> Result<Cubins> {
@@ -122,41 +117,39 @@ fn compile(tools: &Tools) -> Result<Cubins> {
     Ok(cubins)
 }
 
-/// Runs the links of a program with both linkers and compares.
-fn one(
-    tools: &Tools,
-    seed: u64,
-    program: &Program,
-    cubins: &Cubins,
-    dir: &Path,
-    keep: &Path,
-    counts: &mut Counts,
-) -> Result<()> {
-    for (name, bytes) in &program.files {
-        fs::write(dir.join(name), bytes)?;
-    }
-    let mut existing = program.existing.clone();
-    for (place, words) in program.links.iter().enumerate() {
-        let theirs = link(tools.oracle.command("nvlink"), words, existing.as_deref(), dir)?;
-        let mut candidate = Command::new(&tools.candidate);
-        let itself = tools.candidate == tools.oracle.tool("nvlink");
-        candidate.args(&tools.told).args((!itself).then_some("--no-notes"));
-        let ours = link(candidate, words, existing.as_deref(), dir)?;
-        match compare(&theirs, &ours, words, cubins) {
-            None if theirs.run.status.success() => counts.identical += 1,
-            None => counts.same_error += 1,
-            Some(_) if reads_behind(&theirs, &ours, existing.as_deref()) => counts.unread += 1,
-            Some(what) => {
-                counts.different += 1;
-                let kept: PathBuf = keep.join(format!("{seed}-{place}"));
-                workspace::keep_tree(dir, &kept)?;
-                println!("seed {seed}, link {place}: {}: {what}", words.join(" "));
-                println!("  kept in {}", kept.display());
-            }
+impl Bench {
+    /// Runs the links of a program with both linkers and compares.
+    fn one(&mut self, seed: u64, program: &Program, dir: &Path) -> Result<()> {
+        let tools = &self.tools;
+        for (name, bytes) in &program.files {
+            fs::write(dir.join(name), bytes)?;
         }
-        existing = theirs.register;
+        let mut existing = program.existing.clone();
+        for (place, words) in program.links.iter().enumerate() {
+            let theirs = link(tools.oracle.command("nvlink"), words, existing.as_deref(), dir)?;
+            let mut candidate = Command::new(&tools.candidate);
+            let itself = tools.candidate == tools.oracle.tool("nvlink");
+            candidate.args(&tools.told).args((!itself).then_some("--no-notes"));
+            let ours = link(candidate, words, existing.as_deref(), dir)?;
+            let counts = match compare(&theirs, &ours, words, &self.cubins) {
+                None if theirs.run.status.success() => Counts::identical(1),
+                None => Counts::same_error(1),
+                Some(_) if reads_behind(&theirs, &ours, existing.as_deref()) => {
+                    Counts::no_verdict(1)
+                }
+                Some(what) => {
+                    let kept = self.keep.join(format!("{seed}-{place}"));
+                    workspace::keep_tree(dir, &kept)?;
+                    println!("seed {seed}, link {place}: {}: {what}", words.join(" "));
+                    println!("  kept in {}", kept.display());
+                    Counts::failed(1)
+                }
+            };
+            self.tally.add("links", "", counts);
+            existing = theirs.register;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn link(

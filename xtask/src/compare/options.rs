@@ -1,4 +1,4 @@
-//! `xtask options`: generated programs compiled with every option of the compilers that changes an
+//! Suite `options`: generated programs compiled with every option of the compilers that changes an
 //! object, through both linkers.
 //!
 //! In: the table below, and what ptxas and nvcc say of their options. Out: a table of options and,
@@ -6,29 +6,33 @@
 //! the help of a compiler and in no list here is told; exit code 1 for it, and when there is a
 //! difference.
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::{Counts, Tally};
 use crate::pool;
-use crate::workspace::{self, lock};
+use crate::workspace::lock;
 use anyhow::{Context, Result};
 use culd_testkit::random::generate::model::{Arch, Debug, Program};
 use culd_testkit::random::generate::{Wish, family, generate};
 use culd_testkit::reference::compare::trial::{Tools, Verdict, Way, trial};
 use culd_testkit::reference::oracle::process;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask options [options]
-  --arch SM[,SM]   targets (default sm_75,sm_80,sm_90,sm_100,sm_120)
-  --tool NAME      only options of ptxas, or of nvcc
+pub(super) const SUITE: Suite = Suite {
+    name: "options",
+    about: "programs compiled with every option of ptxas and nvcc",
+    takes: &[Common::Archs(ARCHS), Common::Jobs, Common::Release, Common::Objects],
+    help: "\
+\x20 --tool NAME      only options of ptxas, or of nvcc
   --only OPTION    only this option, as the help has it: '--only=-ewp'
   --programs N     programs for each option, target and mode (default 2)
   --first SEED     the first seed (default 800000)
-  --jobs N         programs at a time (default 2)
-  --culd PATH      the linker under test (default <target>/release/culd)
-Each program is compiled as several files (-c, -dc) and as one (-ewp).";
+Each program is compiled as several files (-c, -dc) and as one (-ewp).
+",
+    run,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -124,7 +128,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
 ];
 
-const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"];
+const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
 
 struct Plan {
     tools: Tools,
@@ -138,32 +142,22 @@ struct Task {
     seed: u64,
 }
 
-#[derive(Default)]
-struct Counts {
-    identical: usize,
-    same_error: usize,
-    different: usize,
-    not_compiled: usize,
-    no_verdict: usize,
+/// What came of the programs, by option.
+struct Report {
+    tally: Tally,
     links: usize,
     /// Links that differ on purpose.
     deliberate: usize,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}\n{}", workspace::RELEASE_HELP);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let archs = args.option("--arch")?.unwrap_or_else(|| ARCHS.join(","));
-    let archs = workspace::archs(Some(archs))?;
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let args = &mut setup.args;
     let tool: Option<String> = args.option("--tool")?;
     let only: Option<String> = args.option("--only")?;
     let programs: u64 = args.option("--programs")?.unwrap_or(2);
     let first: u64 = args.option("--first")?.unwrap_or(800_000);
-    let jobs = args.option("--jobs")?.unwrap_or(2);
-    let plan = Plan { tools: workspace::tools_of(&mut args)? };
-    args.finish()?;
+    let plan = Plan { tools: setup.tools()? };
+    setup.finish()?;
     let unknown = plan.unknown_options()?;
     unknown.iter().for_each(|option| println!("in no list: {option}"));
     let chosen = |row: &&'static Row| {
@@ -173,24 +167,25 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let rows: Vec<&'static Row> = ROWS.iter().filter(chosen).collect();
     let mut tasks = Vec::new();
     for row in rows {
-        for &arch in &archs {
+        for &arch in &setup.archs {
             for whole in [false, true] {
                 let seeds = first..first + programs;
                 tasks.extend(seeds.map(|seed| Task { row, arch, whole, seed }));
             }
         }
     }
-    let report = Mutex::new(BTreeMap::<String, Counts>::new());
-    pool::run(jobs, tasks.into_iter(), |queue| {
+    let tally = Tally::new("option", "programs");
+    let report = Mutex::new(Report { tally, links: 0, deliberate: 0 });
+    pool::run(setup.jobs, tasks.into_iter(), |queue| {
         while let Some(task) = queue.take() {
             plan.one(&task, &report)?;
         }
         Ok(())
     })?;
     let report = lock(&report);
-    table(&report);
-    let different: usize = report.values().map(|counts| counts.different).sum();
-    let clean = different == 0 && unknown.is_empty();
+    print!("{}", report.tally.table());
+    println!("\n{} links, {} of them differ on purpose", report.links, report.deliberate);
+    let clean = report.tally.total().failed == 0 && unknown.is_empty();
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -214,25 +209,18 @@ impl Plan {
         Ok(unknown)
     }
 
-    fn one(&self, task: &Task, report: &Mutex<BTreeMap<String, Counts>>) -> Result<()> {
+    fn one(&self, task: &Task, report: &Mutex<Report>) -> Result<()> {
         let dir = tempfile::tempdir()?;
         let Task { row: (tool, option, words), arch, whole, seed } = task;
         let outcome = trial(&self.tools, &program(task), Way::Program, dir.path())?;
         let mut report = lock(report);
-        let counts = report.entry(format!("{tool} {option}")).or_default();
-        counts.links += outcome.links;
-        counts.deliberate += outcome.deliberate.values().sum::<usize>();
-        match outcome.verdict {
-            Verdict::Identical(_) => counts.identical += 1,
-            Verdict::SameError(_) => counts.same_error += 1,
-            Verdict::NotCompiled(_) => counts.not_compiled += 1,
-            Verdict::NoVerdict(_) => counts.no_verdict += 1,
-            Verdict::Different(difference) => {
-                counts.different += 1;
-                let mode = if *whole { "whole" } else { "parts" };
-                let (words, what) = (words.join(" "), difference.what);
-                println!("{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}");
-            }
+        report.links += outcome.links;
+        report.deliberate += outcome.deliberate.values().sum::<usize>();
+        report.tally.add(&format!("{tool} {option}"), "", Counts::of(&outcome.verdict));
+        if let Verdict::Different(difference) = outcome.verdict {
+            let mode = if *whole { "whole" } else { "parts" };
+            let (words, what) = (words.join(" "), difference.what);
+            println!("{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}");
         }
         Ok(())
     }
@@ -258,30 +246,4 @@ fn program(task: &Task) -> Program {
         }
     }
     program
-}
-
-fn table(report: &BTreeMap<String, Counts>) {
-    println!(
-        "| option | identical | same error | different | no verdict | not compiled | links | of these on purpose |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
-    let mut all = Counts::default();
-    let row = |name: &str, counts: &Counts| {
-        let Counts { identical, same_error, different, not_compiled, .. } = counts;
-        let Counts { no_verdict, links, deliberate, .. } = counts;
-        println!(
-            "| {name} | {identical} | {same_error} | {different} | {no_verdict} | {not_compiled} | {links} | {deliberate} |"
-        );
-    };
-    for (name, counts) in report {
-        row(name, counts);
-        all.identical += counts.identical;
-        all.same_error += counts.same_error;
-        all.different += counts.different;
-        all.not_compiled += counts.not_compiled;
-        all.no_verdict += counts.no_verdict;
-        all.links += counts.links;
-        all.deliberate += counts.deliberate;
-    }
-    row("all", &all);
 }

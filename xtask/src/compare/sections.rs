@@ -1,4 +1,4 @@
-//! `xtask sections`: programs around and beyond 65,280 sections, linked by nvlink and by culd.
+//! Suite `sections`: programs around and beyond 65,280 sections, linked by nvlink and by culd.
 //!
 //! In: objects made in memory, alone and in front of the recorded cases; those of the benchmark's
 //! case. Out: a line for each link that differs. Guaranteed: all bytes count but the linkers' own
@@ -6,8 +6,9 @@
 //! that fit, so that those of a small program's sections, and with them how many of each kind are
 //! created in which order, stand in the table of section indices.
 
-use crate::args::Args;
-use crate::workspace;
+use super::Suite;
+use super::setup::Setup;
+use super::tally::{Counts, Tally};
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case;
 use culd_testkit::fixtures::many::{Form, object};
@@ -22,12 +23,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask sections [--culd PATH] [--cases [TOPIC|TOPIC/CASE]...]
-  links objects of 65,274 to 70,000 sections with nvlink and culd, all functions live or nearly none, in one step and
-  in two, and compares; then 17,100 kernels of sm_100, and 400 objects of 122,416 sections together, with options;
-  goblin and readelf read the programs
-  --cases  links the recorded cases behind such an object, each as it is, with -g and with --preserve-relocs";
+pub(super) const SUITE: Suite = Suite {
+    name: "sections",
+    about: "programs around and beyond 65,280 sections",
+    takes: &[],
+    help: "\
+\x20 --cases          the recorded cases behind such an object, each as it is, with -g and with --preserve-relocs; operands:
+                   [TOPIC | TOPIC/CASE]...
+Objects of 65,274 to 70,000 sections, all functions live or nearly none, in one step and in two; then 17,100 kernels of
+sm_100, and 400 objects of 122,416 sections together, with options; goblin and readelf read the programs.
+",
+    run,
+};
 
 /// SM number, sections of the input, the part of its functions that is live: around the limits of
 /// inputs, programs and objects, and beyond.
@@ -73,32 +80,27 @@ const KERNELS: usize = 1_900;
 /// The index that ELF has for common symbols.
 const COMMON: usize = 0xfff2;
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let tools = workspace::tools(args.option("--culd")?)?;
-    let with_cases = args.flag("--cases");
-    let selection = args.operands()?;
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let tools = setup.tools()?;
+    let with_cases = setup.args.flag("--cases");
+    let selection = setup.args.operands()?;
     let dir = tempfile::tempdir()?;
     let linkers = Linkers { tools: &tools, dir: dir.path() };
-    let (links, different) = if with_cases {
-        behind(&linkers, &selection)?
+    let mut tally = Tally::new("inputs", "links");
+    if with_cases {
+        behind(&linkers, &selection, &mut tally)?;
     } else {
-        let parts = [alone(&linkers)?, beside_mercury(&linkers)?, large(&linkers)?];
-        parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
-    };
-    println!("| links | identical | different |");
-    println!("|---|--:|--:|");
-    println!("| all | {} | {different} |", links - different);
-    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        alone(&linkers, &mut tally)?;
+        beside_mercury(&linkers, &mut tally)?;
+        large(&linkers, &mut tally)?;
+    }
+    print!("{}", tally.table());
+    Ok(tally.exit_code())
 }
 
-/// Objects of many sections alone: number of links, and of those that differ.
-fn alone(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
+/// Objects of many sections alone.
+fn alone(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
     let dir = linkers.dir;
-    let (mut links, mut different) = (0, 0);
     for &(sm, sections, live_every) in INPUTS {
         let name = format!("{sections} sections, 1/{live_every} live, sm_{sm}");
         let input = dir.join("input.cubin");
@@ -107,19 +109,17 @@ fn alone(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
             object(&Form { sections, attributes: false, kernel: "work", live_every, sm }),
         )?;
         for (what, difference) in linkers.compare(&input, (sections, sm)).context(name.clone())? {
-            links += 1;
+            tally.add("objects", "", Counts::same(difference.is_none()));
             if let Some(difference) = difference {
-                different += 1;
                 println!("{name}, {what}: {difference}");
             }
         }
     }
-    Ok((links, different))
+    Ok(())
 }
 
-/// Kernels of sm_100, so many that indices end between the code of the second half: number of
-/// links, and of those that differ.
-fn beside_mercury(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
+/// Kernels of sm_100, so many that indices end between the code of the second half.
+fn beside_mercury(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
     let mut arguments = vec!["-arch=sm_100".to_owned()];
     for file in 0..FILES {
         let mut text = ".version 9.0\n.target sm_100\n.address_size 64\n".to_owned();
@@ -139,11 +139,12 @@ fn beside_mercury(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
     if let Some(difference) = &difference {
         println!("{} kernels, sm_100: {difference}", FILES * KERNELS);
     }
-    Ok((1, usize::from(difference.is_some())))
+    tally.add("kernels of sm_100", "", Counts::same(difference.is_none()));
+    Ok(())
 }
 
-/// The benchmark's objects of 122,416 sections together: number of links, and of those that differ.
-fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
+/// The benchmark's objects of 122,416 sections together.
+fn large(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let dir = folder.path();
     let case = scale::case("xindex").context("the case is there")?;
@@ -155,12 +156,10 @@ fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
         let outcome = |ours| linkers.outcome(ours, &arguments, dir);
         anyhow::Ok([outcome(false)?, outcome(true)?])
     };
-    let (mut links, mut different) = (0, 0);
     let mut count = |what: &str, [theirs, ours]: &[Outcome; 2]| {
-        links += 1;
         let difference = difference(theirs, ours).or_else(|| unreadable(ours.as_ref().ok()?));
+        tally.add("objects together", "", Counts::same(difference.is_none()));
         if let Some(difference) = difference {
-            different += 1;
             println!("{} sections, {what}: {difference}", case.name);
         }
     };
@@ -176,7 +175,7 @@ fn large(linkers: &Linkers<'_>) -> Result<(usize, usize)> {
         fs::write(dir.join("object.cubin"), object)?;
         count(what, &both(&[], &["object.cubin".to_owned()])?);
     }
-    Ok((links, different))
+    Ok(())
 }
 
 /// What other readers of ELF do not get right: goblin, which has to see the functions in their
@@ -210,8 +209,7 @@ fn difference(theirs: &Outcome, ours: &Outcome) -> Option<String> {
 }
 
 /// The recorded cases behind an object of many sections.
-fn behind(linkers: &Linkers<'_>, selection: &[String]) -> Result<(usize, usize)> {
-    let (mut links, mut different) = (0, 0);
+fn behind(linkers: &Linkers<'_>, selection: &[String], tally: &mut Tally) -> Result<()> {
     for case in case::all()?.iter().filter(|case| case::is_chosen(&case.name, selection)) {
         let Some(sm) = classic_sm(&case.recipe.arch) else { continue };
         // Objects differ where nvlink resolves too much (docs/DIFFERENCES.md, early-relocations).
@@ -237,15 +235,15 @@ fn behind(linkers: &Linkers<'_>, selection: &[String]) -> Result<(usize, usize)>
             let mut arguments = arguments.clone();
             arguments.extend(option.map(str::to_owned));
             let outcome = |ours| linkers.outcome(ours, &arguments, &dir);
-            links += 1;
-            if let Some(difference) = difference(&outcome(false)?, &outcome(true)?) {
-                different += 1;
+            let difference = difference(&outcome(false)?, &outcome(true)?);
+            tally.add("recorded cases", "", Counts::same(difference.is_none()));
+            if let Some(difference) = difference {
                 println!("{} {}: {difference}", case.name, option.unwrap_or_default());
             }
         }
         fs::remove_dir_all(&dir)?;
     }
-    Ok((links, different))
+    Ok(())
 }
 
 /// The SM number of a target before sm_100.

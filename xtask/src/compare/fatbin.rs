@@ -1,11 +1,13 @@
-//! `xtask fatbin`: `crates/fatbin` and the packaging of testkit against the reference tools.
+//! Suite `fatbin`: `crates/fatbin` and the packaging of testkit against the reference tools.
 //!
 //! In: small programs, below. Out: a table of what was compared. Guaranteed: exit code 1 when a fat
 //! binary that `fatbinary` made is not read and written again with the same bytes, when one of ours
 //! is not what `fatbinary` makes of the same files, when `cuobjdump` does not get out of ours what
 //! went in, or when nvlink does not link what we packed to the same bytes as the bare cubins.
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::Setup;
+use super::tally::{Counts, Tally};
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_fatbin::archive::{self, Contents};
@@ -22,9 +24,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask fatbin
-Compares fat binaries, host objects and archives with fatbinary, cuobjdump and nvlink.";
+pub(super) const SUITE: Suite = Suite {
+    name: "fatbin",
+    about: "fat binaries, host objects and archives, with fatbinary, cuobjdump and nvlink",
+    takes: &[],
+    help: "",
+    run,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const IMAGE_LIMIT: u64 = 1 << 24;
@@ -114,12 +120,8 @@ struct Part {
     data: Vec<u8>,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    args.finish()?;
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    setup.finish()?;
     let folder = tempfile::tempdir()?;
     let lab = Lab { oracle: workspace::oracle()?, dir: folder.path() };
     let parts = lab.parts()?;
@@ -129,23 +131,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         ("taken apart by cuobjdump", lab.extracted(&parts)),
         ("linked by nvlink", lab.linked(&parts)),
     ];
-    println!("| what | identical | failed |\n|---|---|---|");
-    let mut failed = 0;
-    let mut good = 0;
+    let mut tally = Tally::new("what", "checks");
     for (what, results) in rows {
-        let bad: Vec<_> = results
-            .iter()
-            .filter_map(|(name, result)| Some((name, result.as_ref().err()?)))
-            .collect();
-        for (name, error) in &bad {
-            eprintln!("{what}: {name}: {error:#}");
+        for (name, result) in &results {
+            if let Err(error) = result {
+                eprintln!("{what}: {name}: {error:#}");
+            }
+            tally.add(what, "", Counts::same(result.is_ok()));
         }
-        println!("| {what} | {} | {} |", results.len() - bad.len(), bad.len());
-        failed += bad.len();
-        good += results.len() - bad.len();
     }
-    println!("| all | {good} | {failed} |");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print!("{}", tally.table());
+    Ok(tally.exit_code())
 }
 
 type Results = Vec<(String, Result<()>)>;

@@ -1,4 +1,4 @@
-//! `xtask jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and
+//! Suite `jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and
 //! from Python.
 //!
 //! In: `testdata/jitlink`. Out: a line for each architecture and group of calls. Guaranteed:
@@ -9,10 +9,12 @@ mod inputs;
 mod lto;
 mod places;
 
-use crate::args::Args;
-use crate::tally::Tally;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::Checks;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::random::generate::model::Arch;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::wheels::Environment;
@@ -23,16 +25,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask jitlink [options] [arch]...
-  --library PATH   the library under test (default <target>/release/libnvJitLink.so)
+pub(super) const SUITE: Suite = Suite {
+    name: "jitlink",
+    about: "the same calls of libnvJitLink, with NVIDIA's and ours",
+    takes: &[Common::Archs("sm_75,sm_80,sm_90,sm_100,sm_120")],
+    help: "\
+\x20 --library PATH   the library under test (default <target>/release/libnvJitLink.so)
   --lto R[,R]      links of LTO-IR by libnvJitLink of these releases instead (13.0 to 13.5), both with the
                    compiler of that release
   --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
-  --keep DIR       where inputs and outputs are left (default <target>/jitlink)
-Architectures are numbers (75 80 90 100 120); without any, all of these.";
-
-const ARCHS: &[&str] = &["75", "80", "90", "100", "120"];
+",
+    run,
+};
 
 /// Nothing takes anywhere near this long, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -87,16 +91,15 @@ struct Bench {
 /// The packages of an environment in which cuda.bindings runs.
 const BINDINGS: &[&str] = &["cuda-bindings==13.0.3"];
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
+fn run(mut setup: Setup) -> Result<ExitCode> {
     let oracle = workspace::oracle()?;
-    let named = args.option::<PathBuf>("--library")?;
+    let named = setup.args.option::<PathBuf>("--library")?;
+    let times = setup.args.flag("--bench");
+    let releases: Option<String> = setup.args.option("--lto")?;
+    setup.finish()?;
     let library = named.unwrap_or_else(|| workspace::target().join("release/libnvJitLink.so"));
     ensure!(library.is_file(), "no library at {}: cargo build --release", library.display());
-    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("jitlink"));
+    let work = setup.keep;
     fs::create_dir_all(&work)?;
     let folder = workspace::root().join("testdata/jitlink");
     let text = fs::read_to_string(folder.join("differences.toml"))?;
@@ -117,15 +120,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             .program("python3"),
     };
     bench.compile()?;
-    let times = args.flag("--bench");
-    let releases: Option<String> = args.option("--lto")?;
-    let wanted = args.operands()?;
-    let all: Vec<String> = ARCHS.iter().map(|&arch| arch.to_owned()).collect();
-    let archs = if wanted.is_empty() { all } else { wanted };
-    let mut tally = Tally::default();
+    let number = |arch: &Arch| arch.0.trim_start_matches("sm_").to_owned();
+    let archs: Vec<String> = setup.archs.iter().map(number).collect();
+    let mut checks = Checks::default();
     if let Some(releases) = releases {
-        lto::run(&bench, &releases, &archs, &work, &mut tally)?;
-        return Ok(tally.end());
+        lto::run(&bench, &releases, &archs, &work, &mut checks)?;
+        return Ok(checks.end());
     }
     for arch in archs {
         let dir = work.join(format!("sm_{arch}"));
@@ -137,12 +137,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             );
             continue;
         }
-        tally.add(&format!("sm_{arch} options"), bench.options(&arch, &listed.option)?.as_deref());
+        checks.add(&format!("sm_{arch} options"), bench.options(&arch, &listed.option)?.as_deref());
         for (group, what) in bench.compare(&dir, &arch, &listed.difference)? {
-            tally.add(&format!("sm_{arch} {group}"), what.as_deref());
+            checks.add(&format!("sm_{arch} {group}"), what.as_deref());
         }
     }
-    Ok(if times { ExitCode::SUCCESS } else { tally.end() })
+    Ok(if times { ExitCode::SUCCESS } else { checks.end() })
 }
 
 /// The lines of each group.

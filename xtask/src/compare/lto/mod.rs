@@ -1,4 +1,4 @@
-//! `xtask lto`: `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and beside other code.
+//! Suite `lto`: `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and beside other code.
 //!
 //! In: sources, and rows that say which of their files are linked and how. Out: a table with a row
 //! for each kind of link. Guaranteed: exit code 1 when exit status, messages, image or register
@@ -10,7 +10,8 @@ mod images;
 mod nvcc;
 pub(crate) mod sources;
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::{Common, Setup};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::plain_lines;
@@ -25,17 +26,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask lto [options]
-  --release R[,R]  by nvlink of these releases (default 13.0)
-  --arch SM[,SM]   architectures (default sm_90)
-  --family F[,F]   whole mixed devrt objects host options words register images generated nvcc
-                   (default: all but generated and nvcc)
-  --seeds A..B     programs of the family generated (default 0..6)
+pub(super) const SUITE: Suite = Suite {
+    name: "lto",
+    about: "objects of nvcc -dlto, with nvlink -dlto and culd -dlto",
+    takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
+    help: "\
+\x20 --family F[,F]   whole mixed devrt objects host options words register images generated nvcc (default: all but generated
+                   and nvcc); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
-  --keep DIR       where differing links are written (default <target>/lto)
-  --culd PATH      the linker under test (default <target>/release/culd); culd-lto has to lie beside it
-Links objects of `nvcc -dlto` with nvlink -dlto and culd -dlto.";
+culd-lto has to lie beside the linker under test.
+",
+    run,
+};
 
 /// A link takes seconds, much more on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -74,39 +76,28 @@ struct Done {
     register: Option<Vec<u8>>,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let list = |text: Option<String>, usual: &str| -> Vec<String> {
-        text.unwrap_or_else(|| usual.to_owned()).split(',').map(str::to_owned).collect()
-    };
-    let releases = list(args.option("--release")?, "13.0");
-    let archs = list(args.option("--arch")?, "sm_90");
+fn run(mut setup: Setup) -> Result<ExitCode> {
     let usual = "whole,mixed,devrt,objects,host,options,words,register,images";
-    let wanted = list(args.option("--family")?, usual);
-    let seeds = args.range("--seeds")?.unwrap_or(0..6);
-    let code = args.flag("--code");
-    let keep = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("lto"));
-    let candidate = args.option::<String>("--culd")?;
-    args.finish()?;
+    let wanted = setup.args.option("--family")?.unwrap_or_else(|| usual.to_owned());
+    let wanted: Vec<String> = wanted.split(',').map(str::to_owned).collect();
+    let code = setup.args.flag("--code");
+    setup.finish()?;
+    let seeds = setup.bounded_seeds()?;
     let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
     let others = ["images", "generated", "nvcc"];
     if let Some(name) = wanted.iter().find(|name| !own(name) && !others.contains(&name.as_str())) {
         bail!("no family is called '{name}'");
     }
     let mut different = 0;
-    for release in &releases {
-        for arch in &archs {
-            let mut tools = workspace::tools(candidate.clone())?;
-            tools.oracle = workspace::oracle_of(release.parse()?)?;
+    for release in &setup.releases() {
+        for arch in &setup.archs {
+            let tools = setup.tools_with(workspace::oracle_of(release.parse()?)?)?;
             let folder = tempfile::tempdir()?;
             let mut bench = Bench {
                 tools,
-                arch: arch.clone(),
+                arch: arch.0.to_owned(),
                 folder: folder.path().to_owned(),
-                keep: keep.join(format!("{release}-{arch}")),
+                keep: setup.keep.join(format!("{release}-{arch}")),
                 code,
                 counts: BTreeMap::new(),
                 sums: [Code::default(); 2],

@@ -1,34 +1,39 @@
-//! `xtask names`: every name in the toolkit's headers, used in every way, through both linkers.
+//! Suite `names`: every name in the toolkit's headers, used in every way, through both linkers.
 //!
 //! In: the headers of a release. Out: a table of uses and, for each name that the linkers treat
 //! differently, a line. Guaranteed: each name that ptxas takes is linked beside others that give
 //! the same outcome; exit code 1 when there is a difference.
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::{Counts, Tally};
 use crate::pool;
-use crate::workspace::{self, lock};
+use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
 use culd_testkit::probe::names::{self, USES, Use};
 use culd_testkit::random::generate::model::Arch;
 use culd_testkit::reference::compare::trial::{Tools, Verdict, compare_links};
 use culd_testkit::reference::oracle::process;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask names [options]
-  --arch SM[,SM]   targets (default sm_90)
-  --use USE[,USE]  only these ways of using a name
+pub(super) const SUITE: Suite = Suite {
+    name: "names",
+    about: "every name in the toolkit's headers, used in every way",
+    takes: &[Common::Archs("sm_90"), Common::Jobs, Common::Release],
+    help: "\
+\x20 --use USE[,USE]  only these ways of using a name (crates/testkit/src/probe/names.rs lists them)
   --derived        names made of the words of those in the headers, instead of these
   --library        with -lcudadevrt
   --every N        every N-th name only (default 1)
   --batch N        names in a program (default 4000)
-  --jobs N         programs at a time (default 2)
-  --culd PATH      the linker under test (default <target>/release/culd)";
+",
+    run,
+};
 
 /// ptxas needs some seconds for a batch.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -45,36 +50,21 @@ struct Batch<'n> {
     names: Vec<&'n str>,
 }
 
-/// What came of the names of one use.
-#[derive(Default)]
-struct Counts {
-    linked: usize,
-    same_error: usize,
-    refused: usize,
-    no_verdict: usize,
-    different: usize,
+/// What came of names, by use and target.
+struct Report {
+    tally: Tally,
     links: usize,
 }
 
-type Report = BTreeMap<(&'static str, &'static str), Counts>;
-
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        let uses: Vec<&str> = USES.iter().map(|how| how.name).collect();
-        println!("{HELP}\n{}\nuses: {}", workspace::RELEASE_HELP, uses.join(" "));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let archs = workspace::archs(args.option("--arch")?)?;
-    let archs = if archs.is_empty() { vec![Arch("sm_90")] } else { archs };
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let args = &mut setup.args;
     let uses = uses(args.option::<String>("--use")?.as_deref())?;
     let derived = args.flag("--derived");
     let library = args.flag("--library");
     let every: usize = args.option("--every")?.unwrap_or(1);
     let size: usize = args.option("--batch")?.unwrap_or(4000);
-    let jobs = args.option("--jobs")?.unwrap_or(2);
-    let mut tools = workspace::tools_of(&mut args)?;
-    tools.limit = LIMIT;
-    args.finish()?;
+    let tools = Tools { limit: LIMIT, ..setup.tools()? };
+    setup.finish()?;
     let mut names = names::of_headers(&tools.oracle.toolkit().join("include"))?;
     if derived {
         names = names::derived(&names);
@@ -82,23 +72,26 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let names: Vec<&str> = names.iter().map(String::as_str).step_by(every.max(1)).collect();
     println!("{} names", names.len());
     let plan = Plan { tools, library };
-    let batches = archs.iter().flat_map(|&arch| {
+    let batches = setup.archs.iter().flat_map(|&arch| {
         let names = &names;
         uses.iter().flat_map(move |&how| {
             names.chunks(size.max(1)).map(move |names| Batch { arch, how, names: names.to_vec() })
         })
     });
-    let report = Mutex::new(Report::new());
-    pool::run(jobs, batches, |queue| {
+    let report = Mutex::new(Report { tally: Tally::new("use", "names"), links: 0 });
+    pool::run(setup.jobs, batches, |queue| {
         while let Some(batch) = queue.take() {
             plan.sweep(batch, &report)?;
         }
         Ok(())
     })?;
     let report = lock(&report);
-    table(&report);
-    let different: usize = report.values().map(|counts| counts.different).sum();
-    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!(
+        "{}\n{} links; ptxas refuses what is not compiled",
+        report.tally.table(),
+        report.links
+    );
+    Ok(report.tally.exit_code())
 }
 
 fn uses(list: Option<&str>) -> Result<Vec<Use>> {
@@ -114,24 +107,24 @@ impl Plan {
     fn sweep(&self, batch: Batch<'_>, report: &Mutex<Report>) -> Result<()> {
         let Batch { arch, how, .. } = batch;
         let dir = tempfile::tempdir()?;
-        let mut open = vec![batch.names];
-        while let Some(names) = open.pop() {
-            let halves = |open: &mut Vec<_>| {
+        let mut waiting = vec![batch.names];
+        while let Some(names) = waiting.pop() {
+            let halves = |waiting: &mut Vec<_>| {
                 let (first, second) = names.split_at(names.len() / 2);
-                open.extend([first.to_vec(), second.to_vec()]);
+                waiting.extend([first.to_vec(), second.to_vec()]);
             };
             let one = names.len() == 1;
             let mut counts = Counts::default();
             if !self.compile(arch, how, &names, dir.path())? {
                 match one {
-                    true => counts.refused = 1,
-                    false => halves(&mut open),
+                    true => counts.not_compiled = 1,
+                    false => halves(&mut waiting),
                 }
             } else {
                 let verdict = compare_links(&self.tools, &self.arguments(arch)?, dir.path())?;
-                counts.links = 1;
+                lock(report).links += 1;
                 match verdict {
-                    Verdict::Identical(_) => counts.linked = names.len(),
+                    Verdict::Identical(_) => counts.identical = names.len(),
                     Verdict::SameError(messages) => match fatal_names(&messages, &names) {
                         Some(apart) if apart.len() < names.len() => {
                             let rest: Vec<&str> = names
@@ -139,13 +132,13 @@ impl Plan {
                                 .copied()
                                 .filter(|name| !apart.contains(name))
                                 .collect();
-                            open.extend([apart.into_iter().collect(), rest]);
+                            waiting.extend([apart.into_iter().collect(), rest]);
                         }
                         _ => counts.same_error = names.len(),
                     },
-                    Verdict::Different(_) | Verdict::NoVerdict(_) if !one => halves(&mut open),
+                    Verdict::Different(_) | Verdict::NoVerdict(_) if !one => halves(&mut waiting),
                     Verdict::Different(difference) => {
-                        counts.different = 1;
+                        counts.failed = 1;
                         println!("{arch} {} {}: {}", how.name, names[0], difference.what);
                     }
                     Verdict::NoVerdict(what) => {
@@ -155,7 +148,7 @@ impl Plan {
                     Verdict::NotCompiled(what) => bail!("{what}"),
                 }
             }
-            lock(report).entry((how.name, arch.0)).or_default().add(&counts);
+            lock(report).tally.add(how.name, arch.0, counts);
         }
         Ok(())
     }
@@ -191,34 +184,4 @@ fn fatal_names<'n>(messages: &str, names: &[&'n str]) -> Option<BTreeSet<&'n str
         .contains("fatal")
         .then(|| names.iter().copied().filter(|&name| told.contains(name)).collect::<BTreeSet<_>>())
         .filter(|apart| !apart.is_empty())
-}
-
-impl Counts {
-    fn add(&mut self, more: &Self) {
-        self.linked += more.linked;
-        self.same_error += more.same_error;
-        self.refused += more.refused;
-        self.no_verdict += more.no_verdict;
-        self.different += more.different;
-        self.links += more.links;
-    }
-}
-
-fn table(report: &Report) {
-    println!(
-        "| use | target | identical | same error | different | no verdict | refused by ptxas | links |"
-    );
-    println!("|---|---|--:|--:|--:|--:|--:|--:|");
-    let mut all = Counts::default();
-    let row = |name: &str, arch: &str, counts: &Counts| {
-        let Counts { linked, same_error, refused, no_verdict, different, links } = counts;
-        println!(
-            "| {name} | {arch} | {linked} | {same_error} | {different} | {no_verdict} | {refused} | {links} |"
-        );
-    };
-    for ((name, arch), counts) in report {
-        row(name, arch, counts);
-        all.add(counts);
-    }
-    row("all", "", &all);
 }

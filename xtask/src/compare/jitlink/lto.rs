@@ -1,12 +1,12 @@
 //! Links of LTO-IR by both libraries, alone and with other code.
 //!
-//! In: sources of `xtask lto`, rows with the options and inputs of a link. Out: a line for each
+//! In: sources of suite `lto`, rows with the options and inputs of a link. Out: a line for each
 //! that differs. Guaranteed: results, logs, PTX and images count; a row that names an entry of
 //! docs/JITLINK.md or docs/DIFFERENCES.md has to differ.
 
+use super::super::lto::sources;
+use super::super::tally::Checks;
 use super::{Bench, LIMIT, Transcript, compare_images, first_difference, groups};
-use crate::lto::sources;
-use crate::tally::Tally;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::{Oracle, process};
@@ -104,7 +104,7 @@ pub(super) fn run(
     releases: &str,
     archs: &[String],
     work: &Path,
-    tally: &mut Tally,
+    checks: &mut Checks,
 ) -> Result<()> {
     for release in releases.split(',') {
         let oracle = workspace::oracle_of(release.parse()?)?;
@@ -125,7 +125,7 @@ pub(super) fn run(
                     (Some(key), None) => Some(format!("the same, but listed under *{key}*")),
                     (None, what) => what,
                 };
-                tally.add(&format!("{name} {}", row.words), what.as_deref());
+                checks.add(&format!("{name} {}", row.words), what.as_deref());
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use super::families::Listed;
 use super::{Bench, sources};
-use crate::workspace;
 use anyhow::{Context, Result};
+use culd_testkit::random::generate::model::Arch;
 use culd_testkit::random::generate::{Wish, family, generate, ptx};
 use std::fs;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::ops::Range;
 const MIXED: &[Listed] = &[Listed::Order, Listed::Variables, Listed::Shared];
 
 pub(super) fn run(bench: &mut Bench, seeds: Range<u64>) -> Result<()> {
-    let arch = workspace::archs(Some(bench.arch.clone()))?.pop().context("an architecture")?;
+    let arch = Arch::parse(&bench.arch).context("an architecture")?;
     let family = family("cplusplus").context("a family of programs")?;
     for seed in seeds {
         let wish = Wish { family: Some(family), arch: Some(arch), plain: true, ..Wish::default() };

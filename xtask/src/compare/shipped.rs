@@ -1,13 +1,14 @@
-//! `xtask shipped`: the relocatable code inside libraries that NVIDIA ships, through both linkers.
+//! Suite `shipped`: the relocatable code inside libraries that NVIDIA ships, through both linkers.
 //!
 //! In: wheels from PyPI whose shared objects hold what they were linked from. Out: a line for each
 //! library, architecture and link, then a table of times and memory. Guaranteed: nvlink is of the
 //! release that compiled the library; nothing of a library is kept outside the target folder; exit
 //! code 1 when outputs, messages or status differ.
 
-use crate::args::Args;
-use crate::measure::{self, Usage};
-use crate::tally::Tally;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::Checks;
+use crate::bench::measure::{self, Usage};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::container::containers;
@@ -21,15 +22,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const HELP: &str = "\
-usage: cargo xtask shipped [options] [library]...
-  --culd PATH      the linker under test (default <target>/release/culd)
-  --arch SM[,SM]   architectures (default sm_75,sm_80,sm_90,sm_100,sm_120)
-  --keep DIR       where inputs and outputs are left (default <target>/shipped)
-Libraries are nccl-2.28, nccl-2.32, cufftmp, cudensitymat, cutensormp, cutensornet, dali, nvshmem-host and the parts of NPP,
-npp/nppial and others; without any, all. A first run installs two gigabytes.";
-
-const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
+pub(super) const SUITE: Suite = Suite {
+    name: "shipped",
+    about: "the relocatable code of libraries that NVIDIA ships",
+    takes: &[Common::Archs("sm_75,sm_80,sm_90,sm_100,sm_120")],
+    help: "\
+Operands: libraries, nccl-2.28, nccl-2.32, cufftmp, cudensitymat, cutensormp, cutensornet, dali, nvshmem-host and the parts
+of NPP, npp/nppial and others; without any, all. A first run installs two gigabytes.
+",
+    run,
+};
 
 /// A wheel with shared objects.
 struct Wheel {
@@ -140,33 +142,26 @@ struct Row {
     ours: Usage,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let candidate = args.option::<String>("--culd")?;
-    let archs = args.option::<String>("--arch")?.unwrap_or_else(|| ARCHS.to_owned());
-    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("shipped"));
-    let wanted = args.operands()?;
-    let (mut tally, mut classes, mut rows) = (Tally::default(), Classes::default(), Vec::new());
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let wanted = setup.args.operands()?;
+    let (mut checks, mut classes, mut rows) = (Checks::default(), Classes::default(), Vec::new());
     for wheel in WHEELS {
         let chosen = |(name, _): &&(&str, &str)| is_chosen(name, &wanted);
         let libraries: Vec<_> = wheel.libraries.iter().filter(chosen).collect();
         if libraries.is_empty() {
             continue;
         }
-        let tools = wheel.tools(candidate.clone())?;
+        let tools = wheel.tools(&setup)?;
         let folder = wheel.libraries()?;
         for (name, file) in libraries {
-            let dir = work.join(name);
+            let dir = setup.keep.join(name);
             let files = unpack(&folder.join(file), &dir).with_context(|| (*name).to_owned())?;
-            for arch in archs.split(',') {
+            for arch in setup.archs.iter().map(|arch| arch.0) {
                 let linked = Linked { name, arch, files: &files, dir: &dir, tools: &tools };
                 if wheel.mixed && linked.is_mercury() {
                     println!("none   {name} {arch}: files of several releases");
                 } else {
-                    linked.compare(&mut tally, &mut classes)?;
+                    linked.compare(&mut checks, &mut classes)?;
                 }
                 rows.push(linked.measure()?);
             }
@@ -175,17 +170,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     ensure!(!rows.is_empty(), "no library is called {wanted:?}");
     print!("\n{classes}\n");
     print_table(&rows);
-    Ok(tally.end())
+    Ok(checks.end())
 }
 
 impl Wheel {
     /// nvlink of the release that compiled the wheel, and culd told so.
-    fn tools(&self, candidate: Option<String>) -> Result<Tools> {
-        let mut tools = workspace::tools(candidate)?;
-        tools.oracle = workspace::oracle_of(self.release.parse()?)?;
-        tools.limit = LIMIT;
-        tools.told = vec![format!("--dialect={}", self.release)];
-        Ok(tools)
+    fn tools(&self, setup: &Setup) -> Result<Tools> {
+        let tools = setup.tools_with(workspace::oracle_of(self.release.parse()?)?)?;
+        Ok(Tools { limit: LIMIT, ..tools })
     }
 
     /// The folder with its shared objects.
@@ -236,7 +228,7 @@ impl Linked<'_> {
     }
 
     /// Both linkers' programs; `classes` counts the kernels of equal ones.
-    fn compare(&self, tally: &mut Tally, classes: &mut Classes) -> Result<()> {
+    fn compare(&self, checks: &mut Checks, classes: &mut Classes) -> Result<()> {
         let count = if self.is_mercury() { 1 } else { LINKS.len() };
         for (name, options) in LINKS.iter().take(count) {
             let line = format!("{} {} {name}", self.name, self.arch);
@@ -254,7 +246,7 @@ impl Linked<'_> {
                 }
                 Verdict::SameError(what) | Verdict::NotCompiled(what) => Some(what.clone()),
             };
-            tally.add(&line, problem.as_deref());
+            checks.add(&line, problem.as_deref());
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ fn parse(run: &Run) -> Result<Usage> {
 }
 
 /// The hidden task.
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let words = args.verbatim();
     let (program, arguments) = words.split_first().context("measure needs a command")?;
     let mut command = Command::new(program);

@@ -1,10 +1,12 @@
-//! `xtask oracle`: the hand-written programs of `testdata/corpus` through both linkers.
+//! Suite `corpus`: the hand-written programs of `testdata/corpus` through both linkers.
 //!
 //! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml` ([`Case`]).
 //! Out: a table of topics and architectures. Guaranteed: exit code 1 when outputs differ or a link
 //! ends otherwise than its case says.
 
-use crate::args::Args;
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::{Counts, Tally};
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
@@ -16,25 +18,24 @@ use culd_testkit::reference::compare::trial::{Tools, Verdict, Way};
 use culd_testkit::reference::oracle::Release;
 use culd_testkit::reference::oracle::cache::Cache;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-const HELP: &str = "\
-usage: cargo xtask oracle [options] [topic | topic/case]...
-  --arch SM[,SM]   only links for these architectures; sm_100 and later too for cases that have sm_90
-  --with OPTION    a further option of every link, '--with=--preserve-relocs'; the linkers must agree, however a case ends
-  --steps          link in one step and in several, with objects (-r) between; the program must be the same
-  --relinked       link objects that either linker made with -r, with fresh ones and again; both must agree
-  --rebuilt        link the objects, and the same taken apart and built again; each linker must make the same of both
-  --report         compare what the library reports of programs with nvlink -v, cuobjdump and readelf; examples/report
+pub(super) const SUITE: Suite = Suite {
+    name: "corpus",
+    about: "the hand-written programs of testdata/corpus",
+    takes: &[Common::Archs(""), Common::With, Common::Ways, Common::Jobs, Common::Release, Common::Objects],
+    help: "\
+\x20 --report         compare what the library reports of programs with nvlink -v, cuobjdump and readelf; examples/report
                    of the linker under test has to be built
-  --jobs N         cases at a time (default 2)
-  --keep DIR       where failures are written (default <target>/oracle-failures)
-  --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
+Operands: [topic | topic/case]... Targets from sm_100 on also for cases that have sm_90. With --with the linkers must agree,
+however a case ends.
+",
+    run,
+};
 
 /// `case.toml`.
 #[derive(Debug, Deserialize)]
@@ -98,7 +99,7 @@ enum Expect {
 }
 
 struct Plan {
-    archs: Option<Vec<String>>,
+    archs: Vec<Arch>,
     with: Option<String>,
     way: Way,
     keep: PathBuf,
@@ -106,25 +107,26 @@ struct Plan {
     cache: Cache,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}\n{}", workspace::RELEASE_HELP);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let archs = args.option::<String>("--arch")?;
-    let jobs = args.option("--jobs")?.unwrap_or(2_usize);
+fn run(mut setup: Setup) -> Result<ExitCode> {
     let plan = Plan {
-        archs: archs.map(|list| list.split(',').map(str::to_owned).collect()),
-        with: args.option("--with")?,
-        way: workspace::way(&mut args),
-        keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("oracle-failures")),
-        tools: workspace::tools_of(&mut args)?,
+        tools: setup.tools()?,
+        way: if setup.args.flag("--report") { Way::Report } else { setup.way },
+        archs: setup.archs,
+        with: setup.with,
+        keep: setup.keep,
         cache: Cache::new(workspace::target().join("oracle-cache")),
     };
-    let cases = find(&args.operands()?)?;
-    let report = execute(&plan, &cases, jobs)?;
-    print!("{}", report.table());
-    Ok(if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let cases = find(&setup.args.operands()?)?;
+    let report = Mutex::new(Report::default());
+    pool::run(setup.jobs, cases.iter(), |queue| {
+        while let Some((name, dir)) = queue.take() {
+            one(&plan, name, dir, &report).with_context(|| name.clone())?;
+        }
+        Ok(())
+    })?;
+    let report = lock(&report);
+    println!("{} cases\n\n{}{}", report.cases.len(), report.tally.table(), report.classes);
+    Ok(report.tally.exit_code())
 }
 
 /// Folders of cases whose `topic/case` starts with one of the selections.
@@ -145,17 +147,6 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
     Ok(cases)
 }
 
-fn execute(plan: &Plan, cases: &[(String, PathBuf)], jobs: usize) -> Result<Report> {
-    let report = Mutex::new(Report::default());
-    pool::run(jobs, cases.iter(), |queue| {
-        while let Some((name, dir)) = queue.take() {
-            one(plan, name, dir, &report).with_context(|| name.clone())?;
-        }
-        Ok(())
-    })?;
-    Ok(std::mem::take(&mut *lock(&report)))
-}
-
 impl Plan {
     /// The targets of a case that are wanted. What shows on sm_90 is expected to show later too.
     fn archs_of(&self, case: &Case) -> Vec<String> {
@@ -169,9 +160,9 @@ impl Plan {
             archs.extend(wanted);
         }
         let usual = |arch: &str| Arch::ALL.iter().any(|usual| usual.0 == arch);
-        archs.retain(|arch| match &self.archs {
-            Some(list) => list.contains(arch),
-            None => usual(arch) || case.names(arch),
+        archs.retain(|arch| match &*self.archs {
+            [] => usual(arch) || case.names(arch),
+            list => list.iter().any(|wanted| wanted.0 == arch),
         });
         archs.dedup();
         archs
@@ -248,7 +239,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 }
             }
             if refused {
-                lock(report).not_compiled += 1;
+                lock(report).count_not_compiled(name, arch);
                 continue;
             }
             for (name, bytes) in uidx::files(&case.uidx)? {
@@ -265,7 +256,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 let expect = plain.then_some(case.expected(arch));
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
-                    let number = lock(report).failures;
+                    let number = lock(report).tally.total().failed;
                     let kept = plan.keep.join(format!("{number:03}-{}", name.replace('/', "-")));
                     workspace::keep_tree(work.path(), &kept)?;
                     let line = format!("{name} {}: {what}", arguments.join(" "));
@@ -324,93 +315,35 @@ fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
     }
 }
 
-#[derive(Default)]
 struct Report {
-    cells: BTreeMap<(String, String), Cell>,
-    cases: BTreeMap<String, Vec<String>>,
+    tally: Tally,
+    /// The names of all that were linked.
+    cases: BTreeSet<String>,
     classes: Classes,
-    failures: usize,
-    /// Programs that the compilers of old releases refused, by target and flags.
-    not_compiled: usize,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Cell {
-    links: usize,
-    identical: usize,
-    same_error: usize,
-    no_verdict: usize,
-    failed: usize,
+impl Default for Report {
+    fn default() -> Self {
+        let tally = Tally::new("topic", "links");
+        Report { tally, cases: BTreeSet::new(), classes: Classes::default() }
+    }
 }
 
 impl Report {
-    fn count(&mut self, name: &str, arch: &str, verdict: &Verdict, failed: bool) {
+    /// The compiler of an old release refused a program.
+    fn count_not_compiled(&mut self, name: &str, arch: &str) {
         let topic = name.split('/').next().unwrap_or(name);
-        let cases = self.cases.entry(topic.to_owned()).or_default();
-        if !cases.iter().any(|case| case == name) {
-            cases.push(name.to_owned());
-        }
-        let cell = self.cells.entry((topic.to_owned(), arch.to_owned())).or_default();
-        cell.links += 1;
-        cell.failed += usize::from(failed);
-        self.failures += usize::from(failed);
-        match verdict {
-            _ if failed => {}
-            Verdict::SameError(_) => cell.same_error += 1,
-            Verdict::NoVerdict(_) => cell.no_verdict += 1,
-            Verdict::Identical(classes) => {
-                cell.identical += 1;
-                self.classes += classes.of(&format!("{name} {arch}"));
-            }
-            _ => cell.identical += 1,
-        }
+        self.tally.add(topic, arch, Counts { not_compiled: 1, ..Counts::default() });
     }
 
-    /// A row per topic; the columns of architectures show passed / all links.
-    fn table(&self) -> String {
-        let seen = |arch: &str| self.cells.keys().any(|key| key.1 == arch);
-        let archs: Vec<&str> = Arch::known().map(|arch| arch.0).filter(|arch| seen(arch)).collect();
-        let mut text = format!(
-            "| topic | cases | links | identical | same error | no verdict | failed | {} |\n",
-            archs.join(" | ")
-        );
-        let _ = writeln!(text, "|---{}|", "|--:".repeat(5 + archs.len()));
-        for topic in self.cases.keys() {
-            self.row(&mut text, topic, &archs, |name| name == topic);
+    fn count(&mut self, name: &str, arch: &str, verdict: &Verdict, failed: bool) {
+        self.cases.insert(name.to_owned());
+        let topic = name.split('/').next().unwrap_or(name);
+        let counts = if failed { Counts::failed(1) } else { Counts::of(verdict) };
+        self.tally.add(topic, arch, counts);
+        if let (Verdict::Identical(classes), false) = (verdict, failed) {
+            self.classes += classes.of(&format!("{name} {arch}"));
         }
-        self.row(&mut text, "all", &archs, |_| true);
-        if self.not_compiled > 0 {
-            let _ = writeln!(text, "{} programs not compiled", self.not_compiled);
-        }
-        let _ = write!(text, "{}", self.classes);
-        text
-    }
-
-    fn row(&self, text: &mut String, title: &str, archs: &[&str], test: impl Fn(&str) -> bool) {
-        let sum = |wanted: Option<&str>| {
-            let cells = self.cells.iter().filter(|((topic, arch), _)| {
-                test(topic) && wanted.is_none_or(|wanted| wanted == arch)
-            });
-            cells.fold(Cell::default(), |sum, (_, cell)| Cell {
-                links: sum.links + cell.links,
-                identical: sum.identical + cell.identical,
-                same_error: sum.same_error + cell.same_error,
-                no_verdict: sum.no_verdict + cell.no_verdict,
-                failed: sum.failed + cell.failed,
-            })
-        };
-        let cases: usize =
-            self.cases.iter().filter(|(topic, _)| test(topic)).map(|(_, list)| list.len()).sum();
-        let Cell { links, identical, same_error, no_verdict, failed } = sum(None);
-        let _ = write!(
-            text,
-            "| {title} | {cases} | {links} | {identical} | {same_error} | {no_verdict} | {failed} |"
-        );
-        for arch in archs {
-            let cell = sum(Some(arch));
-            let _ = write!(text, " {}/{} |", cell.links - cell.failed, cell.links);
-        }
-        text.push('\n');
     }
 }
 

@@ -1,11 +1,12 @@
-//! `xtask real`: programs of our own with libraries of NVIDIA's, through both linkers.
+//! Suite `real`: programs of our own with libraries of NVIDIA's, through both linkers.
 //!
 //! In: `testdata/real`; CCCL and libcudadevrt of the reference tools, and NVSHMEM from PyPI. Out: a
 //! line for each library, architecture and link. Guaranteed: nothing of a library is kept outside
 //! the target folder; exit code 1 when outputs, messages or status differ.
 
-use crate::args::Args;
-use crate::tally::Tally;
+use super::Suite;
+use super::setup::Setup;
+use super::tally::Checks;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::fixtures::case::is_chosen;
@@ -17,11 +18,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const HELP: &str = "\
-usage: cargo xtask real [options] [library]...
-  --culd PATH   the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
-  --keep DIR    where the inputs and outputs are left (default <target>/real)
-Libraries are cudadevrt, cccl, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.";
+pub(super) const SUITE: Suite = Suite {
+    name: "real",
+    about: "programs of our own with libraries of NVIDIA's",
+    takes: &[],
+    help: "\
+Operands: libraries, cudadevrt, cccl, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.
+",
+    run,
+};
 
 /// A program and the library it is linked with.
 struct Corpus {
@@ -135,26 +140,20 @@ struct Bench {
     work: PathBuf,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let tools = workspace::tools(args.option("--culd")?)?;
-    let work = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("real"));
+fn run(mut setup: Setup) -> Result<ExitCode> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
-    let bench = Bench { tools, cache, work };
-    let wanted = args.operands()?;
+    let wanted = setup.args.operands()?;
+    let bench = Bench { tools: setup.tools()?, cache, work: setup.keep };
     let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
     ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
-    let (mut tally, mut classes) = (Tally::default(), Classes::default());
+    let (mut checks, mut classes) = (Checks::default(), Classes::default());
     for corpus in corpora {
         for result in corpus.run(&bench, &mut classes).with_context(|| corpus.name)? {
-            tally.add(&result.line, result.problem.as_deref());
+            checks.add(&result.line, result.problem.as_deref());
         }
     }
     print!("\n{classes}");
-    Ok(tally.end())
+    Ok(checks.end())
 }
 
 /// A link that was tried, and what is wrong with it.

@@ -1,11 +1,14 @@
-//! `xtask corpus`: generated programs through both linkers.
+//! Suite `generated`: generated programs through both linkers.
 //!
 //! In: seeds. Out: a table of families and architectures and, for every difference, a folder with
 //! the sources, the cubins and what differs. Guaranteed: exit code 1 when there is a difference.
 
+use super::Suite;
+use super::setup::{Common, Setup};
+use super::tally::{Counts, Tally};
 use crate::args::Args;
 use crate::pool;
-use crate::workspace::{self, lock};
+use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
 use culd_testkit::random::edit::Kind;
 use culd_testkit::random::generate::mix::FAMILIES;
@@ -23,27 +26,27 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const HELP: &str = "\
-usage: cargo xtask corpus [options]
-  --seeds A..B     seeds to try (default 0..200); A.. with --minutes
-  --arch SM[,SM]   only links for these architectures: an equal part of the seeds for each, in this order
-  --family NAME    only programs of this family
+const USUAL_SEEDS: Range<u64> = 0..200;
+
+pub(super) const SUITE: Suite = Suite {
+    name: "generated",
+    about: "generated programs, by seed",
+    takes: &[Common::Seeds(USUAL_SEEDS.start, USUAL_SEEDS.end), Common::Archs(""), Common::With, Common::Ways, Common::Jobs, Common::Release, Common::Objects],
+    help: "\
+\x20 --family NAME    only programs of this family
   --open N[,N]     programs that are known to differ and not followed yet: no failure, but one if they are equal
   --edit KIND      edits of compiled files: one at a time, all of this kind
-  --with OPTION    a further option of every link, '--with=--preserve-relocs'
-  --steps          link in one step and in several, with objects (-r) between
-  --relinked       link objects that either linker made with -r, with fresh ones and again
-  --rebuilt        link the objects, and the same taken apart and built again
-  --minutes M      stop after M minutes
-  --jobs N         programs at a time (default 2)
-  --keep DIR       where failures are written (default <target>/corpus)
-  --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)
+  --minutes M      stop after M minutes; seeds may be A.. then
   --reduce         shrink programs that differ; the small one goes to <DIR>/<name>/reduced
   --find TEXT      also keep programs whose messages from nvlink contain TEXT ('signal 11' for a crash)
-  --show SEED      print the sources of one program and stop";
+  --show SEED      print the sources of one program and stop
+Each target gets an equal part of the seeds, in this order.
+",
+    run,
+};
 
 /// What was asked for.
 struct Plan {
@@ -54,7 +57,6 @@ struct Plan {
     /// Seeds of programs that are known to differ.
     open: Vec<u64>,
     deadline: Option<Instant>,
-    jobs: usize,
     with: Option<String>,
     way: Way,
     keep: PathBuf,
@@ -63,41 +65,42 @@ struct Plan {
     tools: Tools,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    if args.flag("--help") {
-        println!("{HELP}\n{}", workspace::RELEASE_HELP);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let (mut wish, archs) = (wish(&mut args)?, workspace::archs(args.option("--arch")?)?);
-    let (way, with) = (workspace::way(&mut args), args.option::<String>("--with")?);
-    wish.plain = matches!(way, Way::Steps | Way::Relinked { .. }) || with.is_some();
+fn run(mut setup: Setup) -> Result<ExitCode> {
+    let args = &mut setup.args;
+    let mut wish = wish(args)?;
+    wish.plain = matches!(setup.way, Way::Steps | Way::Relinked { .. }) || setup.with.is_some();
     if let Some(seed) = args.option("--show")? {
-        show(&generate(seed, Wish { arch: archs.first().copied(), ..wish }));
+        show(&generate(seed, Wish { arch: setup.archs.first().copied(), ..wish }));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
-    let seeds = seeds(args.option::<String>("--seeds")?.as_deref(), minutes.is_some())?;
-    if archs.len() > 1 && seeds.end == u64::MAX {
+    let open = open(args.option::<String>("--open")?.as_deref())?;
+    let (reduce, find) = (args.flag("--reduce"), args.option("--find")?);
+    setup.finish()?;
+    let seeds = match minutes {
+        Some(_) if setup.seeds == USUAL_SEEDS => 0..u64::MAX,
+        Some(_) => setup.seeds.clone(),
+        None => setup.bounded_seeds()?,
+    };
+    if setup.archs.len() > 1 && seeds.end == u64::MAX {
         bail!("several architectures need --seeds A..B");
     }
     let plan = Plan {
+        tools: setup.tools()?,
         seeds,
         wish,
-        archs,
-        open: open(args.option::<String>("--open")?.as_deref())?,
+        archs: setup.archs,
+        open,
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
-        jobs: args.option("--jobs")?.unwrap_or(2),
-        with,
-        way,
-        keep: args.option("--keep")?.unwrap_or_else(|| workspace::target().join("corpus")),
-        reduce: args.flag("--reduce"),
-        find: args.option("--find")?,
-        tools: workspace::tools_of(&mut args)?,
+        with: setup.with,
+        way: setup.way,
+        keep: setup.keep,
+        reduce,
+        find,
     };
-    args.finish()?;
-    let report = execute(&plan)?;
-    print!("{}", report.table());
-    Ok(if report.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let report = execute(&plan, setup.jobs)?;
+    print!("{}", report.text());
+    Ok(report.tally.exit_code())
 }
 
 fn wish(args: &mut Args) -> Result<Wish> {
@@ -125,17 +128,6 @@ impl Plan {
     }
 }
 
-fn seeds(text: Option<&str>, timed: bool) -> Result<Range<u64>> {
-    let Some(text) = text else { return Ok(0..if timed { u64::MAX } else { 200 }) };
-    let Some((first, end)) = text.split_once("..") else { bail!("--seeds A..B") };
-    let first = first.parse().context("--seeds A..B")?;
-    let end = match end {
-        "" if timed => u64::MAX,
-        end => end.parse().context("--seeds A..B (A.. needs --minutes)")?,
-    };
-    Ok(first..end)
-}
-
 fn open(text: Option<&str>) -> Result<Vec<u64>> {
     let numbers = text.into_iter().flat_map(|text| text.split(','));
     numbers.map(|number| number.parse().context("--open N[,N]")).collect()
@@ -149,11 +141,9 @@ fn show(program: &Program) {
     }
 }
 
-/// Counts by family and architecture.
-#[derive(Default)]
 struct Report {
-    cells: BTreeMap<(&'static str, &'static str), Cell>,
-    differences: usize,
+    /// By family and architecture.
+    tally: Tally,
     classes: Classes,
     files: usize,
     /// Pairs of links.
@@ -162,28 +152,44 @@ struct Report {
     deliberate: BTreeMap<&'static str, usize>,
     /// How many programs of each class of difference were reduced.
     reduced: BTreeMap<String, usize>,
-    started: Option<Instant>,
+    started: Instant,
 }
 
-#[derive(Default)]
-struct Cell {
-    identical: usize,
-    same_error: usize,
-    different: usize,
-    not_compiled: usize,
-    no_verdict: usize,
+impl Report {
+    fn new() -> Self {
+        Report {
+            tally: Tally::new("family", "programs"),
+            classes: Classes::default(),
+            files: 0,
+            links: 0,
+            deliberate: BTreeMap::new(),
+            reduced: BTreeMap::new(),
+            started: Instant::now(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.tally.table();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let _ = writeln!(text, "\n{} files, {} links, {seconds:.1} s", self.files, self.links);
+        for (key, count) in &self.deliberate {
+            let _ = writeln!(text, "{count} links differ on purpose: {key}");
+        }
+        let _ = write!(text, "{}", self.classes);
+        text
+    }
 }
 
-fn execute(plan: &Plan) -> Result<Report> {
-    let report = Mutex::new(Report { started: Some(Instant::now()), ..Report::default() });
+fn execute(plan: &Plan, jobs: usize) -> Result<Report> {
+    let report = Mutex::new(Report::new());
     let early = |_: &u64| plan.deadline.is_none_or(|deadline| Instant::now() < deadline);
-    pool::run(plan.jobs, plan.seeds.clone().take_while(early), |queue| {
+    pool::run(jobs, plan.seeds.clone().take_while(early), |queue| {
         while let Some(seed) = queue.take() {
             one(plan, seed, &report).with_context(|| format!("seed {seed}"))?;
         }
         Ok(())
     })?;
-    Ok(std::mem::take(&mut *lock(&report)))
+    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
@@ -227,29 +233,23 @@ fn count(program: &Program, trial: &Trial, is_open: bool, report: &mut Report) {
     for (key, count) in &trial.deliberate {
         *report.deliberate.entry(key).or_default() += count;
     }
-    let cell = report.cells.entry((family, link_arch.0)).or_default();
+    let mut counts = Counts::of(&trial.verdict);
     match &trial.verdict {
-        Verdict::Identical(_) => cell.identical += 1,
-        Verdict::SameError(_) => cell.same_error += 1,
         Verdict::NoVerdict(how) => {
-            cell.no_verdict += 1;
             eprintln!("seed {seed} ({family}, {link_arch}): nvlink: {how}");
             trial.edits.iter().for_each(|edit| eprintln!("  {edit}"));
         }
         Verdict::NotCompiled(message) => {
-            cell.not_compiled += 1;
             let first = message.lines().next().unwrap_or_default();
             eprintln!("seed {seed} ({family}, {link_arch}): {first}");
         }
         Verdict::Different(_) if is_open => {
-            cell.no_verdict += 1;
+            counts = Counts::no_verdict(1);
             eprintln!("seed {seed} ({family}, {link_arch}): a known difference, still open");
         }
-        Verdict::Different(_) => {
-            cell.different += 1;
-            report.differences += 1;
-        }
+        _ => {}
     }
+    report.tally.add(family, link_arch.0, counts);
 }
 
 /// What makes a program worth keeping.
@@ -311,73 +311,4 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
     script.push_str("cmp nvlink/out.cubin culd/out.cubin\n");
     fs::write(to.join("run.sh"), script)?;
     Ok(what)
-}
-
-impl Report {
-    /// A row per family; the columns of architectures show agreeing / compiled programs.
-    fn table(&self) -> String {
-        let seen = |arch: &str| self.cells.keys().any(|key| key.1 == arch);
-        let archs: Vec<&str> = Arch::known().map(|arch| arch.0).filter(|arch| seen(arch)).collect();
-        let mut text = format!(
-            "| family | programs | identical | same error | different | not compiled | no verdict | {} |\n",
-            archs.join(" | ")
-        );
-        let _ = writeln!(text, "|---{}|", "|--:".repeat(6 + archs.len()));
-        for family in FAMILIES {
-            if self.cells.keys().any(|key| key.0 == family.name) {
-                self.row(&mut text, family.name, &archs, |name| name == family.name);
-            }
-        }
-        self.row(&mut text, "all", &archs, |_| true);
-        let seconds = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
-        let _ = writeln!(text, "\n{} files, {} links, {seconds:.1} s", self.files, self.links);
-        for (key, count) in &self.deliberate {
-            let _ = writeln!(text, "{count} links differ on purpose: {key}");
-        }
-        let _ = write!(text, "{}", self.classes);
-        text
-    }
-
-    fn row(&self, text: &mut String, title: &str, archs: &[&str], test: impl Fn(&str) -> bool) {
-        let sum = |arch: Option<&str>| {
-            let cells = self
-                .cells
-                .iter()
-                .filter(|((family, of), _)| test(family) && arch.is_none_or(|arch| arch == *of));
-            cells.fold(Cell::default(), |sum, (_, cell)| sum.plus(cell))
-        };
-        let all = sum(None);
-        let _ = write!(
-            text,
-            "| {title} | {} | {} | {} | {} | {} | {} |",
-            all.programs(),
-            all.identical,
-            all.same_error,
-            all.different,
-            all.not_compiled,
-            all.no_verdict
-        );
-        for arch in archs {
-            let cell = sum(Some(arch));
-            let agreeing = cell.identical + cell.same_error;
-            let _ = write!(text, " {agreeing}/{} |", cell.programs() - cell.not_compiled);
-        }
-        text.push('\n');
-    }
-}
-
-impl Cell {
-    fn programs(&self) -> usize {
-        self.identical + self.same_error + self.different + self.not_compiled + self.no_verdict
-    }
-
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            identical: self.identical + other.identical,
-            same_error: self.same_error + other.same_error,
-            different: self.different + other.different,
-            not_compiled: self.not_compiled + other.not_compiled,
-            no_verdict: self.no_verdict + other.no_verdict,
-        }
-    }
 }
