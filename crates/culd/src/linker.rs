@@ -8,6 +8,7 @@ use culd_cubin::arch::Arch;
 use culd_cubin::{Cubin, Malformed};
 use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
 use culd_link::{Account, Cancel, Dialect, Session, Severity};
+use culd_report::Input;
 
 use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
@@ -33,6 +34,8 @@ pub struct Linked {
     pub parts: Vec<Part>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) objects: Vec<usize>,
     pub(crate) account: Account,
 }
 
@@ -114,6 +117,8 @@ impl<'d> Linker<'d> {
                 parts: linked.parts,
                 target: self.options.target,
                 dialect: linked.dialect.unwrap_or(Dialect::usual()),
+                inputs: linked.inputs,
+                objects: linked.objects,
                 account: linked.account.unwrap_or_default(),
             }),
             None => Err(LinkError { diagnostics }.or_cancelled()),

@@ -3,7 +3,7 @@
 //! In: the account of the link, its inputs and what the linker said. Out: a [`Report`].
 
 use culd_link::Severity;
-use culd_report::{Input, Message, Report, ReportedLink};
+use culd_report::{Message, Report, ReportedLink};
 
 use crate::diagnostic::Diagnostic;
 use crate::linker::Linked;
@@ -12,17 +12,14 @@ impl Linked {
     /// What is in the image, why, and what is not: the same as `culd --report` tells, without the
     /// times of the phases.
     pub fn report(&self) -> Report {
-        // An input that is not linked is no object of the account.
-        let linked = self.parts.iter().enumerate().filter(|(_, part)| part.linked);
-        let input = |part: &culd_driver::Part| Input::new(part.name.clone(), part.size);
         Report::of_link(ReportedLink {
             output: String::new(),
             target: self.target,
             dialect: self.dialect,
             options: Vec::new(),
             phases: Vec::new(),
-            inputs: self.parts.iter().map(input).collect(),
-            objects: linked.map(|(place, _)| place).collect(),
+            inputs: self.inputs.clone(),
+            objects: self.objects.clone(),
             account: &self.account,
             messages: self.diagnostics.iter().map(message).collect(),
         })

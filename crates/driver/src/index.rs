@@ -12,11 +12,12 @@ use crate::os::files;
 /// Reads the index file, if there is one.
 pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
     let Some(path) = options.path(Id::Uidx) else { return Ok(None) };
+    let place = files::below(options.path(Id::Chroot), path);
     let name = culd_text::name(path);
     let fatal = |message: InputError, note| {
         Err(Line::about(Severity::Fatal, message).with_notes(vec![note]))
     };
-    let bytes = match files::read(path) {
+    let bytes = match files::read(place) {
         Ok((bytes, _)) => bytes,
         // nvlink tells a folder as `Memory allocation failure`.
         Err(error) => return fatal(InputError::Open(name), error.to_string()),

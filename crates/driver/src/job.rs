@@ -18,7 +18,7 @@ use crate::input::{self, Cubin, Gathered, Item, References, Stopped, Store};
 use crate::lto::{self, LinkTime};
 use crate::messages::{Cause, FileError, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target, VERSION, dialect};
-use crate::{hints, index, verify};
+use crate::{hints, index, origins, verify};
 
 /// What came of a link in memory.
 #[derive(Debug)]
@@ -33,6 +33,10 @@ pub struct Linked {
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
     pub parts: Vec<Part>,
+    /// The inputs as a report tells them, and the place among them of each object of the account.
+    pub inputs: Vec<culd_report::Input>,
+    /// See [`Linked::inputs`].
+    pub objects: Vec<usize>,
     /// The release whose rules were followed; `None` if it did not get as far.
     pub dialect: Option<&'static Dialect>,
 }
@@ -42,8 +46,6 @@ pub struct Linked {
 pub struct Part {
     /// Its name in messages.
     pub name: String,
-    /// Bytes.
-    pub size: u64,
     /// False for one of a system library that nothing needed.
     pub linked: bool,
 }
@@ -76,6 +78,8 @@ pub fn link(request: Request<'_>) -> Linked {
         report: None,
         account: None,
         parts: Vec::new(),
+        inputs: Vec::new(),
+        objects: Vec::new(),
         dialect: None,
     };
     let index = match index.map_or_else(|| index::read(options), |index| Ok(Some(index))) {
@@ -95,9 +99,9 @@ pub fn link(request: Request<'_>) -> Linked {
     } else if linkable {
         let outcome = culd_link::prepare(session, &inputs, &link_options);
         let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();
+        (linked.inputs, linked.objects) = origins::inputs(&gathered, &outcome.unused);
         let part = |(place, input): (usize, &Input<'_>)| Part {
             name: input.name.to_owned(),
-            size: input.bytes.len() as u64,
             linked: is_linked(place),
         };
         linked.parts = inputs.iter().enumerate().map(part).collect();
@@ -318,6 +322,8 @@ pub fn link_options(
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.dialect = dialect;
     link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
+    let roots = options.list(Id::Undefined).iter();
+    link_options.roots = roots.map(|name| name.as_bytes().to_vec()).collect();
     link_options.debug = options.flag(Id::Debug);
     link_options.suppress_debug_info = options.flag(Id::SuppressDebugInfo);
     link_options.tools_patch = options.flag(Id::ToolsPatch);

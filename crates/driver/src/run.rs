@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use culd_link::{
-    Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
+    Account, Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
 };
 
 use crate::input::{Gathered, Item, Store};
@@ -20,7 +20,7 @@ use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
 use crate::watch::Watch;
-use crate::{host_script, index, shadow, threads};
+use crate::{host_script, index, origins, reports, shadow, threads};
 
 /// What a whole command line comes to: text for standard output, and how it ended.
 pub fn command(parsed: Parsed) -> (String, Outcome) {
@@ -70,18 +70,21 @@ pub fn run(options: &Options) -> (String, Outcome) {
             }
         }
     }
+    let mut said = String::new();
     match index::read(options) {
         Ok(index) => {
             let progress = Progress::start();
             let (timing, phase) = (timing.as_mut(), progress.phase());
             let written = Written::Not;
-            Link { options, target, index, timing, phase, written }.run(&mut lines);
+            let said = &mut said;
+            Link { options, target, index, timing, phase, written, said }.run(&mut lines);
         }
         Err(line) => lines.push(line),
     }
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
-    (table.unwrap_or_default(), lines.end())
+    said.push_str(&table.unwrap_or_default());
+    (said, lines.end_within(options.number(Id::ErrorLimit)))
 }
 
 /// What nvlink says of its own `--preserve-relocs`, spelling and all.
@@ -100,6 +103,8 @@ struct Link<'o> {
     /// Tells the line on the terminal.
     phase: progress::Phase,
     written: Written,
+    /// Text for standard output.
+    said: &'o mut String,
 }
 
 /// How far the output is.
@@ -127,13 +132,15 @@ impl Link<'_> {
     /// one, again with copies, and nothing stays of the first attempt.
     fn run(mut self, lines: &mut Lines) {
         // All inputs stay until the process ends, which gives them back at once.
-        let store: &Store = Box::leak(Box::new(Store::mapping()));
+        let store: &Store =
+            Box::leak(Box::new(Store::mapping().rooted(self.options.path(Id::Chroot))));
         let before = lines.clone();
         guard::hold_panics(true);
         let end = self.attempt(store, lines);
         guard::hold_panics(false);
         if end == End::Again {
             *lines = before;
+            self.said.clear();
             if matches!(&self.written, Written::Begun(output) if !output.is_in_place()) {
                 self.written = Written::Not;
             }
@@ -148,7 +155,8 @@ impl Link<'_> {
         let Link { options, target, ref index, ref phase, .. } = *self;
         let (index, phase, watch) = (index.clone(), phase.clone(), Watch::start());
         let (timing, written) = (self.timing.as_deref_mut(), &mut self.written);
-        let run = Run { options, store, target, index, timing, watch, phase, written };
+        let said = &mut *self.said;
+        let run = Run { options, store, target, index, timing, watch, phase, written, said };
         let ended = catch_unwind(AssertUnwindSafe(|| run.run(lines)));
         let is_whole = matches!(self.written, Written::Whole);
         if matches!(ended, Ok(Ok(()))) && (is_whole || !lines.failed()) {
@@ -178,6 +186,8 @@ struct Run<'o> {
     index: Option<IndexFile>,
     timing: Option<&'o mut Timing>,
     watch: Watch,
+    /// Text for standard output.
+    said: &'o mut String,
     /// Tells the line on the terminal.
     phase: progress::Phase,
     written: &'o mut Written,
@@ -215,10 +225,14 @@ impl Run<'_> {
         if let Some(timing) = &mut self.timing {
             timing.compilations(&staged.gathered.times);
         }
-        if !staged.ready {
+        let Staged { gathered, link_options, ready } = staged;
+        if let Err(line) = self.before_link(&gathered, &link_options) {
+            lines.push(line);
             return Ok(());
         }
-        let Staged { gathered, link_options, .. } = staged;
+        if !ready {
+            return Ok(());
+        }
         let system = if let Target::Virtual(_) = self.target {
             // Nothing is linked here, so nothing says that the runtime's linker will not need it.
             gathered.registration.system_library(|| true)
@@ -285,7 +299,10 @@ impl Run<'_> {
         let image = outcome.image.filter(|_| !lines.failed());
         if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-            match self.output(session, image, path, input_bytes, lines) {
+            let told = self.output(session, image, path, input_bytes, lines).and_then(|account| {
+                Ok(self.report(gathered, link_options, (account, &outcome.unused), lines)?)
+            });
+            match told {
                 Ok(()) => {}
                 Err(Stop::Told(line)) => {
                     lines.push(line);
@@ -304,16 +321,57 @@ impl Run<'_> {
         path: &Path,
         input_bytes: u64,
         lines: &mut Lines,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Account>, Stop> {
         let start = Instant::now();
         self.phase.begin("write");
         let counts = self.options.flag(Id::Stats).then(|| image.counts());
         let written = self.write(session, &image, path);
+        let account = written.is_ok() && reports::need_account(self.options);
+        let account = account.then(|| image.account());
         // What the image was made of stays until the process ends, as the inputs do.
         std::mem::forget(image);
         written?;
         self.time("write", start);
-        Ok(self.tell(input_bytes, counts, lines)?)
+        self.tell(input_bytes, counts, lines)?;
+        Ok(account)
+    }
+
+    /// What the options ask for about the inputs, whatever comes of the link.
+    fn before_link(
+        &mut self,
+        gathered: &Gathered<'_>,
+        link_options: &LinkOptions,
+    ) -> Result<(), Line> {
+        if let Some(path) = self.options.path(Id::Reproduce) {
+            reports::reproduce(path, self.options, gathered, link_options.dialect)?;
+        }
+        self.said.push_str(&reports::before_link(self.options, gathered)?);
+        Ok(())
+    }
+
+    /// What the options ask for about the link.
+    fn report(
+        &mut self,
+        gathered: &Gathered<'_>,
+        link_options: &LinkOptions,
+        (account, unused): (Option<Account>, &[usize]),
+        lines: &Lines,
+    ) -> Result<(), Line> {
+        if !reports::any_after_link(self.options) {
+            return Ok(());
+        }
+        let told = reports::Told {
+            options: self.options,
+            gathered,
+            target: link_options.target,
+            dialect: link_options.dialect,
+            inputs: origins::inputs(gathered, unused),
+            account,
+            phases: self.watch.phases(),
+            messages: lines.so_far(),
+        };
+        self.said.push_str(&reports::after_link(told)?);
+        Ok(())
     }
 
     /// Writes an output that was not linked here.

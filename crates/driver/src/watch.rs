@@ -34,6 +34,12 @@ impl Watch {
         self.phases.push(Phase { name: name.to_owned(), start, time });
     }
 
+    /// The phases so far, for a report.
+    pub(crate) fn phases(&self) -> Vec<culd_report::Phase> {
+        let phases = self.phases.iter();
+        phases.map(|phase| culd_report::Phase::new(&*phase.name, millis(phase.time))).collect()
+    }
+
     /// The lines of `--stats`.
     pub(crate) fn stats(&self, input_bytes: u64, counts: &Counts) -> Vec<String> {
         let mut lines = vec![

@@ -96,7 +96,7 @@ pub struct File {
 }
 
 /// An input of a link.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Input {

@@ -135,13 +135,14 @@ impl<'a> Gather<'a, '_> {
 
     /// A file that a thin archive names. It is read once, however often it is named.
     fn thin_member(&mut self, path: &Path) -> io::Result<(&'a [u8], Identity)> {
-        let identity = files::identity(path)?;
+        let identity = files::identity(self.store.place(path))?;
         if let Some(bytes) = self.thin_members.get(&identity) {
             return Ok((bytes, identity));
         }
         let (bytes, identity) = self.store.read(path, Kinds::Files)?;
         let bytes = &**self.store.alloc(bytes);
         self.thin_members.insert(identity, bytes);
+        self.found.files.push(path.to_owned());
         Ok((bytes, identity))
     }
 

@@ -1,5 +1,7 @@
 //! What is gathered from the inputs: device code on its way into the link, and what is known about it.
 
+use std::path::PathBuf;
+
 use culd_fatbin::container::Entry;
 use culd_link::{Dialect, Input, Severity};
 
@@ -24,6 +26,10 @@ pub(crate) struct Gathered<'a> {
     pub(crate) elsewhere: Vec<Elsewhere<'a>>,
     /// Names of the archives that were looked into, as messages name them.
     pub(crate) archives: Vec<String>,
+    /// All files that were read, in order.
+    pub(crate) files: Vec<PathBuf>,
+    /// Archives that `-l` names: path as messages name it, name.
+    pub(crate) libraries: Vec<(String, String)>,
     /// Names of `-l` for which there is no archive.
     pub(crate) missing_libraries: Vec<String>,
     /// How many fat binaries have nothing for the target.
@@ -50,7 +56,9 @@ impl Gathered<'_> {
     /// What the linker is given.
     pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
         let ready = self.inputs.iter();
-        ready.map(|Ready { name, bytes, system }| Input { name, bytes, system: *system }).collect()
+        ready
+            .map(|Ready { name, bytes, system, .. }| Input { name, bytes, system: *system })
+            .collect()
     }
 }
 
@@ -156,6 +164,17 @@ pub(crate) struct Ready<'a> {
     pub(crate) bytes: &'a [u8],
     /// Part of a library that is linked only if something needs it.
     pub(crate) system: bool,
+    /// What it was before it was compiled.
+    pub(crate) kind: Made,
+}
+
+/// What a cubin was before it was compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A cubin.
+    Cubin,
+    OfPtx,
+    OfLtoIr,
 }
 
 /// A piece of LTO-IR.

@@ -67,7 +67,7 @@ impl Gather<'_, '_> {
                 path.extend([b"/lib", name.as_bytes(), ending].concat());
                 PathBuf::from(OsString::from_vec(path))
             };
-            library.shared |= fs::metadata(path(b".so")).is_ok();
+            library.shared |= fs::metadata(self.store.place(&path(b".so"))).is_ok();
             let path = path(b".a");
             let Ok((bytes, identity)) = self.store.read(&path, Kinds::Files) else { continue };
             if bytes.len() > EMPTY_ARCHIVE {
@@ -87,9 +87,11 @@ impl Gather<'_, '_> {
         for Library { name, file, shared } in libraries {
             match file {
                 Some((path, bytes, identity)) => {
+                    self.found.files.push(path.clone());
                     if self.first_time(identity) {
                         let bytes = &**self.store.alloc(bytes);
                         let (shown, system) = (culd_text::name(&path), is_system(&path));
+                        self.found.libraries.push((shown.clone(), name));
                         self.archive(&Archive::file(&shown, &path, bytes, identity, system))?;
                     }
                 }

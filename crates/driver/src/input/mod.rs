@@ -37,7 +37,7 @@ use gathered::{Event, Piece, ignored_severity};
 pub(crate) use crate::os::files::Store;
 pub use gathered::Cubin;
 pub(crate) use gathered::{
-    Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Ready, References, Stopped, Time,
+    Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Made, Ready, References, Stopped, Time,
 };
 pub use item::{Content, InputKind, Item};
 pub(crate) use ptx::{CompileError, Compiled, Compiler, Job as PtxJob};

@@ -12,7 +12,7 @@ use culd_fatbin::{Format, sniff};
 use culd_link::{Input, Session, Severity};
 
 use super::gathered::{
-    Code, Event, Gathered, MAX_UNPACKED, Piece, Ready, Stopped, Time, ignored_severity,
+    Code, Event, Gathered, MAX_UNPACKED, Made, Piece, Ready, Stopped, Time, ignored_severity,
 };
 use super::ptx::{CompileError, Compiled, Compiler, Job};
 use crate::hints::{Elsewhere, Unlinked};
@@ -26,7 +26,7 @@ const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not d
      target in the input needs none";
 
 /// Code as bytes, or why not.
-enum Made<'a> {
+enum Unpacking<'a> {
     Cubin(&'a [u8]),
     /// The place of the job.
     Ptx(usize),
@@ -47,18 +47,18 @@ pub(super) fn ready<'a>(
 ) -> Result<(), Stopped> {
     let pieces: Vec<&Piece<'a>> = events.iter().filter_map(Event::piece).collect();
     let (mut jobs, mut texts) = (Vec::new(), Vec::new());
-    let made: Vec<Made<'a>> = unpack_needed(options, &pieces, store, session)
+    let made: Vec<Unpacking<'a>> = unpack_needed(options, &pieces, store, session)
         .into_iter()
         .zip(&pieces)
         .map(|(bytes, piece)| match (bytes, piece.code.ptx_options()) {
-            (None, _) => Made::LeftOut,
-            (Some(Err(error)), _) => Made::Broken(error),
-            (Some(Ok(bytes)), None) => Made::Cubin(bytes),
+            (None, _) => Unpacking::LeftOut,
+            (Some(Err(error)), _) => Unpacking::Broken(error),
+            (Some(Ok(bytes)), None) => Unpacking::Cubin(bytes),
             (Some(Ok(text)), Some(options)) => {
                 let job = job(text, options);
                 texts.push((piece.name.as_str(), job.text));
                 jobs.push(job);
-                Made::Ptx(jobs.len() - 1)
+                Unpacking::Ptx(jobs.len() - 1)
             }
         })
         .collect();
@@ -87,14 +87,14 @@ pub(super) fn ready<'a>(
             Event::Piece(piece) => piece,
         };
         match made.next() {
-            Some(Made::Cubin(bytes)) => finish.cubin(piece, bytes)?,
-            Some(Made::Ptx(place)) => {
+            Some(Unpacking::Cubin(bytes)) => finish.cubin(piece, bytes, Made::Cubin)?,
+            Some(Unpacking::Ptx(place)) => {
                 if let Some(compiled) = compiled.get_mut(place).and_then(Option::take) {
                     finish.compiled(piece, compiled)?;
                 }
             }
-            Some(Made::Broken(error)) => return Err(finish.broken(&piece, &error)),
-            Some(Made::LeftOut) | None => {}
+            Some(Unpacking::Broken(error)) => return Err(finish.broken(&piece, &error)),
+            Some(Unpacking::LeftOut) | None => {}
         }
     }
     Ok(())
@@ -243,7 +243,7 @@ impl<'a> Finish<'a, '_, '_> {
         Stopped
     }
 
-    fn cubin(&mut self, piece: Piece<'_>, bytes: &'a [u8]) -> Result<(), Stopped> {
+    fn cubin(&mut self, piece: Piece<'_>, bytes: &'a [u8], kind: Made) -> Result<(), Stopped> {
         let Piece { name, system, module, .. } = piece;
         match sniff(bytes) {
             Format::ExecutableCubin => {
@@ -258,7 +258,7 @@ impl<'a> Finish<'a, '_, '_> {
                 if self.options.lto() && !system {
                     self.say(Severity::Info, InputError::PartialLto(name.clone()), Vec::new());
                 }
-                self.found.inputs.push(Ready { name, bytes, system });
+                self.found.inputs.push(Ready { name, bytes, system, kind });
                 Ok(())
             }
             _ => Err(self.fatal(InputError::NotCubin(name), Vec::new())),
@@ -272,7 +272,7 @@ impl<'a> Finish<'a, '_, '_> {
         match cubin {
             Ok(bytes) => {
                 let bytes = &**self.store.alloc(Bytes::Read(bytes));
-                self.cubin(piece, bytes)
+                self.cubin(piece, bytes, Made::OfPtx)
             }
             Err(error @ (CompileError::Refused(_) | CompileError::Unknown)) => {
                 let mut notes = vec![format!("in '{}'", piece.name)];

@@ -99,6 +99,7 @@ impl<'a> Gather<'a, '_> {
         path: &Path,
         loaded: Option<Loaded>,
     ) -> Result<(&'a [u8], Identity), Stopped> {
+        self.found.files.push(path.to_owned());
         let known = loaded.map(|loaded| Ok(self.store.keep(loaded)));
         let read = known.unwrap_or_else(|| self.store.read(path, Kinds::Any));
         let (bytes, identity) = read.map_err(|error| {

@@ -163,7 +163,8 @@ impl<'a> LinkTime<'a, '_> {
         }
         let cubin = self.assemble(&ptx, false)?;
         let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
-        let ready = Ready { name: CUBIN.to_owned(), bytes, system: false };
+        let kind = crate::input::Made::OfLtoIr;
+        let ready = Ready { name: CUBIN.to_owned(), bytes, system: false, kind };
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
     }

@@ -97,6 +97,31 @@ impl Lines {
         self.lines.iter().filter_map(Line::severity).max()
     }
 
+    /// All lines so far.
+    pub(crate) fn so_far(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The same as [`Lines::end`] with at most `most` errors; 0 is no limit.
+    pub(crate) fn end_within(self, most: Option<i32>) -> Outcome {
+        let mut outcome = self.end();
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
+        let is_error = |line: &Line| line.severity() == Some(Severity::Error);
+        let errors = outcome.lines.iter().filter(|line| is_error(line)).count();
+        if most == 0 || errors <= most {
+            return outcome;
+        }
+        let mut seen = 0;
+        outcome.lines.retain(|line| {
+            seen += usize::from(is_error(line));
+            !is_error(line) || seen <= most
+        });
+        let text = format!("too many errors: {} more are not shown", errors - most);
+        let note = "--error-limit=0 shows all".to_owned();
+        outcome.lines.push(Line::new(Severity::Error, text).with_notes(vec![note]));
+        outcome
+    }
+
     pub(crate) fn end(self) -> Outcome {
         let status = match self.worst() {
             Some(Severity::Fatal) => 1,

@@ -1,5 +1,8 @@
 //! What a command line must have, and what excludes what, in nvlink's order.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
 use super::table::{Id, Row, Support, TABLE};
 use super::{Options, Target, UsageError};
 
@@ -29,6 +32,7 @@ pub(super) fn check(options: &Options, target: Target) -> Result<(), UsageError>
     if matches!(target, Target::Lto(_)) {
         return Err(UsageError::LtoTarget(target.name()));
     }
+    reports(options)?;
     lto(options)?;
     cuda_version(options)?;
     let refused = |row: &&Row| row.support == Support::Refused && options.values(row.id).is_some();
@@ -50,6 +54,25 @@ fn conflicts(options: &Options) -> Result<(), UsageError> {
         return Err(UsageError::Conflict("-use-host-info", "-ignore-host-info"));
     }
     Ok(())
+}
+
+/// Files of reports have the endings of the forms that there are.
+fn reports(options: &Options) -> Result<(), UsageError> {
+    let bad =
+        |value: &OsStr, option| Err(UsageError::BadValue { value: culd_text::name(value), option });
+    let ending = |value: &OsStr| Path::new(value).extension().map(OsStr::to_owned);
+    let ends = |value: &OsStr, endings: &[&str]| {
+        ending(value).is_some_and(|own| endings.iter().any(|ending| own == *ending))
+    };
+    let report = |value: &&OsString| *value != "-" && !ends(value, &["json", "html", "htm", "txt"]);
+    if let Some(value) = options.list(Id::Report).iter().find(report) {
+        return bad(value, "report");
+    }
+    let graph = options.path(Id::CallGraph).map(Path::as_os_str);
+    match graph.filter(|value| !ends(value, &["dot", "gv", "svg"])) {
+        Some(value) => bad(value, "callgraph"),
+        None => Ok(()),
+    }
 }
 
 /// `--cuda-api-version`: `13.0` and its like change nothing, others are refused.

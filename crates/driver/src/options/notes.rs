@@ -58,6 +58,10 @@ fn value_note(value: &str, option: &str) -> Option<String> {
             let like = near.map(|name| format!("there is a target '{name}'; "));
             Some(format!("{}--help lists the targets", like.unwrap_or_default()))
         }
+        _ if row.id == Id::Report => {
+            Some("the ending says the form: .json, .html or .txt; '-' is text".to_owned())
+        }
+        _ if row.id == Id::CallGraph => Some("the ending says the form: .dot or .svg".to_owned()),
         Takes::Number(only) if row.id == Id::Machine => Some(format!("only {only} exists")),
         _ => None,
     }

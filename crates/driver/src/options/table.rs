@@ -16,8 +16,10 @@ pub enum Id {
     SuppressDebugInfo, SuppressStackSizeWarning, Time, Uidx, UseHostInfo, VariablesUsed,
     Verbose, Version, WarningsAreErrors, ToolsPatch, NvvmLatest, Verbose2,
     AllowUndefinedGlobals, CudaApiVersion, NoSharedReservation, ExtendedShared, ForceRela,
-    HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, Dialect,
-    NoFork, NoNotes, PtxasPath, Stats, Strict, Threads, Trace, Verify,
+    HostCompiler, NvHost, ReserveNull, Shared, SyscallOffset, ToolName, Uumn, CallGraph, Chroot,
+    Color, Cref, DependencyFile, Dialect, ErrorLimit, Map, NoFork, NoNotes, PrintGcSections,
+    PrintMemoryUsage, PtxasPath, Report, Reproduce, Stats, Strict, Threads, Trace, TraceSymbol,
+    Undefined, Verify, WhyExtract, WhyLive,
 }
 
 /// What an option takes.
@@ -162,15 +164,30 @@ pub const TABLE: &[Row] = &[
     row(Id::SyscallOffset, "syscall-const-offset", "syscall-const-offset", Number("offset"), Hidden, "Offset of system calls' constants").refused(),
     row(Id::ToolName, "tool-name", "tool-name", Text("name"), Hidden, "The name in the tool note, where culd names itself").ignored(),
     row(Id::Uumn, "uumn", "uumn", Nothing, Hidden, "Changes nothing in a cubin link"),
+    row(Id::CallGraph, "callgraph", "callgraph", Path("file"), Culd, "Write the call graph to this file: .dot for Graphviz, or a drawing, .svg"),
+    row(Id::Chroot, "chroot", "chroot", Path("folder"), Culd, "Look for inputs with absolute paths below this folder; what --reproduce makes uses it"),
+    row(Id::Color, "color", "color", Choice(&["auto", "always", "never"]), Culd, "Colour the severity of messages; auto: on a terminal, unless NO_COLOR is set"),
+    row(Id::Cref, "cref", "cref", Nothing, Culd, "Print which inputs define and use each symbol"),
+    row(Id::DependencyFile, "dependency-file", "dependency-file", Path("file"), Culd, "Write a rule for make with all files that the link has read to this file"),
     row(Id::Dialect, "dialect", "dialect", Choice(RELEASES), Culd, "Follow the rules of nvlink of this release; auto: of the toolkit that culd is installed in (install-shadow), else of the newest object"),
+    row(Id::ErrorLimit, "error-limit", "error-limit", Number("n"), Culd, "Print at most n errors; 0, the default, prints all"),
+    row(Id::Map, "map", "Map", Path("file"), Culd, "Write a map of the output to this file; '-' is standard output"),
     row(Id::NoFork, "no-fork", "no-fork", Nothing, Culd, "Changes nothing: every link is made by the process that was started"),
     row(Id::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
+    row(Id::PrintGcSections, "print-gc-sections", "print-gc-sections", Nothing, Culd, "Print the functions that nothing needs and that were removed"),
+    row(Id::PrintMemoryUsage, "print-memory-usage", "print-memory-usage", Nothing, Culd, "Print how full the memories are that have a limit"),
     row(Id::PtxasPath, "ptxas-path", "ptxas-path", Path("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
+    row(Id::Report, "report", "report", List("file"), Culd, "Write a report of the link (docs/REPORT.md): .json data, .html a page, .txt text; '-' is text on standard output. Repeated options add up"),
+    row(Id::Reproduce, "reproduce", "reproduce", Path("file"), Culd, "Write an archive, .tar, with all inputs and a script that links them again elsewhere"),
     row(Id::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),
     row(Id::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
     row(Id::Threads, "threads", "threads", Number("n"), Culd, "Use n threads, at most four per core; 0 takes one per core"),
     row(Id::Trace, "trace", "trace", Path("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
+    row(Id::TraceSymbol, "trace-symbol", "y", List("name"), Culd, "Print which inputs define and use this symbol"),
+    row(Id::Undefined, "undefined", "u", List("name"), Culd, "Keep this function, and all that it calls, even where nothing reaches it"),
     row(Id::Verify, "verify", "verify", Nothing, Culd, "Read the output again with another reader and prove that it is sound before it takes its place"),
+    row(Id::WhyExtract, "why-extract", "why-extract", Path("file"), Culd, "Write to this file why each member of an archive was linked; '-' is standard output"),
+    row(Id::WhyLive, "why-live", "why-live", List("name"), Culd, "Print the shortest way from a kernel to this function; '*' stands for anything"),
 ];
 
 impl Row {

@@ -4,6 +4,7 @@
 //! was at one moment as far as the file's times tell; large files are mapped, by the command only.
 //! What a map means is in one place, at [`map`].
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -134,6 +135,14 @@ pub(crate) fn read_limited(path: &Path, kinds: Kinds, limit: u64) -> io::Result<
     }
 }
 
+/// Where the file at `path` is read: an absolute path below `root`, if there is one.
+pub(crate) fn below<'p>(root: Option<&Path>, path: &'p Path) -> Cow<'p, Path> {
+    match (root, path.strip_prefix("/")) {
+        (Some(root), Ok(rest)) => Cow::Owned(root.join(rest)),
+        _ => Cow::Borrowed(path),
+    }
+}
+
 /// Holds the bytes of everything that was read or made, so that the rest can borrow them.
 pub(crate) struct Store {
     arena: Arena<Bytes>,
@@ -141,6 +150,8 @@ pub(crate) struct Store {
     mapped: Option<RefCell<Vec<Stamp>>>,
     /// What was read of pipes and devices, by path: inputs may be looked at twice.
     streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
+    /// Where files with absolute paths are.
+    root: Option<PathBuf>,
 }
 
 /// What was read of a file.
@@ -214,7 +225,7 @@ pub(crate) enum Change {
 impl Store {
     /// For programs: files are copied, so that nobody can change what is linked.
     pub(crate) fn copying() -> Self {
-        Store { arena: Arena::new(), mapped: None, streams: RefCell::default() }
+        Store { arena: Arena::new(), mapped: None, streams: RefCell::default(), root: None }
     }
 
     /// For the command: large files are mapped, and the process is ended in order when one becomes
@@ -227,7 +238,17 @@ impl Store {
     /// For a second link of the same inputs: files are copied, and what this store has read of
     /// pipes is there.
     pub(crate) fn again(&self) -> Self {
-        Store { streams: self.streams.clone(), ..Store::copying() }
+        Store { streams: self.streams.clone(), root: self.root.clone(), ..Store::copying() }
+    }
+
+    /// The same, with all files that have an absolute path below `root`.
+    pub(crate) fn rooted(self, root: Option<&Path>) -> Self {
+        Store { root: root.map(Path::to_owned), ..self }
+    }
+
+    /// Where the file at `path` is read.
+    pub(crate) fn place<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        below(self.root.as_deref(), path)
     }
 
     /// True when there is a file that somebody else may change.
@@ -246,7 +267,7 @@ impl Store {
         path: impl AsRef<Path>,
         kinds: Kinds,
     ) -> io::Result<(Bytes, Identity)> {
-        let path = path.as_ref();
+        let path = &*self.place(path.as_ref());
         if let Some(bytes) = self.streams.borrow().get(path) {
             return Ok((Bytes::Stream(Arc::clone(bytes)), identity(path)?));
         }
@@ -268,9 +289,9 @@ impl Store {
         if !session.has_threads(work) {
             return Vec::new();
         }
-        let maps = self.mapped.is_some();
+        let (maps, root) = (self.mapped.is_some(), self.root.as_deref());
         let load = |place: usize| {
-            let path = paths[place]?;
+            let path = &*below(root, paths[place]?);
             // A pipe is not opened before its turn.
             std::fs::metadata(path).ok().filter(Metadata::is_file)?;
             let loaded = Loaded::new(path, Kinds::Any, maps).ok()?;

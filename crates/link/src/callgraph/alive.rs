@@ -40,7 +40,7 @@ pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> 
 /// address calls is dead (case indirect/taken-in-dead-code).
 pub(super) fn alive(
     symbols: &Symbols,
-    roots: &Roots,
+    (roots, kept): (&Roots, &[SymbolId]),
     (records, inner): (&CallRecords, &[(u32, u32)]),
     signatures: &IdVec<SymbolId, FunctionSignature>,
     slots: &[SymbolId],
@@ -57,6 +57,7 @@ pub(super) fn alive(
     }
     let mut alive = IdVec::filled(false, symbols.all.len());
     let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| roots.is_entry[id]).collect();
+    stack.extend(kept);
     let callees = |id: SymbolId| {
         calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
     };

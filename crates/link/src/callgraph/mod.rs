@@ -55,13 +55,14 @@ impl CallGraph {
     ) -> (Self, NameList) {
         let (records, mut roots, signatures, prototypes) =
             read(session, objects, symbols, options, names);
+        let kept = roots.add_named(symbols, names, &options.roots);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
         roots.add_taken(symbols, &signatures, &slots);
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
             let inner = inner_functions(objects, symbols);
-            alive(symbols, &roots, (&records, &inner), &signatures, &slots)
+            alive(symbols, (&roots, &kept), (&records, &inner), &signatures, &slots)
         };
         let LiveFunctions { nodes, node_of, all_alive, any_dead } =
             number_live(objects, symbols, &alive);

@@ -3,6 +3,7 @@
 use hashbrown::HashSet;
 
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SymbolId};
+use crate::base::names::Names;
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
@@ -65,6 +66,24 @@ impl Roots {
             is_entry: IdVec::filled(false, symbols.all.len()),
             single: false,
         }
+    }
+
+    /// Adds the kernels called `names`; returns the other functions called so.
+    pub(super) fn add_named(
+        &mut self,
+        symbols: &Symbols,
+        table: &Names<'_>,
+        names: &[Vec<u8>],
+    ) -> Vec<SymbolId> {
+        let wanted: HashSet<NameId> = names.iter().filter_map(|name| table.lookup(name)).collect();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let named = |id: &SymbolId| wanted.contains(&symbols.all[*id].name);
+        let (kernels, others): (Vec<SymbolId>, Vec<SymbolId>) =
+            symbols.all.ids().filter(named).partition(|&id| symbols.all[id].is_kernel);
+        kernels.into_iter().for_each(|kernel| self.is_entry[kernel] = true);
+        others
     }
 
     /// Adds kernels whose address is taken anywhere, and jump slots of unified functions, unless

@@ -36,6 +36,8 @@ pub struct LinkOptions {
     pub index: Option<IndexFile>,
     /// The kernels to keep. A link that keeps dead code keeps all kernels.
     pub selection: Selection,
+    /// Functions that are kept whatever reaches them (`--undefined`). No option of nvlink.
+    pub roots: Vec<Vec<u8>>,
     /// System libraries are linked even if nothing needs them.
     pub keep_system_libraries: bool,
     /// `--preserve-relocs`: no function is dead, and every applied relocation is recorded in
@@ -71,6 +73,7 @@ impl LinkOptions {
             relocatable: false,
             index: None,
             selection: Selection::All,
+            roots: Vec::new(),
             keep_system_libraries: false,
             preserve_relocs: false,
             allow_undefined_globals: false,

@@ -1,0 +1,57 @@
+//! The rule for make: on what the output depends.
+//!
+//! In: options, what was gathered. Out: the rule, and an empty one for each file, so that make does
+//! not stop where one is gone. The words are those of lld and gcc.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::input::Gathered;
+use crate::options::{Id, Options};
+
+/// The rule for the output of a link.
+pub(super) fn rule(options: &Options, gathered: &Gathered<'_>) -> String {
+    let output = options.output().map(|path| escaped(path.as_os_str())).unwrap_or_default();
+    let index = options.path(Id::Uidx).map(PathBuf::from);
+    let mut files: Vec<&PathBuf> = Vec::new();
+    for file in gathered.files.iter().chain(&index) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    let files: Vec<String> = files.into_iter().map(|file| escaped(file.as_os_str())).collect();
+    let mut text = format!("{output}:");
+    files.iter().for_each(|file| text.push_str(&format!(" \\\n  {file}")));
+    text.push('\n');
+    files.iter().for_each(|file| text.push_str(&format!("\n{file}:\n")));
+    text
+}
+
+/// A path as make reads it.
+fn escaped(path: &OsStr) -> String {
+    let mut text = String::new();
+    for char in culd_text::bytes(path.as_bytes()).chars() {
+        match char {
+            ' ' | '\t' | '#' | ':' | '\\' | '%' => {
+                text.push('\\');
+                text.push(char);
+            }
+            '$' => text.push_str("$$"),
+            // A line's end would end the rule.
+            '\n' | '\r' => text.push('?'),
+            _ => text.push(char),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_escaped() {
+        assert_eq!(escaped(OsStr::new("a b#c$d\ne")), "a\\ b\\#c$$d?e");
+    }
+}

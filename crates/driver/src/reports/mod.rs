@@ -1,0 +1,225 @@
+//! What a link tells besides its messages: reports, maps, tables, the archive that links it again.
+//!
+//! In: options, what was gathered, what came of the link. Out: files, and text for standard output.
+//! Guaranteed: nothing here changes a byte of the output; a file is replaced only by a complete new
+//! one; nothing is computed that no option asks for.
+
+mod dependencies;
+mod names;
+mod reproduce;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use culd_cubin::arch::Arch;
+use culd_link::{Account, Dialect, Severity};
+use culd_report::{Input, Message, Phase, Report, ReportedLink, Why};
+
+use crate::input::Gathered;
+use crate::messages::{FileError, Line};
+use crate::options::{Id, Options, Origin, TABLE, Takes};
+use crate::os::output;
+
+pub(crate) use reproduce::reproduce;
+
+/// The path that stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// True if an option needs the account of the link.
+pub(crate) fn need_account(options: &Options) -> bool {
+    let any = |ids: &[Id]| ids.iter().any(|&id| options.values(id).is_some());
+    any(&[
+        Id::Report,
+        Id::Map,
+        Id::CallGraph,
+        Id::PrintGcSections,
+        Id::PrintMemoryUsage,
+        Id::WhyLive,
+    ])
+}
+
+/// True if something is told of a link that has made an output.
+pub(crate) fn any_after_link(options: &Options) -> bool {
+    let any = |ids: &[Id]| ids.iter().any(|&id| options.values(id).is_some());
+    need_account(options) || any(&[Id::Cref, Id::WhyExtract])
+}
+
+/// What is told of the inputs before they are linked, whatever comes of that: text for standard
+/// output.
+pub(crate) fn before_link(options: &Options, gathered: &Gathered<'_>) -> Result<String, Line> {
+    let mut text = String::new();
+    let traced: Vec<&OsStr> =
+        options.list(Id::TraceSymbol).iter().map(|name| name.as_os_str()).collect();
+    if !traced.is_empty() {
+        text.push_str(&names::traced(&gathered.inputs, &traced));
+    }
+    if let Some(path) = options.path(Id::DependencyFile) {
+        write(path, dependencies::rule(options, gathered).as_bytes())?;
+    }
+    Ok(text)
+}
+
+/// What came of a link.
+pub(crate) struct Told<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) gathered: &'a Gathered<'a>,
+    pub(crate) target: &'static Arch,
+    pub(crate) dialect: &'static Dialect,
+    /// See [`crate::origins::inputs`].
+    pub(crate) inputs: (Vec<Input>, Vec<usize>),
+    /// `None` if no option needs it.
+    pub(crate) account: Option<Account>,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) messages: &'a [Line],
+}
+
+/// Writes what the options ask for; returns text for standard output.
+pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
+    let (options, target, gathered) = (told.options, told.target, told.gathered);
+    let mut text = String::new();
+    let mut say = |lines: Vec<String>| {
+        for line in lines {
+            text.push_str(&escaped_but_tabs(&line));
+            text.push('\n');
+        }
+    };
+    if let Some(path) = options.path(Id::WhyExtract) {
+        let table = extracted(&told.inputs.0);
+        match is_standard_output(path) {
+            true => say(table),
+            false => write(path, lines(&table).as_bytes())?,
+        }
+    }
+    if options.flag(Id::Cref) {
+        say(names::cross_references(&gathered.inputs));
+    }
+    let Some(report) = report(told) else { return Ok(text) };
+    if options.flag(Id::PrintGcSections) {
+        say(report.removed_lines());
+    }
+    if options.flag(Id::PrintMemoryUsage) {
+        say(report.memory_lines(target.shared_limit));
+    }
+    for name in options.list(Id::WhyLive) {
+        say(report.why_live(&culd_text::name(name)));
+    }
+    if let Some(path) = options.path(Id::Map) {
+        match is_standard_output(path) {
+            true => text.push_str(&report.to_map()),
+            false => write(path, report.to_map().as_bytes())?,
+        }
+    }
+    if let Some(path) = options.path(Id::CallGraph) {
+        write(path, call_graph(path, &report)?.as_bytes())?;
+    }
+    for path in options.list(Id::Report).iter().map(Path::new) {
+        match ending(path) {
+            _ if is_standard_output(path) => text.push_str(&report.to_text()),
+            Some("json") => write(path, &report.to_json())?,
+            Some("html" | "htm") => write(path, &report.to_page())?,
+            _ => write(path, report.to_text().as_bytes())?,
+        }
+    }
+    Ok(text)
+}
+
+fn report(told: Told<'_>) -> Option<Report> {
+    let account = told.account?;
+    let output = told.options.output().map(culd_text::name).unwrap_or_default();
+    Some(Report::of_link(ReportedLink {
+        output,
+        target: told.target,
+        dialect: told.dialect,
+        options: words(told.options),
+        phases: told.phases,
+        inputs: told.inputs.0,
+        objects: told.inputs.1,
+        account: &account,
+        messages: told.messages.iter().map(message).collect(),
+    }))
+}
+
+fn call_graph(path: &Path, report: &Report) -> Result<String, Line> {
+    let image = report.images.first();
+    let drawn = match ending(path) {
+        Some("svg") => image.map(|image| image.to_svg()).transpose(),
+        _ => Ok(image.map(|image| image.to_dot())),
+    };
+    let failed = |error| {
+        let path = culd_text::name(path);
+        Line::new(Severity::Fatal, FileError::Output(path)).with_notes(vec![format!("{error}")])
+    };
+    Ok(drawn.map_err(failed)?.unwrap_or_default())
+}
+
+/// The options as words, without inputs and the output.
+fn words(options: &Options) -> Vec<String> {
+    let mut words = Vec::new();
+    for row in TABLE {
+        let Some(values) = options.values(row.id) else { continue };
+        match row.takes {
+            _ if row.id == Id::Output => {}
+            Takes::Nothing => words.push(format!("--{}", row.long)),
+            _ => words.extend(
+                values.iter().map(|value| format!("--{}={}", row.long, culd_text::name(value))),
+            ),
+        }
+    }
+    words
+}
+
+/// True for an option of culd's own.
+fn is_own(id: Id) -> bool {
+    TABLE[id as usize].origin == Origin::Culd
+}
+
+/// A line of the command as a message of a report.
+fn message(line: &Line) -> Message {
+    let severity = match line.severity() {
+        Some(Severity::Warning) => "warning",
+        Some(Severity::Error) => "error",
+        Some(Severity::Fatal) => "fatal",
+        Some(Severity::Info) | None => "info",
+    };
+    Message::new(severity, line.text.clone(), line.notes.clone())
+}
+
+/// Why each member of an archive was linked: the table of lld.
+fn extracted(inputs: &[Input]) -> Vec<String> {
+    let name = |place: usize| inputs.get(place).map_or("", |input| input.name.as_str());
+    let members =
+        inputs.iter().filter(|input| !input.member.is_empty() && input.ignored.is_empty());
+    let row = |input: &Input| {
+        let (reference, symbol) = match input.why {
+            Why::Undefined => {
+                (name(input.caused_by.unwrap_or(usize::MAX)).to_owned(), input.cause.as_str())
+            }
+            Why::Library => (format!("-l{}", input.cause), ""),
+            _ => ("<command line>".to_owned(), ""),
+        };
+        format!("{reference}\t{}\t{symbol}", input.name)
+    };
+    std::iter::once("reference\textracted\tsymbol".to_owned()).chain(members.map(row)).collect()
+}
+
+fn lines(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{}\n", escaped_but_tabs(line))).collect()
+}
+
+/// The line without what a terminal obeys; tabs separate columns.
+fn escaped_but_tabs(line: &str) -> String {
+    line.split('\t').map(culd_text::escaped).collect::<Vec<_>>().join("\t")
+}
+
+/// What stands behind the last dot of a path.
+pub(crate) fn ending(path: &Path) -> Option<&str> {
+    path.extension()?.to_str()
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new(STANDARD_OUTPUT)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Line> {
+    output::write(path, bytes).map_err(|error| FileError::output(path, &error))
+}

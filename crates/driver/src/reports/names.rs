@@ -1,0 +1,78 @@
+//! Which inputs define and use a symbol.
+//!
+//! In: the cubins that are linked. Out: lines. Guaranteed: the order of the inputs, whatever came
+//! of the link; an input that cannot be read names nothing.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use culd_cubin::elf::{stb, stt};
+use culd_cubin::{Cubin, Symbol, SymbolSection};
+
+use crate::input::Ready;
+
+/// Columns of a name in the cross reference table.
+const NAME: usize = 49;
+
+/// Calls `visit` with each global symbol of each input.
+fn each_symbol<'a>(inputs: &[Ready<'a>], mut visit: impl FnMut(usize, &Symbol<'a>)) {
+    for (place, input) in inputs.iter().enumerate() {
+        let Ok(cubin) = Cubin::parse(input.bytes) else { continue };
+        let named = |symbol: &&Symbol<'_>| {
+            let kind = matches!(symbol.kind(), stt::FUNC | stt::OBJECT | stt::CUDA_OBJECT);
+            kind && symbol.binding() != stb::LOCAL && !symbol.name.is_empty()
+        };
+        cubin.symbols.iter().filter(named).for_each(|symbol| visit(place, symbol));
+    }
+}
+
+/// The lines of `--trace-symbol`, in lld's words.
+pub(super) fn traced(inputs: &[Ready<'_>], names: &[&OsStr]) -> String {
+    let mut text = String::new();
+    each_symbol(inputs, |place, symbol| {
+        if !names.iter().any(|name| name.as_bytes() == symbol.name) {
+            return;
+        }
+        let what = match symbol.section {
+            SymbolSection::Undefined => "reference to",
+            SymbolSection::Common => "common definition of",
+            _ if symbol.binding() == stb::WEAK => "weak definition of",
+            _ => "definition of",
+        };
+        let line = format!("{}: {what} {}", inputs[place].name, culd_text::bytes(symbol.name));
+        text.push_str(&culd_text::escaped(&line));
+        text.push('\n');
+    });
+    text
+}
+
+/// The lines of `--cref`: each symbol with the input that defines it, and those that name it.
+pub(super) fn cross_references(inputs: &[Ready<'_>]) -> Vec<String> {
+    let mut users: HashMap<Vec<u8>, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    each_symbol(inputs, |place, symbol| {
+        let (defining, using) = users.entry(symbol.name.to_vec()).or_default();
+        let list = match symbol.section {
+            SymbolSection::Undefined => using,
+            _ => defining,
+        };
+        if list.last() != Some(&place) {
+            list.push(place);
+        }
+    });
+    let mut all: Vec<_> = users.into_iter().collect();
+    all.sort_unstable();
+    let mut lines = vec![
+        "Cross Reference Table".to_owned(),
+        String::new(),
+        format!("{:<NAME$} File", "Symbol"),
+    ];
+    for (name, (defining, using)) in all {
+        let mut first = culd_text::bytes(&name);
+        for place in defining.into_iter().chain(using) {
+            lines.push(format!("{first:<NAME$} {}", inputs[place].name));
+            first.clear();
+        }
+    }
+    lines
+}
