@@ -18,12 +18,12 @@
   const el = (tag, props, ...children) => {
     const node = document.createElement(tag);
     for (const [key, value] of Object.entries(props || {})) {
-      if (value === undefined || value === null || value === false) continue;
+      if (value === undefined || value === null || (value === false && !key.startsWith('aria-'))) continue;
       if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
       else if (key === 'class') node.className = value;
-      else node.setAttribute(key, value === true ? '' : String(value));
+      else node.setAttribute(key, value === true && !key.startsWith('aria-') ? '' : String(value));
     }
-    for (const child of children.flat()) {
+    for (const child of children.flat(Infinity)) {
       if (child === undefined || child === null || child === false) continue;
       node.append(child instanceof Node ? child : document.createTextNode(String(child)));
     }
@@ -297,6 +297,8 @@
   };
   const zoom = () => { try { return nodeAt(JSON.parse(state.get('at') || '[]')); } catch { return tree; } };
   const label = (node) => (node.data.category && !node.children ? (CATEGORIES.find(([id]) => id === node.data.category) || ['', node.data.category])[1] : node.data.name);
+  // That of the largest part.
+  const categoryOf = (node) => { let n = node; while (n.children) [n] = n.children; return n.data.category || 'other'; };
   let boxes = [];
   let marked = -1;
   const mark = (place, quiet) => {
@@ -331,13 +333,13 @@
     const nodes = [];
     copy.each((n) => {
       const [w, h] = [n.x1 - n.x0, n.y1 - n.y0];
-      // What is below two pixels is part of its group.
-      if (!n.depth || w < 3 || h < 3) return;
+      // What is too small to be seen is part of its group.
+      if (!n.depth || w < 4 || h < 4 || w * h < 90) return;
       const node = n.data;
       const group = Boolean(n.children);
       const div = el('div', { id: `box${boxes.length}`, role: 'treeitem', class: group ? 'group' : null, 'aria-label': `${clip(label(node), 200)}, ${count(node.value)} bytes` });
       Object.assign(div.style, { left: `${n.x0}px`, top: `${n.y0}px`, width: `${w}px`, height: `${h}px` });
-      if (!group) div.style.background = `var(--${node.data.category || 'other'})`;
+      if (!group || w < 32 || h < 32) div.style.background = `var(--${categoryOf(node)})`;
       if (w > 34 && h > 12) div.textContent = clip(group ? label(node) : `${node.parent && node.parent.data.f ? `${clip(node.parent.data.name, 80)} ` : ''}${label(node)}`, 120);
       boxes.push({ node, div });
       nodes.push(div);
@@ -402,16 +404,16 @@
           nameColumn('Kernel'),
           several && { id: 'target', label: 'Target', value: (f) => f.image.target },
           { id: 'registers', label: 'Registers', number: true, help: 'Of a thread, with all functions that it calls', value: (f) => (f.registers || {}).total },
-          { id: 'own', label: 'Own', number: true, help: "Registers of the kernel's own code", value: (f) => (f.registers || {}).own },
           { id: 'by', label: 'Set by', help: 'The function that needs the most registers', value: (f) => { const g = other(f, (f.registers || {}).set_by); return g ? g.shown : ''; }, node: (f) => { const g = other(f, (f.registers || {}).set_by); return g ? link(g) : ''; } },
           { id: 'stack', label: 'Stack', number: true, help: 'Bytes of a thread on the deepest chain of calls; – where there is no limit', value: (f) => (f.stack || {}).total },
           { id: 'shared', label: 'Shared', number: true, help: 'Bytes of static shared memory of a block', value: (f) => f.kernel.shared },
-          { id: 'dynamic', label: 'Dynamic', value: (f) => (f.kernel.dynamic_shared ? 'yes' : '') },
-          { id: 'barriers', label: 'Barriers', number: true, value: (f) => (f.barriers || {}).total },
-          { id: 'parameters', label: 'Parameters', number: true, help: 'Bytes', value: (f) => f.kernel.parameter_bytes || 0 },
-          { id: 'code', label: 'Code', number: true, help: "Bytes of the kernel's own code", value: (f) => f.code },
           { id: 'occupancy', label: 'Occupancy %', number: true, help: 'Resident warps of those that a multiprocessor can have, without dynamic shared memory', value: (f) => percent(f, one(f)) },
           { id: 'limit', label: 'Limited by', value: (f) => (one(f) ? LIMITS[one(f).limit] : f.image.limits ? '' : 'unknown') },
+          { id: 'code', label: 'Code', number: true, help: "Bytes of the kernel's own code", value: (f) => f.code },
+          { id: 'own', label: 'Own', number: true, help: "Registers of the kernel's own code", value: (f) => (f.registers || {}).own },
+          { id: 'barriers', label: 'Barriers', number: true, value: (f) => (f.barriers || {}).total },
+          { id: 'dynamic', label: 'Dynamic', help: 'It uses shared memory whose size the launch decides', value: (f) => (f.kernel.dynamic_shared ? 'yes' : '') },
+          { id: 'parameters', label: 'Parameters', number: true, help: 'Bytes', value: (f) => f.kernel.parameter_bytes || 0 },
           inputs.length > 0 && { id: 'file', label: 'File', value: (f) => fileOf(f.input) },
         ].filter(Boolean);
         return table('kernels', columns, kernels(), { sort: 'registers', open, tools: el('label', {}, 'Blocks of ', select) });
