@@ -149,7 +149,7 @@ fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
     let mut inputs = inputs_of("headers-and-order/every-section-100");
     let mut editor = Editor::new(&inputs[0].1);
     let records = editor.content(".nv.compat").start;
-    assert_eq!(editor.get(records, (5, 1)), ISA_CLASS.into());
+    assert_eq!(editor.get(records, (5, 1)), u64::from(ISA_CLASS));
     // Instead of it the record before it once more.
     let first = editor.get(records, (0, 4));
     editor.inside(".nv.compat", (4, 4), first);
