@@ -15,7 +15,7 @@ use culd_link::{
 };
 
 use crate::input::{self, Cubin, Gathered, Item, References, Stopped, Store};
-use crate::lto::{self, LinkTime};
+use crate::lto::LinkTime;
 use crate::messages::{Cause, FileError, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target, VERSION, dialect};
 use crate::{hints, index, origins, verify};
@@ -247,8 +247,7 @@ impl Job<'_> {
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
-        let used = lto::used(options, found.references.as_ref());
-        LinkTime { options, target, used, store, found, lines, session }.compile()
+        LinkTime::new(options, target, store, found, lines, session).compile()
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.

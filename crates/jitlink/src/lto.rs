@@ -167,7 +167,7 @@ pub(crate) fn partial(
 ) -> Result<Compiled<Code>, Failure> {
     let begin = Instant::now();
     let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
-    let run = |own: &str, want, roots| {
+    let run = |own: &str, want, roots: Option<&[u8]>| {
         // The link selects.
         let mut words = words(options, &[own])?;
         words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
@@ -179,8 +179,11 @@ pub(crate) fn partial(
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
     let code = match (nvvm, culd_driver::lto_roots(&object, others)) {
         (Some(_), None) => Code::Ptx(run("-ptx", Want::Ptx, None)?.bytes),
-        (Some(nvvm), Some(roots)) => {
-            Code::Ptx(run("-ptx", Want::Ptx, Some((roots.as_str(), nvvm.as_path())))?.bytes)
+        (Some(nvvm), Some(text)) => {
+            let arch = words(options, &[])?;
+            let arch = arch.first().map_or("", String::as_str);
+            let roots = culd_lto::lto_ir(&nvvm, &text, arch).map_err(refusal)?;
+            Code::Ptx(run("-ptx", Want::Ptx, Some(roots.as_slice()))?.bytes)
         }
         (None, _) => Code::Object(object),
     };

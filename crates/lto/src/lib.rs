@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use nvidia::Compiler;
+pub use nvidia::{Compiler, lto_ir};
 
 /// The file that is looked for.
 const NAME: &str = "libnvJitLink.so.13";
@@ -49,8 +49,8 @@ pub struct Task<'i> {
     pub inputs: &'i [Input<'i>],
     /// What is wanted.
     pub want: Want,
-    /// NVVM IR that names what has to stay, and the libnvvm that compiles it.
-    pub roots: Option<(&'i str, &'i Path)>,
+    /// LTO-IR that names what has to stay, of [`lto_ir`].
+    pub roots: Option<&'i [u8]>,
 }
 
 /// An input of a compilation.

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use culd_lto::{Compiler, Input, Kind, LtoError, Task, Want, find, find_nvvm};
+use culd_lto::{Compiler, Input, Kind, LtoError, Task, Want, find, find_nvvm, lto_ir};
 
 const USAGE: &str = "\
 usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--roots FILE] [--option WORD]...
@@ -65,22 +65,38 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
         _ => failed(error.to_string()),
     };
     let path = find(None, &words.toolkits).ok_or_else(|| report(LtoError::NotFound))?;
-    let nvvm = match &words.roots {
-        Some(text) => {
-            let nvvm = find_nvvm(&path, &words.toolkits);
-            Some((text, nvvm.ok_or_else(|| report(LtoError::NoNvvm))?))
-        }
-        None => None,
-    };
     let inputs: Vec<Input<'_>> =
         words.inputs.iter().map(|(kind, name, bytes)| Input { kind: *kind, name, bytes }).collect();
-    let roots = nvvm.as_ref().map(|(text, nvvm)| (text.as_str(), nvvm.as_path()));
-    let task = Task { options: &words.options, inputs: &inputs, want, roots };
-    let compiler = Compiler::load(path).map_err(report)?;
+    let (compiler, roots) = prepared(&words, path, want).map_err(report)?;
+    let task = Task { options: &words.options, inputs: &inputs, want, roots: roots.as_deref() };
     let made = compiler.compile(&task).map_err(report)?;
     std::fs::write(&output, made.bytes)
         .map_err(|error| failed(format!("'{}': {error}", shown(&output))))?;
     Ok(format!("made by {}\n{}", shown(compiler.path()), made.log))
+}
+
+/// The library at `path`, and LTO-IR of the roots where they are needed.
+fn prepared(
+    words: &Words,
+    path: PathBuf,
+    want: Want,
+) -> Result<(Compiler, Option<Vec<u8>>), LtoError> {
+    let Some(text) = &words.roots else { return Ok((Compiler::load(path)?, None)) };
+    let nvvm = find_nvvm(&path, &words.toolkits).ok_or(LtoError::NoNvvm)?;
+    let arch = words.options.first().map_or("", String::as_str);
+    let make = || lto_ir(&nvvm, text, arch);
+    if want == Want::Object {
+        let compiler = Compiler::load(path)?;
+        let roots = compiler.needs_other_code().then(make).transpose()?;
+        return Ok((compiler, roots));
+    }
+    // To load and set up either takes as long as to compile a small program.
+    let (compiler, roots) = std::thread::scope(|scope| {
+        let roots = scope.spawn(make);
+        (Compiler::load(path), roots.join())
+    });
+    let roots = roots.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok((compiler?, Some(roots?)))
 }
 
 /// A name or path in one line.

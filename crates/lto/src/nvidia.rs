@@ -92,25 +92,29 @@ impl Compiler {
         &self.path
     }
 
+    /// True for a library that makes an object ([`Want::Object`]) with everything in it only beside
+    /// other code, and of LTO-IR that needs some. Those of 13.3 and later do it with `-r`.
+    pub fn needs_other_code(&self) -> bool {
+        self.functions.release() < (13, 3)
+    }
+
     /// Has the library do `task`.
     ///
     /// # Errors
     /// It refuses, or libnvvm does.
     pub fn compile(&self, task: &Task<'_>) -> Result<Made, LtoError> {
         let Task { options, inputs, want, roots } = *task;
-        let arch = options.first().map_or("", String::as_str);
-        let roots = roots.map(|(text, nvvm)| module(nvvm, text, arch)).transpose()?;
         let names = inputs.iter().map(|input| self.text(input.name));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let named = inputs.iter().zip(&names);
         let mut all: Vec<(Kind, &[u8], &CStr)> =
             named.map(|(input, name)| (input.kind, input.bytes, name.as_c_str())).collect();
-        if let Some(roots) = &roots {
+        if let Some(roots) = roots {
             let first = roots_come_first(self.functions.release(), options);
             let place = if first { 0 } else { all.len() };
-            all.insert(place, (Kind::LtoIr, roots.as_slice(), c"roots"));
+            all.insert(place, (Kind::LtoIr, roots, c"roots"));
         }
-        if want == Want::Object {
+        if want == Want::Object && self.needs_other_code() {
             all.push((Kind::Ptx, OTHER_CODE, c"other"));
         }
         let link = self.link(options)?;
@@ -172,8 +176,11 @@ fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
 type Program = *mut c_void;
 
 /// LTO-IR of `text`, NVVM IR, made by the libnvvm at `path`; `arch` is the option that names the
-/// target.
-fn module(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> {
+/// target. It may run beside a [`Compiler`]: the libraries have nothing in common.
+///
+/// # Errors
+/// The library cannot be loaded, or refuses.
+pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> {
     let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
     // SAFETY: as that of libnvJitLink.
     let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;

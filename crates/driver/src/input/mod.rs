@@ -40,7 +40,7 @@ pub(crate) use gathered::{
     Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Made, Ready, References, Stopped, Time,
 };
 pub use item::{Content, InputKind, Item};
-pub(crate) use ptx::{CompileError, Compiled, Compiler, Job as PtxJob};
+pub(crate) use ptx::{CompileError, Compiled, Compiler, Waiting};
 pub(crate) use ready::no_lto;
 
 /// What an input tells of the kernels that host code refers to.

@@ -4,10 +4,12 @@
 //! it. Guaranteed: a private folder for each that is gone afterwards, or none where there is no
 //! place for one; results in order, whatever ran at the same time.
 
-use std::ffi::OsString;
+mod early;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::{fs, io};
 
 use culd_fatbin::{Format, sniff};
@@ -21,6 +23,8 @@ use crate::os::guard::Scratch;
 use crate::os::place::{self, NoPlace};
 use crate::toolkit::programs;
 use crate::tools;
+
+pub(crate) use early::Waiting;
 
 /// What nvlink calls the text when it compiles.
 const INPUT_NAME: &str = "application ptx input";
@@ -175,9 +179,26 @@ impl Compiler {
         session: &Session,
     ) -> Result<Vec<u8>, CompileError> {
         let mut command = Command::new(path);
-        command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
+        command.args(given).args(self.words());
         let streams = place.enter(&mut command).map_err(CompileError::Temporary)?;
         let output = child::output(&mut command, streams, session.cancel());
+        self.result(output, &mut place, path, lines)
+    }
+
+    /// What it is told, whatever the text.
+    fn words(&self) -> impl Iterator<Item = &OsStr> {
+        let object = (!self.whole_program).then_some(OsStr::new("-c"));
+        self.arguments.iter().map(OsString::as_os_str).chain(object)
+    }
+
+    /// What the compiler at `path` has made in `place`.
+    fn result(
+        &self,
+        output: Result<Output, child::Failure>,
+        place: &mut Place,
+        path: &Path,
+        lines: &mut Vec<String>,
+    ) -> Result<Vec<u8>, CompileError> {
         let output = output.map_err(|error| match error {
             child::Failure::CannotRun(error) => {
                 CompileError::CannotRun { path: path.to_owned(), error }
@@ -189,7 +210,7 @@ impl Compiler {
             lines.extend(as_nvlink_says(&culd_text::bytes(text)));
         }
         if !output.status.success() {
-            return Err(CompileError::Refused(reason(path, &place, lines, output.status)));
+            return Err(CompileError::Refused(reason(path, place, lines, output.status)));
         }
         let wanted = match self.whole_program {
             true => Format::ExecutableCubin,
@@ -199,8 +220,8 @@ impl Compiler {
             |place| CompileError::NoCubin { path: path.to_owned(), release: release(path, place) };
         match place.made() {
             Ok(cubin) if sniff(&cubin) == wanted => Ok(cubin),
-            Ok(_) => Err(no_cubin(&place)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(&place)),
+            Ok(_) => Err(no_cubin(place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(place)),
             Err(error) => Err(CompileError::Temporary(error)),
         }
     }
@@ -319,7 +340,7 @@ mod tests {
     use super::*;
     use culd_link::Cancel;
 
-    fn fake(folder: &Path, script: &str) -> Compiler {
+    pub(super) fn fake(folder: &Path, script: &str) -> Compiler {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ptxas");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -333,7 +354,7 @@ mod tests {
     }
 
     /// Prints the begin of something that is taken for a relocatable cubin.
-    const HEADER: &str =
+    pub(super) const HEADER: &str =
         r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
 
     #[test]

@@ -16,13 +16,13 @@ use culd_fatbin::container::{Entry, Kind as EntryKind};
 use culd_link::{Session, Severity};
 
 use super::outline::{Outline, is_of_driver};
-use super::{CUBIN, Failure, Made, Said, Task};
+use super::{CUBIN, Failure, Made, Said, Task, words};
 use crate::input::{
-    CompileError, Compiled, Compiler, Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, PtxJob, Ready,
-    References, Stopped, Store, Time,
+    CompileError, Compiled, Compiler, Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Ready,
+    References, Stopped, Store, Time, Waiting,
 };
 use crate::messages::{InputError, Kind, Line};
-use crate::options::{Id, Options};
+use crate::options::{Id, Options, UsageError};
 use crate::os::files::Bytes;
 
 /// What libnvJitLink returns when a compilation fails.
@@ -32,14 +32,18 @@ const ARCH_MISMATCH: i32 = 13;
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {
-    pub(crate) options: &'l Options,
-    pub(crate) target: &'static Arch,
-    /// What of a whole program is used, in the words of libnvJitLink.
-    pub(crate) used: Vec<OsString>,
-    pub(crate) store: &'a Store,
-    pub(crate) found: &'l mut Gathered<'a>,
-    pub(crate) lines: &'l mut Vec<Line>,
-    pub(crate) session: &'l Session,
+    options: &'l Options,
+    target: &'static Arch,
+    /// The options in the words of libnvJitLink.
+    words: Vec<OsString>,
+    /// What of a whole program is used, in the same words.
+    used: Vec<OsString>,
+    store: &'a Store,
+    found: &'l mut Gathered<'a>,
+    lines: &'l mut Vec<Line>,
+    session: &'l Session,
+    /// A ptxas for what comes of the LTO-IR.
+    waiting: Option<Waiting>,
 }
 
 /// What the names of all LTO-IR are known of.
@@ -51,15 +55,31 @@ struct Names<'a> {
     failure: Option<Failure>,
 }
 
-impl<'a> LinkTime<'a, '_> {
+impl<'a, 'l> LinkTime<'a, 'l> {
+    /// Of the link with `options`.
+    pub(crate) fn new(
+        options: &'l Options,
+        target: &'static Arch,
+        store: &'a Store,
+        found: &'l mut Gathered<'a>,
+        lines: &'l mut Vec<Line>,
+        session: &'l Session,
+    ) -> Self {
+        let used = used(options, found.references.as_ref());
+        let words = Vec::new();
+        LinkTime { options, target, words, used, store, found, lines, session, waiting: None }
+    }
+
     /// Has the LTO-IR compiled: it becomes the output, or [`Gathered::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), Stopped> {
         self.check_folder()?;
+        self.words = words(self.options).map_err(|error| self.refuse(error))?;
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
         let partial = others || self.options.flag(Id::Relocatable);
         let open = |names: &Names| names.outline.open().filter(|_| system).map(str::to_owned);
+        self.start_assembler(!partial && (!names.unknown.is_empty() || open(&names).is_none()));
         // What a piece whose names are not known defines is not open.
         if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
             self.complete(&mut names);
@@ -91,6 +111,14 @@ impl<'a> LinkTime<'a, '_> {
             vec![format!("'{}', which -nvvmpath names, is no folder", culd_text::name(folder))];
         self.lines.push(Line::about(Severity::Fatal, InputError::NvvmLoad).with_notes(notes));
         Err(Stopped)
+    }
+
+    /// Says what is wrong with the words for the compiler.
+    fn refuse(&mut self, error: UsageError) -> Stopped {
+        let notes = vec!["in the value of -Xnvvm".to_owned()];
+        let error = InputError::NvvmWords(error.to_string());
+        self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+        Stopped
     }
 
     /// The names in what lies beside the LTO-IR.
@@ -170,8 +198,8 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     fn task(&self) -> Task<'_, 'a> {
-        let (options, session) = (self.options, self.session);
-        Task { options, arch: self.target.name, parts: &self.found.lto, session }
+        let (options, words, session) = (self.options, &self.words, self.session);
+        Task { options, words, arch: self.target.name, parts: &self.found.lto, session }
     }
 
     fn made(&mut self, made: Result<Made, Failure>, begin: Instant) -> Result<Vec<u8>, Stopped> {
@@ -225,12 +253,24 @@ impl<'a> LinkTime<'a, '_> {
         }
     }
 
-    /// A cubin of `ptx`.
-    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
+    fn assembler(&self, whole: bool) -> Compiler {
         let mut compiler = Compiler::new(self.options, self.target.name);
         compiler.whole_program = whole;
-        let job = PtxJob { text: ptx, options: String::new() };
-        let compiled = compiler.compile(&[job], self.session).pop();
+        compiler
+    }
+
+    /// Has ptxas start up while there is no PTX yet. Whether the program is `whole` may turn out
+    /// otherwise.
+    fn start_assembler(&mut self, whole: bool) {
+        if !self.options.flag(Id::EmitPtx) {
+            self.waiting = self.assembler(whole).start();
+        }
+    }
+
+    /// A cubin of `ptx`.
+    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
+        let waiting = self.waiting.take();
+        let compiled = self.assembler(whole).compile_with(waiting, ptx, self.session);
         let Some(Compiled { cubin, lines, time }) = compiled else { return Err(Stopped) };
         self.found.times.push(Time::new(["lto.ptx", "ptxas", "", CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
@@ -281,7 +321,7 @@ fn open_in(ptx: &[u8]) -> Option<String> {
 
 /// What of a whole program is used, in the words of libnvJitLink: what the options name, else what
 /// host code refers to.
-pub(crate) fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
+fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
     let (named, host) = match options.list(Id::KernelsUsed).is_empty()
         && options.list(Id::VariablesUsed).is_empty()
     {

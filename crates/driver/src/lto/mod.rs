@@ -19,7 +19,7 @@ use culd_link::Session;
 use thiserror::Error;
 
 use crate::input::{Cubin, LtoPiece};
-use crate::options::{Id, Options};
+use crate::options::{Id, Options, UsageError};
 use crate::os::child::{self, Streams};
 use crate::os::place::{self, NoPlace};
 use crate::toolkit::programs;
@@ -28,7 +28,7 @@ use crate::tools;
 use outline::Outline;
 use roots::Roots;
 
-pub(crate) use link::{LinkTime, used};
+pub(crate) use link::LinkTime;
 
 /// The program that has NVIDIA's library compile.
 const PROGRAM: &str = "culd-lto";
@@ -107,6 +107,8 @@ impl Failure {
 /// A task for the program.
 struct Task<'t, 'a> {
     options: &'t Options,
+    /// What [`words`] makes of them.
+    words: &'t [OsString],
     /// The name of the target.
     arch: &'t str,
     parts: &'t [LtoPiece<'a>],
@@ -126,7 +128,9 @@ impl Task<'_, '_> {
     /// A relocatable cubin of them with all their functions.
     fn object(&self) -> Result<Vec<u8>, Failure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        let made = self.run(("object", "-r"), &[], Some(&Roots::open()))?.bytes;
+        // Names are the same however little it is optimized.
+        let task = Task { words: &["-O0".into()], ..*self };
+        let made = task.run(("object", "-r"), &[], Some(&Roots::open()))?.bytes;
         if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
             return Ok(made);
         }
@@ -139,7 +143,7 @@ impl Task<'_, '_> {
         more: &[OsString],
         roots: Option<&str>,
     ) -> Result<Made, Failure> {
-        let Task { options, arch, parts, session } = *self;
+        let Task { options, words, arch, parts, session } = *self;
         let program = find().ok_or(Failure::NoProgram)?;
         let files: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
         let fixed = roots.map(|_| "roots").into_iter().chain(["out"]);
@@ -160,7 +164,7 @@ impl Task<'_, '_> {
             command.arg("--roots").arg(folder.join("roots"));
         }
         let fixed = [format!("-arch={arch}").into(), "-lto".into(), word.into()];
-        for word in fixed.iter().chain(&words(options)).chain(more) {
+        for word in fixed.iter().chain(words).chain(more) {
             command.arg("--option").arg(word);
         }
         for (file, LtoPiece { fatbin, name, .. }) in files.iter().zip(parts) {
@@ -199,7 +203,7 @@ fn failure(report: &str, lines: Vec<String>) -> Failure {
 }
 
 /// The options in the words of libnvJitLink, those about what is used left out.
-fn words(options: &Options) -> Vec<OsString> {
+fn words(options: &Options) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
     if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
         words.push("-g".into());
@@ -208,7 +212,7 @@ fn words(options: &Options) -> Vec<OsString> {
         words.push("-nvvm-latest".into());
     }
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
-    words.extend(options.nvvm_words().iter().map(joined));
+    words.extend(options.nvvm_words()?.iter().map(joined));
     // To make PTX, the library takes the second for the first.
     for (id, name) in [
         (Id::FastCompile, "-Ofc"),
@@ -218,7 +222,7 @@ fn words(options: &Options) -> Vec<OsString> {
         words.extend(options.text(id).map(|value| format!("{name}={value}").into()));
     }
     words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));
-    words
+    Ok(words)
 }
 
 /// The program beside this one, or in PATH.

@@ -91,6 +91,9 @@ pub enum InputError {
     /// What NVIDIA's compiler says.
     #[error("{0}")]
     NvvmLog(String),
+    /// Words for it that cannot be split.
+    #[error("{0}")]
+    NvvmWords(String),
     #[error("elfLink JIT compile failed")]
     NvvmCompile,
     #[error("elfLink nvvm error")]

@@ -235,9 +235,11 @@ impl Options {
         words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
     }
 
-    /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front.
-    pub(crate) fn nvvm_words(&self) -> Vec<OsString> {
-        self.list(Id::Xnvvm).iter().flat_map(|value| response::split(value)).collect()
+    /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front. It does
+    /// so when LTO-IR is compiled, and not before.
+    pub(crate) fn nvvm_words(&self) -> Result<Vec<OsString>, UsageError> {
+        let words = self.list(Id::Xnvvm).iter().map(|value| response::split(value));
+        Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The limit of `-maxrregcount`; none of a number that is no limit.

@@ -48,21 +48,22 @@ fn word(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<OsString>, UsageE
     if quoted { Err(UsageError::Stray("\"")) } else { Ok(word.map(OsString::from_vec)) }
 }
 
-/// The words in an element of a list that is for a compiler: blanks separate, `\c` is `c`.
-pub(super) fn split(element: &OsStr) -> Vec<OsString> {
+/// The words in an element of a list that is for a compiler: blanks separate, `\c` is `c`. A
+/// backslash with nothing behind it is an error.
+pub(super) fn split(element: &OsStr) -> Result<Vec<OsString>, UsageError> {
     let mut words = Vec::new();
     let mut word = Vec::new();
     let mut bytes = element.as_bytes().iter().copied();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'\\' => word.extend(bytes.next()),
+            b'\\' => word.push(bytes.next().ok_or(UsageError::Stray(""))?),
             b' ' => words.push(std::mem::take(&mut word)),
             other => word.push(other),
         }
     }
     words.push(word);
     words.retain(|word| !word.is_empty());
-    words.into_iter().map(OsString::from_vec).collect()
+    Ok(words.into_iter().map(OsString::from_vec).collect())
 }
 
 /// `element` without the blanks around it.
@@ -126,6 +127,15 @@ mod tests {
             all(b"caf\xe9 \xff").unwrap(),
             [&b"caf\xe9"[..], b"\xff"].map(OsStr::from_bytes)
         );
+    }
+
+    #[test]
+    fn blanks_separate_words_for_a_compiler() {
+        let split = |element: &str| split(element.as_ref());
+        assert_eq!(split(r"  -a=1 -b\ c\\ 'd' ").unwrap(), ["-a=1", "-b c\\", "'d'"]);
+        assert_eq!(split("-a\t-b").unwrap(), ["-a\t-b"]);
+        assert_eq!(split(" ").unwrap(), [""; 0]);
+        assert_eq!(split(r"-a -b\"), Err(UsageError::Stray("")));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
@@ -18,7 +18,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 const MOST: u64 = 4096;
 
 /// How often a link that can be cancelled looks whether the program has ended.
-const LOOK: Duration = Duration::from_millis(2);
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// Why it has said nothing.
 #[derive(Debug)]
@@ -73,6 +73,17 @@ const HEAP: (&str, &str) = (
      glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=16777216",
 );
 
+fn prepare(command: &mut Command, streams: Streams) {
+    command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
+    // The user's own words about it stay.
+    if env::var_os(HEAP.0).is_none() {
+        command.env(HEAP.0, HEAP.1);
+    }
+    if let Some(stdout) = streams.stdout {
+        command.stdout(stdout);
+    }
+}
+
 /// Runs `command`, a compiler. Where it may be cancelled, what it says goes to memory: a pipe would
 /// have to be read all the time.
 pub(crate) fn output(
@@ -80,40 +91,73 @@ pub(crate) fn output(
     streams: Streams,
     cancel: Option<&Cancel>,
 ) -> Result<Output, Failure> {
-    command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
-    // The user's own words about it stay.
-    if env::var_os(HEAP.0).is_none() {
-        command.env(HEAP.0, HEAP.1);
-    }
     let keeps_stdout = streams.stdout.is_none();
-    if let Some(stdout) = streams.stdout {
-        command.stdout(stdout);
+    prepare(command, streams);
+    match cancel {
+        None => command.output().map_err(Failure::CannotRun),
+        Some(_) => spawn(command, keeps_stdout)?.finish(cancel),
     }
-    let Some(cancel) = cancel else { return command.output().map_err(Failure::CannotRun) };
+}
+
+/// Starts `command`, a compiler that goes on when its input is complete.
+pub(crate) fn start(command: &mut Command) -> Result<Running, Failure> {
+    prepare(command, Streams::default());
+    spawn(command, true)
+}
+
+/// A compiler that has been started. What it says is kept in memory. It is killed where nobody
+/// waits for its end.
+pub(crate) struct Running {
+    child: Child,
+    said: [File; 2],
+}
+
+impl Running {
+    /// True if it will not go on.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self, cancel: Option<&Cancel>) -> Result<Output, Failure> {
+        let status = match cancel {
+            None => self.child.wait().map_err(Failure::CannotRun)?,
+            Some(cancel) => loop {
+                if cancel.is_cancelled() {
+                    return Err(Failure::Cancelled);
+                }
+                match self.child.try_wait() {
+                    Ok(Some(status)) => break status,
+                    Ok(None) => thread::sleep(LOOK),
+                    Err(error) => return Err(Failure::CannotRun(error)),
+                }
+            },
+        };
+        let [stdout, stderr] = self.said.each_mut().map(contents);
+        let temporary = Failure::Temporary;
+        let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
+        Ok(Output { status, stdout, stderr })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended, and was waited for, is left alone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<Running, Failure> {
     let temporary = Failure::Temporary;
-    let mut said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
+    let said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
     let [stdout, stderr] = said.each_ref().map(File::try_clone);
     if keeps_stdout {
         command.stdout(stdout.map_err(temporary)?);
     }
     command.stderr(stderr.map_err(temporary)?);
-    let mut child = command.spawn().map_err(Failure::CannotRun)?;
-    let status = loop {
-        if cancel.is_cancelled() {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Failure::Cancelled);
-        }
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => thread::sleep(LOOK),
-            Err(error) => return Err(Failure::CannotRun(error)),
-        }
-    };
-    let [stdout, stderr] = said.each_mut().map(contents);
-    let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
-    Ok(Output { status, stdout, stderr })
+    let child = command.spawn().map_err(Failure::CannotRun)?;
+    Ok(Running { child, said })
 }
 
 /// A file in memory, which has no folder; its name is for those who look into /proc.
