@@ -11,13 +11,14 @@ use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
     Account, CallGraphNames, Diagnostic, Dialect, HostReferences, Image, IndexFile, Input,
-    LinkOptions, Message, Report, Selection, Session, Severity,
+    LinkOptions, Message, Phase, Report, Selection, Session, Severity,
 };
 
-use crate::input::{self, Cubin, Gathered, Item, References, Stopped, Store};
+use crate::input::{self, Cubin, Gathered, Item, References, Sources, Stopped, Store};
 use crate::lto::LinkTime;
 use crate::messages::{Cause, FileError, Kind, Line, Lines, Outcome};
 use crate::options::{Id, Options, Target, VERSION, dialect};
+use crate::registration::SystemLibrary;
 use crate::{hints, index, origins, verify};
 
 /// What came of a link in memory.
@@ -90,7 +91,8 @@ pub fn link(request: Request<'_>) -> Linked {
         }
     };
     let job = Job { options, target, index, dialect: dialect::named(options), session };
-    let Staged { gathered, link_options, ready } = job.stage(items, &store, &mut lines);
+    let Staged { gathered, link_options, ready } =
+        job.stage(Sources { items, store: &store, shared: None }, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
     linked.dialect = Some(link_options.dialect);
@@ -132,7 +134,8 @@ pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
     let mut lines = Lines::new(options, &target.name());
     let dialect = dialect::named(options);
     let job = Job { options, target, index: None, dialect, session };
-    let (gathered, said, gathering, _) = job.gather(items, &store, false);
+    let (gathered, said, gathering, _) =
+        job.gather(Sources { items, store: &store, shared: None }, false);
     lines.extend(said);
     let cubin =
         |ready: &input::Ready<'_>| Cubin { name: ready.name.clone(), bytes: ready.bytes.to_vec() };
@@ -163,16 +166,15 @@ pub(crate) struct Staged<'a> {
 }
 
 impl Job<'_> {
-    /// What `items` come to by the rules of the release that is followed, and which that is. Where
+    /// What the inputs come to by the rules of the release that is followed, and which that is. Where
     /// the inputs decide, they are looked at again if another release takes other images of them.
     fn gather<'a>(
         &self,
-        items: &'a [Item<'a>],
-        store: &'a Store,
+        sources: Sources<'a>,
         failed: bool,
     ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>, &'static Dialect) {
         let Job { options, target, dialect: fixed, session, .. } = *self;
-        let gather = |rules| input::gather(options, items, target, rules, store, session, failed);
+        let gather = |rules| input::gather(options, sources, target, rules, session, failed);
         let first = fixed.unwrap_or_else(|| Dialect::for_cubins(target.arch(), []));
         let (gathered, said, gathering) = gather(first);
         let dialect = fixed.unwrap_or_else(|| {
@@ -186,19 +188,14 @@ impl Job<'_> {
         (gathered, said, gathering, dialect)
     }
 
-    /// Gathers `items`; what there is to say goes to `lines`.
-    pub(crate) fn stage<'a>(
-        &self,
-        items: &'a [Item<'a>],
-        store: &'a Store,
-        lines: &mut Lines,
-    ) -> Staged<'a> {
+    /// Gathers the inputs; what there is to say goes to `lines`.
+    pub(crate) fn stage<'a>(&self, sources: Sources<'a>, lines: &mut Lines) -> Staged<'a> {
         let options = self.options;
         let (mut gathered, mut said, mut gathering, mut dialect) =
-            self.gather(items, store, lines.failed());
+            self.gather(sources, lines.failed());
         let mut partial = false;
         if gathering.is_ok() && !gathered.lto.is_empty() {
-            gathering = self.link_time(&mut gathered, store, &mut said);
+            gathering = self.link_time(&mut gathered, sources.store, &mut said);
             if let Some(placed) = gathered.lto_cubin.take() {
                 let cubins = gathered.inputs.iter().chain([&placed.ready]).map(|input| input.bytes);
                 let newest = || Dialect::for_cubins(self.target.arch(), cubins);
@@ -267,6 +264,63 @@ impl Job<'_> {
         }
         lines.extend(said);
     }
+}
+
+/// A link up to its last phase.
+pub(crate) struct Prepared<'o, 'd> {
+    /// `None` after an error.
+    pub(crate) image: Option<Image<'o, 'd>>,
+    /// What became of the system library, where modules are registered.
+    pub(crate) system: SystemLibrary,
+    /// The time of each phase.
+    pub(crate) phases: Vec<Phase>,
+}
+
+/// Links `inputs`, those of `gathered`, for a command line; what there is to say goes to `lines`.
+pub(crate) fn prepare<'o, 'd>(
+    options: &Options,
+    session: &Session,
+    gathered: &Gathered<'_>,
+    inputs: &[Input<'d>],
+    link_options: &'o LinkOptions,
+    lines: &mut Lines,
+) -> Prepared<'o, 'd>
+where
+    'o: 'd,
+{
+    let outcome = culd_link::prepare(session, inputs, link_options);
+    let linked = |(place, input): (usize, &Input<'_>)| {
+        input.system && outcome.unused.binary_search(&place).is_err()
+    };
+    let needed = || {
+        if inputs.iter().any(|input| input.system) {
+            return inputs.iter().enumerate().any(linked);
+        }
+        // It has no code for the target, and is registered nevertheless where something is
+        // undefined.
+        let library = Input { name: "", bytes: &[], system: true };
+        let all: Vec<Input<'_>> = inputs.iter().copied().chain([library]).collect();
+        culd_link::needs_system_libraries(&all)
+    };
+    let system = match options.path(Id::RegisterFile) {
+        Some(_) => gathered.registration.system_library(needed),
+        None => SystemLibrary::NotGiven,
+    };
+    let mut diagnostics = outcome.diagnostics;
+    if !options.flag(Id::Verbose) {
+        diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
+    }
+    lines.extend(explained(diagnostics, gathered));
+    if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
+        lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
+    }
+    Prepared { image: outcome.image.filter(|_| !lines.failed()), system, phases: outcome.phases }
+}
+
+/// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
+/// debugging may have such code from a library, and is shown the line with `-v` only.
+fn is_about_unasked_debugging(message: &Message) -> bool {
+    matches!(message, Message::DebugMixture { debug: true, .. })
 }
 
 /// What a link says that was cancelled.

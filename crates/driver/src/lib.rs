@@ -5,6 +5,7 @@
 //! no global state; an existing output is replaced only by a complete new one.
 #![deny(unsafe_code)]
 
+mod device_link;
 pub mod hints;
 mod host_script;
 mod index;

@@ -132,26 +132,24 @@ impl<'a> Registration<'a> {
         }
     }
 
-    /// The modules that the program registers: the first of each object in link order, then all
-    /// others, from the last on, as nvlink has them.
-    fn registered(&self, system: SystemLibrary) -> Vec<&[u8]> {
-        let counts = |number: &usize| {
-            let needed = !self.modules[*number].system || system == SystemLibrary::Linked;
-            needed && self.takes_part(ModuleNumber(*number))
+    /// The modules that the program registers, for the links of several targets to make one of.
+    /// From the last on if `reversed`.
+    pub(crate) fn listing(&self, system: SystemLibrary, reversed: bool) -> Listing {
+        let list = |(number, module): (usize, &Module<'a>)| {
+            let needed = !module.system || system == SystemLibrary::Linked;
+            Listed {
+                id: module.id.as_deref().unwrap_or_default().to_vec(),
+                first: module.place == Place::First,
+                counts: needed && module.id.is_some() && self.takes_part(ModuleNumber(number)),
+            }
         };
-        let is_first = |&number: &usize| self.modules[number].place == Place::First;
-        let numbers = (0..self.modules.len()).filter(counts);
-        let (mut listed, others): (Vec<usize>, Vec<usize>) = numbers.partition(is_first);
-        listed.extend(others.into_iter().rev());
-        listed.into_iter().filter_map(|number| self.modules[number].id.as_deref()).collect()
+        Listing { modules: self.modules.iter().enumerate().map(list).collect(), reversed }
     }
 
     /// The register file: a line for each module, or the lines from the last on.
     pub(crate) fn register_file(&self, system: SystemLibrary, reversed: bool) -> Vec<u8> {
-        let mut ids = self.registered(system);
-        if reversed {
-            ids.reverse();
-        }
+        let listing = self.listing(system, reversed);
+        let ids = listing.ids();
         let mut text = format!("#define NUM_PRELINKED_OBJECTS {}\n", ids.len()).into_bytes();
         for id in ids {
             text.extend_from_slice(b"DEFINE_REGISTER_FUNC(");
@@ -159,6 +157,44 @@ impl<'a> Registration<'a> {
             text.extend_from_slice(b")\n");
         }
         text
+    }
+}
+
+/// The modules of a program, and which of them it registers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listing {
+    modules: Vec<Listed>,
+    reversed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listed {
+    id: Vec<u8>,
+    /// The first or only one of its object.
+    first: bool,
+    /// The program registers it.
+    counts: bool,
+}
+
+impl Listing {
+    /// Takes in what the link of the same inputs for another target registers.
+    pub(crate) fn add(&mut self, other: &Listing) {
+        for (own, other) in self.modules.iter_mut().zip(&other.modules) {
+            own.counts |= other.counts;
+        }
+    }
+
+    /// The modules that the program registers: the first of each object in link order, then all
+    /// others, from the last on, as nvlink has them.
+    pub(crate) fn ids(&self) -> Vec<&[u8]> {
+        let all = self.modules.iter().filter(|module| module.counts);
+        let (mut listed, others): (Vec<&Listed>, Vec<&Listed>) =
+            all.partition(|module| module.first);
+        listed.extend(others.into_iter().rev());
+        if self.reversed {
+            listed.reverse();
+        }
+        listed.into_iter().map(|module| module.id.as_slice()).collect()
     }
 }
 
@@ -185,11 +221,9 @@ mod tests {
     }
 
     fn ids(registration: &Registration<'_>, system: SystemLibrary) -> String {
-        let ids: Vec<String> = registration
-            .registered(system)
-            .iter()
-            .map(|id| id.escape_ascii().to_string())
-            .collect();
+        let listing = registration.listing(system, false);
+        let ids: Vec<String> =
+            listing.ids().iter().map(|id| id.escape_ascii().to_string()).collect();
         ids.join(" ")
     }
 
@@ -235,6 +269,18 @@ mod tests {
         assert_eq!(both.system_library(|| false), NotNeeded);
         both.withdraw(ModuleNumber(1));
         assert_eq!(both.system_library(|| true), NotGiven);
+    }
+
+    #[test]
+    fn a_program_registers_what_any_target_needs() {
+        let modules = [("a", false), ("b", false), ("rt", true), ("c", false)];
+        let (mut one, mut other) = (registration(&modules), registration(&modules));
+        one.withdraw(ModuleNumber(0));
+        other.withdraw(ModuleNumber(0));
+        other.withdraw(ModuleNumber(1));
+        let mut both = other.listing(Linked, false);
+        both.add(&one.listing(NotNeeded, false));
+        assert_eq!(both.ids(), [&b"b"[..], b"rt", b"c"]);
     }
 
     #[test]

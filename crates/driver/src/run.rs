@@ -5,12 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+<<<<<<< HEAD
 use culd_link::{
     Account, Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
 };
+=======
+use culd_link::{Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
+>>>>>>> 103aafe (driver: culd device-link makes the whole step in one process)
 
-use crate::input::{Gathered, Item, Store};
-use crate::job::{self, Job, Staged};
+use crate::input::{Gathered, Item, Sources, Store};
+use crate::job::{self, Job, Prepared, Staged};
 use crate::messages::{FileError, Kind, Line, Lines, Outcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, dialect};
 use crate::os::files::{Change, Kinds};
@@ -220,7 +224,7 @@ impl Run<'_> {
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
         let dialect = dialect::chosen(options);
         let job = Job { options, target: self.target, index, dialect, session: &session };
-        let staged = job.stage(items, self.store, lines);
+        let staged = job.stage(Sources { items, store: self.store, shared: None }, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&staged.gathered.times);
@@ -263,40 +267,15 @@ impl Run<'_> {
     ) -> Result<Option<SystemLibrary>, Changed> {
         let inputs = gathered.link_inputs();
         let mut start = Instant::now();
-        let outcome = culd_link::prepare(session, &inputs, link_options);
-        for phase in &outcome.phases {
+        let Prepared { image, system, phases } =
+            job::prepare(self.options, session, gathered, &inputs, link_options, lines);
+        for phase in &phases {
             self.phase(phase.name, start, phase.time);
             start += phase.time;
-        }
-        let linked = |(place, input): (usize, &Input<'_>)| {
-            input.system && outcome.unused.binary_search(&place).is_err()
-        };
-        let needed = || {
-            if inputs.iter().any(|input| input.system) {
-                return inputs.iter().enumerate().any(linked);
-            }
-            // It has no code for the target, and is registered nevertheless where something is
-            // undefined.
-            let library = Input { name: "", bytes: &[], system: true };
-            let all: Vec<Input<'_>> = inputs.iter().copied().chain([library]).collect();
-            culd_link::needs_system_libraries(&all)
-        };
-        let system = match self.options.path(Id::RegisterFile) {
-            Some(_) => gathered.registration.system_library(needed),
-            None => SystemLibrary::NotGiven,
-        };
-        let mut diagnostics = outcome.diagnostics;
-        if !self.options.flag(Id::Verbose) {
-            diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
-        }
-        lines.extend(job::explained(diagnostics, gathered));
-        if let Some(report) = outcome.report.filter(|_| self.options.flag(Id::Verbose)) {
-            lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
         }
         if lines.fatal() {
             return Ok(None);
         }
-        let image = outcome.image.filter(|_| !lines.failed());
         if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
             let told = self.output(session, image, path, input_bytes, lines).and_then(|account| {
@@ -477,10 +456,4 @@ impl Run<'_> {
             lines.push(FileError::output(path, &error));
         }
     }
-}
-
-/// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
-/// debugging may have such code from a library, and is shown the line with `-v` only.
-fn is_about_unasked_debugging(message: &Message) -> bool {
-    matches!(message, Message::DebugMixture { debug: true, .. })
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::device_link::device_link;
 use crate::interfaces::abi_check;
 use crate::messages::Outcome;
 use crate::options::{Shell, completions, man_page};
@@ -14,6 +15,7 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome
     let (command, rest) = words.split_first()?;
     match command.to_str()? {
         "install-shadow" => Some(install_shadow(rest, program)),
+        "device-link" => Some(device_link(rest)),
         "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),
         "man" => Some((man_page(), Outcome::success())),

@@ -27,7 +27,12 @@ struct Fewer {
 /// The most threads that a link gets on this machine.
 #[must_use]
 pub fn most_threads() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get).saturating_mul(FOR_EACH)
+    cores().saturating_mul(FOR_EACH)
+}
+
+/// How many processors there are for this process.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The threads that `options` ask for, 0 for one per core, and what there is to say about them.

@@ -50,6 +50,7 @@ mod error;
 pub mod header;
 pub mod host;
 mod module_id;
+pub mod packing;
 mod ptx;
 mod read;
 pub mod registration;

@@ -192,9 +192,23 @@ impl Image {
         Some(header)
     }
 
-    fn write(&self, out: &mut Vec<u8>) -> Option<()> {
+    /// What the image is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.header.kind.into()
+    }
+
+    /// The stored bytes, without padding.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The entry up to its payload; `None` when a size does not fit its field.
+    fn head(&self) -> Option<Vec<u8>> {
         let header = self.laid_out()?;
-        header.write(out);
+        let mut out = Vec::new();
+        header.write(&mut out);
         if !self.ident.is_empty() {
             let end = out.len() + terminated(self.ident.len());
             out.extend_from_slice(&self.ident);
@@ -210,9 +224,7 @@ impl Image {
             out.extend_from_slice(options);
             out.resize(end, 0);
         }
-        out.extend_from_slice(&self.payload);
-        out.resize(out.len().next_multiple_of(ALIGN), 0);
-        Some(())
+        Some(out)
     }
 }
 
@@ -228,28 +240,65 @@ impl From<&Entry<'_>> for Image {
     }
 }
 
+/// What stands behind a payload.
+const PADDING: [u8; ALIGN] = [0; ALIGN];
+
+/// A container of images, in pieces: nothing is copied.
+#[derive(Debug)]
+pub struct Pieces<'i> {
+    images: &'i [Image],
+    header: Vec<u8>,
+    /// What stands in front of each payload.
+    heads: Vec<Vec<u8>>,
+    size: u64,
+}
+
+impl<'i> Pieces<'i> {
+    /// The container of `images`.
+    ///
+    /// # Errors
+    /// A part that is larger than its 32-bit size field allows.
+    pub fn new(images: &'i [Image]) -> Result<Self, Error> {
+        let mut size = CONTAINER_HEADER as u64;
+        let mut heads = Vec::new();
+        for image in images {
+            let at = usize::try_from(size).unwrap_or(usize::MAX);
+            let head =
+                image.head().ok_or_else(|| Error::new(at, "a part of the entry is too large"))?;
+            size += (head.len() + image.payload.len().next_multiple_of(ALIGN)) as u64;
+            heads.push(head);
+        }
+        let header_size = CONTAINER_HEADER as u16;
+        let body_size = size - CONTAINER_HEADER as u64;
+        let header = ContainerHeader { magic: MAGIC, version: 1, header_size, body_size };
+        let mut head = Vec::new();
+        header.write(&mut head);
+        Ok(Pieces { images, header: head, heads, size })
+    }
+
+    /// Bytes of all pieces.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The pieces in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let entries = self.images.iter().zip(&self.heads);
+        let entries = entries.flat_map(|(image, head)| {
+            let padding = image.payload.len().next_multiple_of(ALIGN) - image.payload.len();
+            [head.as_slice(), &image.payload, PADDING.get(..padding).unwrap_or_default()]
+        });
+        std::iter::once(self.header.as_slice()).chain(entries)
+    }
+}
+
 /// The container of `images`.
 ///
 /// # Errors
-/// A part that is larger than its 32-bit size field allows.
+/// As [`Pieces::new`].
 pub fn write(images: &[Image]) -> Result<Vec<u8>, Error> {
-    let header = ContainerHeader {
-        magic: MAGIC,
-        version: 1,
-        header_size: CONTAINER_HEADER as u16,
-        body_size: 0,
-    };
-    let mut out = Vec::new();
-    header.write(&mut out);
-    for image in images {
-        let at = out.len();
-        image.write(&mut out).ok_or_else(|| Error::new(at, "a part of the entry is too large"))?;
-    }
-    let body_size = (out.len() - CONTAINER_HEADER) as u64;
-    let mut first = Vec::new();
-    ContainerHeader { body_size, ..header }.write(&mut first);
-    out.splice(..CONTAINER_HEADER, first);
-    Ok(out)
+    Ok(Pieces::new(images)?.iter().collect::<Vec<_>>().concat())
 }
 
 /// Space of a string and at least one NUL.

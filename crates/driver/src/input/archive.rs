@@ -14,7 +14,7 @@ use crate::options::Id;
 use crate::os::files::{self, Identity, Kinds};
 
 /// How deep archives may lie in each other.
-const MAX_DEPTH: usize = 16;
+pub(super) const MAX_DEPTH: usize = 16;
 
 /// How many members of an archive are told of one by one when they are ignored. Lines take more
 /// memory than members.
@@ -139,8 +139,7 @@ impl<'a> Gather<'a, '_> {
         if let Some(bytes) = self.thin_members.get(&identity) {
             return Ok((bytes, identity));
         }
-        let (bytes, identity) = self.store.read(path, Kinds::Files)?;
-        let bytes = &**self.store.alloc(bytes);
+        let (bytes, identity) = self.sources.open(path, Kinds::Files)?;
         self.thin_members.insert(identity, bytes);
         self.found.files.push(path.to_owned());
         Ok((bytes, identity))
@@ -169,7 +168,7 @@ impl<'a> Gather<'a, '_> {
     }
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+pub(super) fn folder_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("")).to_owned()
 }
 

@@ -18,7 +18,7 @@ use crate::registration::{ModuleNumber, Place, Registration};
 impl<'a> Gather<'a, '_> {
     pub(super) fn host(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
         self.opened(InputError::Internal)?;
-        let mut object = match HostObject::parse(bytes) {
+        let mut object = match self.sources.host_object(bytes) {
             Ok(object) => object.unwrap_or_default(),
             Err(error) => return Err(self.no_fatbin(source, Some(error))),
         };

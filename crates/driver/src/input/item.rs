@@ -63,6 +63,14 @@ impl<'i> Item<'i> {
         Item { name: culd_text::name(path), kind, content: Content::File(path.to_owned()) }
     }
 
+    /// The path of the file that holds its bytes.
+    pub(super) fn file_path(&self) -> Option<&Path> {
+        match &self.content {
+            Content::File(path) => Some(path),
+            Content::Bytes(_) => None,
+        }
+    }
+
     /// Its path; of bytes, their name.
     pub fn path(&self) -> &OsStr {
         match &self.content {

@@ -10,7 +10,7 @@ use super::walk::is_system;
 use super::{Gather, Stopped};
 use crate::messages::{Ignored, InputError};
 use crate::options::Id;
-use crate::os::files::{Bytes, Identity, Kinds};
+use crate::os::files::{Identity, Kinds};
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
 /// link; a missing one takes no device code away.
@@ -41,36 +41,30 @@ const HOST_LIBRARIES: &[&str] = &[
 const EMPTY_ARCHIVE: usize = 8;
 
 /// A library of `-l`.
-pub(super) struct Library {
+pub(super) struct Library<'a> {
     name: String,
     /// Path, contents and identity.
-    file: Option<(PathBuf, Bytes, Identity)>,
+    file: Option<(PathBuf, &'a [u8], Identity)>,
     /// There is a shared library of that name, which takes no part in a device link.
     shared: bool,
 }
 
-impl Gather<'_, '_> {
+impl<'a> Gather<'a, '_> {
     /// Looks for the libraries that `-l` names; what is passed over is told before any input is
     /// opened, as often as it is named.
-    pub(super) fn search(&mut self) -> Vec<Library> {
+    pub(super) fn search(&mut self) -> Vec<Library<'a>> {
         let names = self.options.list(Id::Library);
         names.iter().map(|name| self.look_for(name)).collect()
     }
 
-    fn look_for(&mut self, name: &OsStr) -> Library {
+    fn look_for(&mut self, name: &OsStr) -> Library<'a> {
         let mut library = Library { name: culd_text::name(name), file: None, shared: false };
         let options = self.options;
         for folder in options.list(Id::LibraryPath) {
-            let path = |ending: &[u8]| {
-                let mut path = folder.as_bytes().to_vec();
-                path.truncate(path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1));
-                path.extend([b"/lib", name.as_bytes(), ending].concat());
-                PathBuf::from(OsString::from_vec(path))
-            };
-            library.shared |= fs::metadata(self.store.place(&path(b".so"))).is_ok();
-            let path = path(b".a");
-            let Ok((bytes, identity)) = self.store.read(&path, Kinds::Files) else { continue };
-            if bytes.len() > EMPTY_ARCHIVE {
+            library.shared |= fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
+            let path = path_in(folder, name, b".a");
+            let Ok((bytes, identity)) = self.sources.open(&path, Kinds::Files) else { continue };
+            if is_library(bytes) {
                 library.file = Some((path, bytes, identity));
                 break;
             }
@@ -83,13 +77,12 @@ impl Gather<'_, '_> {
     }
 
     /// Links the libraries: they come after all files.
-    pub(super) fn libraries(&mut self, libraries: Vec<Library>) -> Result<(), Stopped> {
+    pub(super) fn libraries(&mut self, libraries: Vec<Library<'a>>) -> Result<(), Stopped> {
         for Library { name, file, shared } in libraries {
             match file {
                 Some((path, bytes, identity)) => {
                     self.found.files.push(path.clone());
                     if self.first_time(identity) {
-                        let bytes = &**self.store.alloc(bytes);
                         let (shown, system) = (culd_text::name(&path), is_system(&path));
                         self.found.libraries.push((shown.clone(), name));
                         self.archive(&Archive::file(&shown, &path, bytes, identity, system))?;
@@ -114,4 +107,17 @@ impl Gather<'_, '_> {
         }
         first
     }
+}
+
+/// The path of a library in a folder of `-L`: `lib<name><ending>`.
+pub(super) fn path_in(folder: &OsStr, name: &OsStr, ending: &[u8]) -> PathBuf {
+    let mut path = folder.as_bytes().to_vec();
+    path.truncate(path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1));
+    path.extend([b"/lib", name.as_bytes(), ending].concat());
+    PathBuf::from(OsString::from_vec(path))
+}
+
+/// False for a file that is passed over in the search for a library.
+pub(super) fn is_library(bytes: &[u8]) -> bool {
+    bytes.len() > EMPTY_ARCHIVE
 }

@@ -20,6 +20,7 @@ mod ptx;
 mod ready;
 mod record;
 mod select;
+mod shared;
 mod walk;
 
 use std::collections::HashMap;
@@ -42,6 +43,17 @@ pub(crate) use gathered::{
 pub use item::{Content, InputKind, Item};
 pub(crate) use ptx::{CompileError, Compiled, Compiler, Waiting};
 pub(crate) use ready::no_lto;
+pub(crate) use shared::Shared;
+
+/// Where the inputs of a link are.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    pub(crate) items: &'a [Item<'a>],
+    /// Keeps what is read and made for this link.
+    pub(crate) store: &'a Store,
+    /// What was opened for several links.
+    pub(crate) shared: Option<&'a Shared<'a>>,
+}
 
 /// What an input tells of the kernels that host code refers to.
 struct Told<'a> {
@@ -56,11 +68,10 @@ struct Told<'a> {
 /// What a walk over the inputs collects.
 struct Gather<'a, 'o> {
     options: &'o Options,
-    items: &'a [Item<'a>],
     target: Target,
     /// The release whose images are chosen.
     rules: &'static Dialect,
-    store: &'a Store,
+    sources: Sources<'a>,
     session: &'o Session,
     events: Vec<Event<'a>>,
     /// What each input tells of the kernels that host code refers to.
@@ -82,19 +93,17 @@ struct Gather<'a, 'o> {
 /// [`Stopped`] the last line is fatal.
 pub(crate) fn gather<'a>(
     options: &Options,
-    items: &'a [Item<'a>],
+    sources: Sources<'a>,
     target: Target,
     rules: &'static Dialect,
-    store: &'a Store,
     session: &Session,
     failed: bool,
 ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
     let mut gather = Gather {
         options,
-        items,
         target,
         rules,
-        store,
+        sources,
         session,
         events: Vec::new(),
         told: Vec::new(),
@@ -111,7 +120,7 @@ pub(crate) fn gather<'a>(
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
-            ready::ready(options, arch, events, &mut found, &mut lines, store, session)
+            ready::ready(options, arch, events, &mut found, &mut lines, sources.store, session)
         }
         // Nothing is made of the inputs.
         _ => {

@@ -11,7 +11,7 @@ use culd_fatbin::{Format, sniff};
 
 use super::archive::{Archive, is_archive};
 use super::gathered::{Code, Event, Piece, Stopped};
-use super::{Content, Gather, InputKind, Item};
+use super::{Content, Gather, InputKind, Item, Sources};
 use crate::messages::{Ignored, InputError};
 use crate::options::base_name;
 use crate::os::files::{Identity, Kinds, Loaded};
@@ -37,13 +37,13 @@ impl<'a> Gather<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), Stopped> {
         let libraries = self.search();
-        let path = |item: &'a Item<'a>| match &item.content {
-            Content::File(path) => Some(path.as_path()),
-            Content::Bytes(_) => None,
-        };
-        let paths: Vec<_> = self.items.iter().map(path).collect();
-        let mut loaded = self.store.read_ahead(&paths, self.session).into_iter();
-        for item in self.items {
+        let Sources { items, store, shared } = self.sources;
+        let mut loaded = Vec::new().into_iter();
+        if shared.is_none() {
+            let paths: Vec<_> = items.iter().map(Item::file_path).collect();
+            loaded = store.read_ahead(&paths, self.session).into_iter();
+        }
+        for item in items {
             if self.session.is_cancelled() {
                 return Err(Stopped);
             }
@@ -100,12 +100,15 @@ impl<'a> Gather<'a, '_> {
         loaded: Option<Loaded>,
     ) -> Result<(&'a [u8], Identity), Stopped> {
         self.found.files.push(path.to_owned());
-        let known = loaded.map(|loaded| Ok(self.store.keep(loaded)));
-        let read = known.unwrap_or_else(|| self.store.read(path, Kinds::Any));
-        let (bytes, identity) = read.map_err(|error| {
-            self.fatal(InputError::Open(name.to_owned()), vec![error.to_string()])
-        })?;
-        Ok((&**self.store.alloc(bytes), identity))
+        let opened = match loaded {
+            Some(loaded) => {
+                let (bytes, identity) = self.sources.store.keep(loaded);
+                Ok((&**self.sources.store.alloc(bytes), identity))
+            }
+            None => self.sources.open(path, Kinds::Any),
+        };
+        opened
+            .map_err(|error| self.fatal(InputError::Open(name.to_owned()), vec![error.to_string()]))
     }
 
     /// A file of a command line.

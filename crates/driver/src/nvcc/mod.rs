@@ -11,7 +11,7 @@ mod table;
 
 use thiserror::Error;
 
-pub(crate) use crate::nvcc::codes::{Code, codes};
+pub(crate) use crate::nvcc::codes::{Code, Codes, codes};
 pub(crate) use crate::nvcc::host_words::{HostWord, host_word};
 pub(crate) use crate::nvcc::parse::{CommandLine, words_of};
 pub(crate) use crate::nvcc::profile::Profile;

@@ -112,6 +112,8 @@ pub enum UsageError {
     CudaVersion,
     #[error("--cuda-api-version major number must be == toolkit version")]
     CudaMajor,
+    #[error("Option '--{0}' is about a single link, and none of a device link")]
+    NotInDeviceLink(&'static str),
     #[error("Option '--{0}' is not supported by culd")]
     NotSupported(&'static str),
 }
@@ -156,6 +158,11 @@ impl Options {
     fn new() -> Self {
         let values = TABLE.iter().map(|_| None).collect();
         Options { inputs: Vec::new(), target: None, values, newer: Vec::new() }
+    }
+
+    /// No options at all: what the environment alone decides.
+    pub(crate) fn for_nobody() -> Self {
+        Options::new()
     }
 
     /// Options for a link to `target` that is made by a program.

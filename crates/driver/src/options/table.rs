@@ -249,6 +249,10 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "install-shadow [--remove] <folder> [--cuda <toolkit>]",
         "Make a folder that stands for the toolkit, with culd as its nvlink, or remove it",
     ),
+    (
+        "device-link <option>... <file>... -o <output>",
+        "Make what 'nvcc -dlink' makes, for all architectures at once; --help says more",
+    ),
     ("check-shadow <folder>", "Say whether such a folder is in order"),
     (
         "abi-check <file>...",

@@ -23,6 +23,10 @@ pub(super) enum Target {
     AtExit,
     /// `__fatbinwrap<id>` of the module that the code is for.
     ModuleWrapper,
+    /// The id of an object that is a module.
+    OwnId,
+    /// `__cudaRegisterLinkedBinary<id>` of that module.
+    RegisterModule,
 }
 
 /// Something to be put into the code at an offset.
@@ -78,6 +82,9 @@ pub(super) struct Code {
     /// What each module has.
     pub(super) module: &'static [u8; 16],
     pub(super) module_fixes: &'static [Fix],
+    /// The constructor of an object that is a module, and a function that does nothing.
+    pub(super) constructor: &'static [u8],
+    pub(super) constructor_fixes: &'static [Fix],
     /// Type of the relocation for an address.
     pub(super) abs64: u32,
     /// Type of the relocation for a distance of 32 bits.

@@ -14,6 +14,7 @@ const STRTAB: u32 = 3;
 const RELA: u32 = 4;
 const NOTE: u32 = 7;
 const NOBITS: u32 = 8;
+const INIT_ARRAY: u32 = 14;
 
 const WRITE: u64 = 1;
 const ALLOC: u64 = 2;
@@ -60,6 +61,11 @@ impl Section {
         Section::new(name, NOTE, ALLOC, align, data)
     }
 
+    /// Addresses of functions that are called before the program.
+    pub(super) fn constructors(name: &'static [u8], align: u64, data: Vec<u8>) -> Self {
+        Section::new(name, INIT_ARRAY, ALLOC | WRITE, align, data)
+    }
+
     pub(super) fn zeros(name: &'static [u8], align: u64, size: u64) -> Self {
         Section { size, ..Section::new(name, NOBITS, ALLOC | WRITE, align, Vec::new()) }
     }
@@ -104,6 +110,11 @@ impl Symbol {
     /// Global, of type `STT_FUNC`.
     pub(super) fn function(name: Vec<u8>, section: u16, value: u64, size: u64) -> Self {
         Symbol { name, info: 0x12, other: 0, section, value, size }
+    }
+
+    /// Global, of type `STT_OBJECT`.
+    pub(super) fn object(name: Vec<u8>, section: u16, value: u64, size: u64) -> Self {
+        Symbol { name, info: 0x11, other: 0, section, value, size }
     }
 
     /// Global, without a type.

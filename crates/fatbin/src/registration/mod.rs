@@ -12,12 +12,14 @@
 mod aarch64;
 mod code;
 mod elf;
+mod module;
 mod x86_64;
 
 use std::collections::HashSet;
 
 use self::code::{Code, Fix, Target, What, merge};
 use self::elf::{Object, Relocation, Section, Symbol};
+pub use self::module::module_object;
 use crate::error::Error;
 
 /// The machine of the host.
@@ -38,6 +40,13 @@ impl Machine {
             "aarch64" => Some(Machine::AArch64),
             _ => None,
         }
+    }
+
+    /// The machine of this `e_machine`.
+    #[must_use]
+    pub fn by_number(number: u16) -> Option<Self> {
+        let all = [Machine::X86_64, Machine::AArch64];
+        all.into_iter().find(|machine| machine.code().machine == number)
     }
 
     fn code(self) -> &'static Code {
@@ -85,8 +94,8 @@ const RUNTIME: [&[u8]; 4] = [
     b"atexit",
 ];
 
-/// The magic number and the version of a wrapper with a list of images.
-const WRAPPER: [u32; 2] = [0x4662_43b1, 2];
+/// The magic number of a wrapper. Version 2 has a list of images.
+const WRAPPER: u32 = 0x4662_43b1;
 
 /// Offsets in `.bss`.
 const HANDLE: u64 = 0;
@@ -117,12 +126,12 @@ pub fn host_object(
     }
     let list = 8 * (count as u64 + 1);
     let text_size = u32::try_from(text.len()).map_err(|_| too_large())?;
-    let (unwind, unwind_relocation) = unwind(code, text_size);
+    let (unwind, unwind_relocation) = unwind(code, text_size, code.unwind);
     let sections = vec![
         Section::code(b".text", 16, text).relocated(relocations),
         Section::zeros(b".bss", 8, IMAGES + 2 * list),
         Section::data(b"__nv_module_id", 1, listed),
-        Section::data(b".nvFatBinSegment", 8, wrapper()).writable().relocated(vec![
+        Section::data(b".nvFatBinSegment", 8, wrapper_of(2)).writable().relocated(vec![
             Relocation { at: 8, kind: code.abs64, symbol: FATBIN_SYMBOL, addend: 0 },
             Relocation {
                 at: 16,
@@ -214,6 +223,9 @@ fn place(target: Target, module: u32, count: u32) -> (u32, i64) {
         Target::UnregisterFatBinary => runtime(2),
         Target::AtExit => runtime(3),
         Target::ModuleWrapper => runtime(4 + 2 * module + 1),
+        // Of objects that are modules.
+        Target::OwnId => (SEGMENT_SYMBOL, 0),
+        Target::RegisterModule => runtime(4 + 2 * module),
     }
 }
 
@@ -244,13 +256,13 @@ fn symbols(code: &Code, visibility: Visibility, ids: &[&[u8]], text_size: u64) -
 }
 
 /// The wrapper of the fat binary; its two pointers are relocated.
-fn wrapper() -> Vec<u8> {
-    let [magic, version] = WRAPPER.map(u32::to_le_bytes);
+fn wrapper_of(version: u32) -> Vec<u8> {
+    let [magic, version] = [WRAPPER, version].map(u32::to_le_bytes);
     [&magic[..], &version, &[0; 16]].concat()
 }
 
 /// One entry for all code: where nothing is pushed the frame is that of the caller.
-fn unwind(code: &Code, text_size: u32) -> (Vec<u8>, Vec<Relocation>) {
+fn unwind(code: &Code, text_size: u32, instructions: &[u8]) -> (Vec<u8>, Vec<Relocation>) {
     if text_size == 0 {
         return (Vec::new(), Vec::new());
     }
@@ -261,7 +273,7 @@ fn unwind(code: &Code, text_size: u32) -> (Vec<u8>, Vec<Relocation>) {
     entry.extend_from_slice(&[0; 4]);
     entry.extend_from_slice(&text_size.to_le_bytes());
     entry.push(0);
-    entry.extend_from_slice(code.unwind);
+    entry.extend_from_slice(instructions);
     let end = (bytes.len() + 4 + entry.len()).next_multiple_of(8);
     let size = end - bytes.len() - 4;
     entry.resize(size, 0);

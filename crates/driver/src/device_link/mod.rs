@@ -1,0 +1,304 @@
+//! A whole device link in one process: what `nvcc -dlink` has nvlink, fatbinary and the host
+//! compiler do.
+//!
+//! In: words of nvcc. Out: an object for the host linker, a fat binary or a cubin, and what there is
+//! to say. Guaranteed: each image is nvlink's, the fat binary is fatbinary's, the object makes the
+//! calls that nvcc's object makes; lines come in the order in which nvcc would link, up to the first
+//! target that fails; the output is replaced by a complete one or not at all.
+
+mod links;
+mod plan;
+
+use std::env::consts::ARCH;
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+
+use culd_fatbin::header::flag;
+use culd_fatbin::registration::{Machine, host_object, module_object};
+use culd_fatbin::writer::{Image, Pieces, Target as ImageTarget};
+use culd_link::{Output as _, Session, Severity};
+
+use self::links::{Done, Link};
+use self::plan::{Form, Plan};
+use crate::input::{Item, Shared, Store};
+use crate::messages::{FileError, Line, Lines, Outcome};
+use crate::nvcc::{CommandLine, NvccError, Profile};
+use crate::options::{Id, Options, Request, UsageError, dialect, parse};
+use crate::os::files::Change;
+use crate::os::guard;
+use crate::os::output::Replacement;
+use crate::registration::Listing;
+use crate::toolkit::marker;
+use crate::tools;
+
+pub(crate) const HELP: &str = "\
+usage: culd device-link [--cuda TOOLKIT] OPTION... FILE... -o OUTPUT
+
+Makes what 'nvcc -dlink' makes of the same options and files, for all architectures at once and in this process: the
+object for the host linker; with -fatbin a fat binary, with -cubin a cubin, with -r an object for another device link.
+The options are those of nvcc. Options of nvlink follow -Xnvlink, culd's own too: -Xnvlink --verify. What asks for more
+than a device link is an error.
+
+  --cuda TOOLKIT        the toolkit whose libraries are linked; without it the one that this program lies in, that of
+                        CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
+  --host-machine NAME   the machine of the host, x86_64 or aarch64; without it that of the first host object
+";
+
+/// Makes a device link as `words`, those behind the command, say.
+pub(crate) fn device_link(words: &[OsString]) -> (String, Outcome) {
+    match Command::read(words) {
+        Ok(None) => (HELP.to_owned(), Outcome::success()),
+        Ok(Some((plan, warnings))) => {
+            let mut outcome = run(&plan);
+            outcome.lines.splice(0..0, warnings);
+            (String::new(), outcome)
+        }
+        Err(error) => (String::new(), Outcome::fatal(error)),
+    }
+}
+
+/// What a line of `culd device-link` has besides nvcc's words.
+struct Command;
+
+impl Command {
+    fn read(words: &[OsString]) -> Result<Option<(Plan, Vec<Line>)>, NvccError> {
+        let (mut cuda, mut machine, mut rest) = (None, None, Vec::new());
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || {
+                let missing = || UsageError::ArgumentExpected(culd_text::name(word));
+                words.next().ok_or_else(missing)
+            };
+            match word.to_str() {
+                Some("--help" | "-h") => return Ok(None),
+                Some("--cuda") => cuda = Some(PathBuf::from(value()?)),
+                Some("--host-machine") => {
+                    let name = value()?;
+                    let found = name.to_str().and_then(Machine::by_name);
+                    machine = Some(found.ok_or_else(|| UsageError::BadValue {
+                        value: culd_text::name(name),
+                        option: "host-machine",
+                    })?);
+                }
+                _ => rest.push(word.clone()),
+            }
+        }
+        let line = CommandLine::parse(&rest)?;
+        let profile = profile(cuda.as_deref());
+        let mut plan = plan(&line, &profile)?;
+        plan.machine = machine;
+        let redefined = line.redefined.iter();
+        let warning =
+            |&name: &&'static str| Line::new(Severity::Warning, FileError::Redefined(name));
+        Ok(Some((plan, redefined.map(warning).collect())))
+    }
+}
+
+/// What `line` asks for, by the rules of the release that this program stands for.
+pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<Plan, NvccError> {
+    let release = marker::release().unwrap_or(culd_link::Dialect::oldest());
+    Plan::new(line, profile, release)
+}
+
+/// What the toolkit says, or the first that there is.
+fn profile(cuda: Option<&Path>) -> Profile {
+    let homes = match cuda {
+        Some(cuda) => vec![cuda.to_owned()],
+        None => tools::toolkit_homes(&Options::for_nobody()),
+    };
+    homes.iter().find_map(|home| Profile::of(&home.join("bin"))).unwrap_or_default()
+}
+
+/// Why there is no output although all links were made.
+pub(crate) fn packing_failed(error: &str) -> Line {
+    Line::new(Severity::Fatal, format!("The fat binary cannot be made: {error}"))
+}
+
+/// How an attempt ends.
+enum End {
+    Done,
+    /// Somebody writes into the inputs.
+    Again,
+}
+
+/// Makes the device link and writes the output.
+pub(crate) fn run(plan: &Plan) -> Outcome {
+    let mut lines = Lines::of(None);
+    // All inputs stay until the process ends, which gives them back at once.
+    let store: &'static Store = Box::leak(Box::new(Store::mapping()));
+    guard::hold_panics(true);
+    let end = attempt(plan, store, &mut lines);
+    guard::hold_panics(false);
+    if let End::Again = end {
+        lines = Lines::of(None);
+        attempt(plan, Box::leak(Box::new(store.again())), &mut lines);
+    }
+    lines.end()
+}
+
+fn attempt(plan: &Plan, store: &'static Store, lines: &mut Lines) -> End {
+    let ended = catch_unwind(AssertUnwindSafe(|| whole(plan, store, lines)));
+    let changed = || store.change(&Session::serial());
+    match ended {
+        Ok(Ok(())) => End::Done,
+        Ok(Err(Stopped)) => match changed() {
+            Change::None => End::Done,
+            Change::Perhaps => End::Again,
+            Change::Certain(path) => {
+                let line = Line::new(Severity::Fatal, FileError::Changed(culd_text::name(path)));
+                lines.push(line.with_notes(vec!["it changed while it was linked".to_owned()]));
+                End::Done
+            }
+        },
+        Err(_) if store.has_maps() => End::Again,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// There is no output; why is in the lines, or in what became of the inputs.
+struct Stopped;
+
+fn whole(plan: &Plan, store: &'static Store, lines: &mut Lines) -> Result<(), Stopped> {
+    let machine = plan.machine.or(Machine::by_name(ARCH)).unwrap_or(Machine::X86_64);
+    let stop = |lines: &mut Lines, line: Line| {
+        lines.push(line);
+        Err(Stopped)
+    };
+    // The inputs and libraries of all links are the same.
+    let first = match options_of(plan, 0, machine) {
+        Ok(options) => options,
+        Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
+    };
+    let items: &'static [Item<'static>] = Vec::leak(first.inputs.iter().map(Item::named).collect());
+    let shared = Shared::open(&first, items, store, &Session::with_threads(0));
+    let machine = match (plan.machine, shared.machine().map(Machine::by_number)) {
+        (Some(machine), _) | (None, Some(Some(machine))) => machine,
+        (None, None) => machine,
+        (None, Some(None)) if plan.form != Form::Object => machine,
+        (None, Some(None)) => {
+            let what = "The host objects are for a machine for which culd writes none";
+            return stop(lines, Line::new(Severity::Fatal, what));
+        }
+    };
+    let mut links = Vec::new();
+    for number in 0..plan.links() {
+        match options_of(plan, number, machine) {
+            Ok(options) => {
+                let target = plan.codes[number].target;
+                let dialect = dialect::chosen(&options);
+                links.push(Link { options, target, dialect });
+            }
+            Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
+        }
+    }
+    let done = links::all(&links, items, &shared, |number, image| made(plan, number, image));
+    let (images, listing) = gathered(done, lines)?;
+    if store.change(&Session::serial()) != Change::None {
+        return Err(Stopped);
+    }
+    write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
+}
+
+/// The options of nvlink for link number `number`.
+fn options_of(plan: &Plan, number: usize, machine: Machine) -> Result<Options, UsageError> {
+    match parse(&plan.words(number, machine)).request? {
+        Request::Link(options) => {
+            // What these write is about one link.
+            let beside = [Id::Time, Id::Trace].into_iter().find(|&id| options.path(id).is_some());
+            let beside = beside.or(options.flag(Id::Stats).then_some(Id::Stats));
+            match beside {
+                Some(id) => Err(UsageError::NotInDeviceLink(crate::options::Row::of(id).long)),
+                None => Ok(*options),
+            }
+        }
+        Request::HostScript(_) => Err(UsageError::NotInDeviceLink("gen-host-linker-script")),
+        Request::Print(_) => Err(UsageError::NotInDeviceLink("help")),
+    }
+}
+
+/// What is kept of a linked image: its entry in the fat binary, or all of it.
+fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
+    let arch = plan.codes[number].target.arch();
+    let target = ImageTarget { sm: arch.sm, variant: arch.variant };
+    let entry = Image::cubin(image, target).map_err(|error| error.to_string())?;
+    if plan.form == Form::Cubin {
+        return Ok(entry);
+    }
+    let flags = if plan.debug { flag::DEBUG } else { 0 };
+    let entry = entry.ident(plan.ident.as_slice()).flags(flags);
+    plan.packing.pack(entry).map_err(|error| error.to_string())
+}
+
+/// The images of all links and the modules of the program, or what the first that failed says.
+fn gathered(
+    done: Vec<Done<Image>>,
+    lines: &mut Lines,
+) -> Result<(Vec<Image>, Option<Listing>), Stopped> {
+    let (mut images, mut listing): (Vec<Image>, Option<Listing>) = (Vec::new(), None);
+    for Done { outcome, made, listing: own } in done {
+        lines.extend(outcome.lines);
+        if outcome.status != 0 {
+            return Err(Stopped);
+        }
+        images.extend(made);
+        match (&mut listing, own) {
+            (Some(listing), Some(own)) => listing.add(&own),
+            (listing, own) => *listing = own,
+        }
+    }
+    Ok((images, listing))
+}
+
+/// Writes the output.
+fn write(
+    plan: &Plan,
+    machine: Machine,
+    images: &[Image],
+    listing: Option<&Listing>,
+) -> Result<(), Line> {
+    let failed = |error: std::io::Error| FileError::output(&plan.output, &error);
+    let damaged = |error: culd_fatbin::Error| packing_failed(&error.to_string());
+    let pieces = Pieces::new(images).map_err(damaged)?;
+    let head = match plan.form {
+        Form::Cubin => {
+            // Nothing is linked for a virtual architecture.
+            let Some(image) = images.first() else { return Ok(()) };
+            return put(&plan.output, std::iter::once(image.payload())).map_err(failed);
+        }
+        Form::Fatbin => Vec::new(),
+        Form::Object if plan.relocatable => {
+            let id = module_of_path(&plan.output).map_err(failed)?;
+            module_object(machine, plan.visibility, pieces.size(), &id).map_err(damaged)?
+        }
+        Form::Object => {
+            let ids = listing.map(Listing::ids).unwrap_or_default();
+            host_object(machine, plan.visibility, pieces.size(), &ids).map_err(damaged)?
+        }
+    };
+    put(&plan.output, std::iter::once(head.as_slice()).chain(pieces.iter())).map_err(failed)
+}
+
+/// Writes pieces to the file at `path`, which has them all or is what it was.
+fn put<'p>(path: &Path, pieces: impl Iterator<Item = &'p [u8]>) -> std::io::Result<()> {
+    let output = Replacement::begin(path)?;
+    if output.is_in_place() {
+        let whole: Vec<&[u8]> = pieces.collect();
+        output.write_at(0, &whole.concat())?;
+    } else {
+        let mut at = 0;
+        for piece in pieces {
+            output.write_at(at, piece)?;
+            at += piece.len() as u64;
+        }
+    }
+    output.commit()
+}
+
+/// The id of an object that is one module: its path, as nvcc makes it.
+fn module_of_path(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt;
+    let absolute = std::path::absolute(path)?;
+    let plain = |&byte: &u8| if byte.is_ascii_alphanumeric() { byte } else { b'_' };
+    Ok(absolute.as_os_str().as_bytes().iter().map(plain).collect())
+}

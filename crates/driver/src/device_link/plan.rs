@@ -1,0 +1,270 @@
+//! What a line of nvcc asks for: the links that nvcc would start, and what is made of their images.
+//!
+//! In: a [`CommandLine`], a toolkit. Out: a [`Plan`]. Each link is a line of nvlink with nvcc's
+//! words in nvcc's order, so that what it means is decided in one place, `options`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use culd_fatbin::packing::{Mode, Packing};
+use culd_fatbin::registration::{Machine, Visibility};
+use culd_link::Dialect;
+
+use crate::nvcc::{Code, Codes, CommandLine, HostWord, Id, NvccError, Profile, codes, host_word};
+use crate::options::{Target, UsageError, base_name};
+
+/// What nvcc calls an output that has no name.
+const USUAL_OUTPUT: &str = "a_dlink";
+
+/// What a device link writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An object for the host linker.
+    Object,
+    /// `-fatbin`: the linked images in a fat binary.
+    Fatbin,
+    /// `-cubin`: the first linked image.
+    Cubin,
+}
+
+/// A device link that is to be made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) codes: Vec<Code>,
+    pub(crate) form: Form,
+    /// `-r`: the output takes part in a later device link.
+    pub(crate) relocatable: bool,
+    pub(crate) output: PathBuf,
+    pub(crate) packing: Packing,
+    /// The images are for a debugger.
+    pub(crate) debug: bool,
+    /// What the images are called in the fat binary.
+    pub(crate) ident: Vec<u8>,
+    pub(crate) visibility: Visibility,
+    /// The machine of the host, if the line names it.
+    pub(crate) machine: Option<Machine>,
+    inputs: Vec<OsString>,
+    /// Words of nvlink in front of `-cpu-arch`, and behind it.
+    before: Vec<OsString>,
+    behind: Vec<OsString>,
+    has_runtime: bool,
+}
+
+/// What the last part of the name of an input says to nvcc.
+const LINKED: &[&[u8]] = &[b"a", b"fatbin", b"lib", b"o", b"obj", b"res", b"so"];
+const COMPILED: &[&[u8]] = &[
+    b"c", b"cc", b"cpp", b"cu", b"cubin", b"cup", b"cxx", b"gpu", b"i", b"ii", b"ptx", b"s", b"S",
+];
+
+impl Plan {
+    /// What `line` asks for, with what the toolkit of `profile` adds.
+    pub(crate) fn new(
+        line: &CommandLine,
+        profile: &Profile,
+        release: &'static Dialect,
+    ) -> Result<Self, NvccError> {
+        let lto = line.has(Id::Lto);
+        if let Some(word) = line.beyond.first() {
+            return Err(NvccError::Beyond(word.clone()));
+        }
+        let visibility = host_words(line)?;
+        for input in &line.inputs {
+            check_input(input, lto)?;
+        }
+        if line.inputs.is_empty() {
+            return Err(UsageError::NoInput.into());
+        }
+        let wanted =
+            codes(line.value(Id::Arch), line.list(Id::Code), line.list(Id::Generate), release)?;
+        let form = match () {
+            () if line.has(Id::Cubin) => Form::Cubin,
+            () if line.has(Id::Fatbin) => Form::Fatbin,
+            () => Form::Object,
+        };
+        let relocatable = line.has(Id::Relocatable);
+        let (debug, lines) = (line.has(Id::Debug), line.has(Id::Lineinfo));
+        let mut packing = packing(line)?;
+        packing.all |= debug || relocatable;
+        let extension = match form {
+            Form::Object => "o",
+            Form::Fatbin => "fatbin",
+            Form::Cubin => "cubin",
+        };
+        let usual = || PathBuf::from(USUAL_OUTPUT).with_extension(extension);
+        Ok(Plan {
+            form,
+            relocatable,
+            output: line.value(Id::Output).map_or_else(usual, PathBuf::from),
+            packing,
+            debug,
+            ident: match () {
+                () if debug || lines => named(&line.inputs),
+                () if lto => b"lto".to_vec(),
+                () => Vec::new(),
+            },
+            visibility,
+            machine: None,
+            inputs: line.inputs.clone(),
+            before: before(line, profile),
+            behind: behind(line, profile, &wanted),
+            has_runtime: line.text(Id::DeviceRuntime) != Some("none"),
+            codes: wanted.targets,
+        })
+    }
+
+    /// How many links there are: nvcc makes but one for `-cubin`.
+    pub(crate) fn links(&self) -> usize {
+        if self.form == Form::Cubin { 1 } else { self.codes.len() }
+    }
+
+    /// The words of nvlink for the link for code number `number`.
+    pub(crate) fn words(&self, number: usize, machine: Machine) -> Vec<OsString> {
+        let code = &self.codes[number];
+        let word = |text: &str| OsString::from(text);
+        let mut words = self.before.clone();
+        words.push(format!("-arch={}", code.target.name()).into());
+        if self.relocatable {
+            words.push(word("-r"));
+        } else if self.form == Form::Object {
+            words.push(joined("--register-link-binaries=", self.side_output(".reg.c")));
+        }
+        words.push(word(match machine {
+            Machine::X86_64 => "-cpu-arch=X86_64",
+            Machine::AArch64 => "-cpu-arch=AARCH64",
+        }));
+        words.extend(self.behind.iter().cloned());
+        words.extend(self.inputs.iter().cloned());
+        if self.has_runtime {
+            words.push(word("-lcudadevrt"));
+        }
+        if let Target::Real(_) = code.target {
+            let output = match self.form {
+                Form::Cubin => self.output.clone().into_os_string(),
+                _ => self.side_output(&format!("{}.cubin", code.suffix)),
+            };
+            words.extend([word("-o"), output]);
+        }
+        words
+    }
+
+    /// A file that nvcc would make beside the output, as with `-keep`. It is never written; a tool
+    /// note tells some of these names.
+    fn side_output(&self, ending: &str) -> OsString {
+        let name = base_name(&self.output);
+        let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
+        OsString::from_vec([stem, ending.as_bytes()].concat())
+    }
+}
+
+fn joined(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(name);
+    word.push(value);
+    word
+}
+
+/// What nvlink gets in front of the architecture of the host.
+fn before(line: &CommandLine, profile: &Profile) -> Vec<OsString> {
+    let mut words = line.list(Id::NvlinkWords).to_vec();
+    words.push("-m64".into());
+    for (given, word) in [
+        (line.has(Id::Shared), "--shared"),
+        (line.list(Id::Werror).iter().any(|kind| kind == "all-warnings"), "--warning-as-error"),
+        (line.has(Id::NoWarnings), "-w"),
+        (line.has(Id::Debug), "-g"),
+    ] {
+        words.extend(given.then(|| OsString::from(word)));
+    }
+    words.extend(line.list(Id::LibraryPath).iter().map(|folder| joined("-L", folder)));
+    words.extend(line.list(Id::Library).iter().map(|name| joined("-l", name)));
+    words.extend(profile.libraries.iter().cloned());
+    words
+}
+
+/// What it gets behind.
+fn behind(line: &CommandLine, profile: &Profile, codes: &Codes) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    if line.has(Id::ResourceUsage) {
+        words.push("-v".into());
+    }
+    if codes.reports {
+        words.push("-report-arch".into());
+    }
+    if line.has(Id::Lto) {
+        words.extend(["-dlto".into(), joined("-nvvmpath=", &profile.nvvm)]);
+        let registers = line.text(Id::MaxRegisters).filter(|&count| count != "0");
+        words.extend(registers.map(|count| joined("-maxrregcount=", count)));
+        let ptxas = line.list(Id::PtxasWords);
+        if !ptxas.is_empty() {
+            // One word, a blank behind each of them.
+            let text = ptxas.iter().flat_map(|word| [word.as_bytes(), b" "]).collect::<Vec<_>>();
+            words.extend(["-Xptxas".into(), OsString::from_vec(text.concat())]);
+        }
+        for (id, name) in [
+            (Id::SplitCompile, "-split-compile="),
+            (Id::SplitCompileExtended, "-split-compile-extended="),
+        ] {
+            words.extend(line.value(id).map(|value| joined(name, value)));
+        }
+    }
+    words
+}
+
+/// What the words for the host compiler mean for the host object.
+fn host_words(line: &CommandLine) -> Result<Visibility, NvccError> {
+    let forwards = line.has(Id::ForwardCompiler) || line.has(Id::ForwardBoth);
+    if let Some(word) = line.unknown.first()
+        && !forwards
+        && !line.has(Id::ForwardLinker)
+    {
+        return Err(UsageError::Unknown(culd_text::name(word)).into());
+    }
+    let unknown: &[OsString] = if forwards { &line.unknown } else { &[] };
+    let mut visibility = Visibility::default();
+    for word in line.list(Id::HostWords).iter().chain(unknown) {
+        // An element of a list can have several.
+        for word in word.as_bytes().split(|byte| b" \t".contains(byte)) {
+            match host_word(OsStr::from_bytes(word)) {
+                HostWord::Visibility(wanted) => visibility = wanted,
+                HostWord::Neutral => {}
+                HostWord::Other | HostWord::Unknown => {
+                    return Err(NvccError::HostObject(culd_text::bytes(word)));
+                }
+            }
+        }
+    }
+    Ok(visibility)
+}
+
+/// What decides on compression: options, and words for fatbinary.
+fn packing(line: &CommandLine) -> Result<Packing, NvccError> {
+    let mode = line.text(Id::CompressMode).and_then(Mode::by_name).unwrap_or_default();
+    let mut packing = Packing { mode, off: line.has(Id::NoCompress), all: false };
+    for word in line.list(Id::FatbinaryWords) {
+        match word.as_bytes() {
+            b"-compress-all" | b"--compress-all" => packing.all = true,
+            b"-compress=false" | b"--compress=false" => packing.off = true,
+            b"-compress=true" | b"--compress=true" => packing.off = false,
+            _ => return Err(NvccError::Beyond(format!("-Xfatbin {}", culd_text::name(word)))),
+        }
+    }
+    Ok(packing)
+}
+
+/// The inputs as an identifier names them.
+fn named(inputs: &[OsString]) -> Vec<u8> {
+    inputs.iter().flat_map(|input| [input.as_bytes(), b" "]).collect::<Vec<_>>().concat()
+}
+
+/// Refuses what nvcc would not give to nvlink as it is.
+fn check_input(input: &OsStr, lto: bool) -> Result<(), NvccError> {
+    let extension = Path::new(input).extension().map(OsStr::as_bytes).unwrap_or_default();
+    match extension {
+        b"ltoir" if lto => Ok(()),
+        extension if LINKED.contains(&extension) => Ok(()),
+        extension if COMPILED.contains(&extension) => {
+            Err(NvccError::Source(culd_text::name(input)))
+        }
+        _ => Err(NvccError::Unknowable(culd_text::name(input))),
+    }
+}

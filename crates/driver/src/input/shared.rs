@@ -1,0 +1,195 @@
+//! What the links of one program for several targets share: files that are open, and objects that are
+//! taken apart.
+//!
+//! In: the inputs of all links. Out: [`Shared`]. Guaranteed: nothing is decided here and nothing is
+//! said. What cannot be read or is damaged is missing, so that each link meets it in its own order.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::host::HostObject;
+use culd_fatbin::{Error, Format, sniff};
+use culd_link::Session;
+
+use super::archive::{MAX_DEPTH, folder_of};
+use super::library::{is_library, path_in};
+use super::{Content, Item, Sources, Store};
+use crate::options::{Id, Options};
+use crate::os::files::{Identity, Kinds};
+
+/// Files that are open, and objects that are taken apart.
+#[derive(Default)]
+pub(crate) struct Shared<'f> {
+    files: HashMap<PathBuf, (&'f [u8], Identity)>,
+    /// By the address of their first byte.
+    objects: HashMap<usize, HostObject<'f>>,
+    /// `e_machine` of the first object.
+    machine: Option<u16>,
+    /// Bytes of all objects.
+    size: u64,
+}
+
+/// Host objects that are to be taken apart, in the order of the inputs.
+#[derive(Default)]
+struct Found<'f> {
+    objects: Vec<&'f [u8]>,
+    bytes: usize,
+    /// Thin archives can name a file many times.
+    seen: HashSet<usize>,
+}
+
+impl<'f> Shared<'f> {
+    /// Opens `items` and the libraries that `options` name.
+    pub(crate) fn open(
+        options: &Options,
+        items: &'f [Item<'f>],
+        store: &'f Store,
+        session: &Session,
+    ) -> Self {
+        let mut shared = Shared::default();
+        let mut found = Found::default();
+        let paths: Vec<Option<&Path>> = items.iter().map(Item::file_path).collect();
+        let mut loaded = store.read_ahead(&paths, session).into_iter();
+        for item in items {
+            let loaded = loaded.next().flatten();
+            match &item.content {
+                Content::Bytes(bytes) => shared.look_into(bytes, Path::new(""), store, &mut found),
+                Content::File(path) => {
+                    let read = || store.read(path, Kinds::Any);
+                    let read = loaded.map_or_else(read, |loaded| Ok(store.keep(loaded)));
+                    if let Ok((bytes, identity)) = read {
+                        let bytes = &**store.alloc(bytes);
+                        shared.files.insert(path.clone(), (bytes, identity));
+                        shared.look_into(bytes, &folder_of(path), store, &mut found);
+                    }
+                }
+            }
+        }
+        for name in options.list(Id::Library) {
+            shared.library(options, name, store, &mut found);
+        }
+        shared.take_apart(found, session);
+        shared
+    }
+
+    fn library(
+        &mut self,
+        options: &Options,
+        name: &OsStr,
+        store: &'f Store,
+        found: &mut Found<'f>,
+    ) {
+        for folder in options.list(Id::LibraryPath) {
+            let path = path_in(folder, name, b".a");
+            let Some(bytes) = self.file(&path, store) else { continue };
+            if is_library(bytes) {
+                self.look_into(bytes, &folder_of(&path), store, found);
+                return;
+            }
+        }
+    }
+
+    /// A regular file that an input names.
+    fn file(&mut self, path: &Path, store: &'f Store) -> Option<&'f [u8]> {
+        if let Some((bytes, _)) = self.files.get(path) {
+            return Some(bytes);
+        }
+        let (bytes, identity) = store.read(path, Kinds::Files).ok()?;
+        let bytes = &**store.alloc(bytes);
+        self.files.insert(path.to_owned(), (bytes, identity));
+        Some(bytes)
+    }
+
+    /// Finds the objects in `bytes`, a file in `folder`.
+    fn look_into(
+        &mut self,
+        bytes: &'f [u8],
+        folder: &Path,
+        store: &'f Store,
+        found: &mut Found<'f>,
+    ) {
+        let mut open = vec![(bytes, 0)];
+        while let Some((bytes, depth)) = open.pop() {
+            match sniff(bytes) {
+                Format::HostElf { relocatable: true }
+                    if found.seen.insert(bytes.as_ptr().addr()) =>
+                {
+                    self.machine = self.machine.or_else(|| machine(bytes));
+                    found.bytes += bytes.len();
+                    found.objects.push(bytes);
+                }
+                Format::Archive | Format::ThinArchive if depth < MAX_DEPTH => {
+                    let members = archive::members(bytes).into_iter().flatten();
+                    let before = open.len();
+                    for member in members.map_while(Result::ok) {
+                        let data = match member.contents {
+                            Contents::Here { data, .. } => Some(data),
+                            // The members of an archive in another folder are there.
+                            Contents::Elsewhere { .. } if depth == 0 => {
+                                self.file(&folder.join(OsStr::from_bytes(member.name)), store)
+                            }
+                            Contents::Elsewhere { .. } => None,
+                        };
+                        open.extend(data.map(|data| (data, depth + 1)));
+                    }
+                    // The last is looked at first.
+                    open[before..].reverse();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_apart(&mut self, found: Found<'f>, session: &Session) {
+        let Found { objects, bytes, .. } = found;
+        self.size = bytes as u64;
+        let parsed =
+            session.map(objects.len(), bytes, |place| HostObject::parse(objects[place]).ok());
+        for (bytes, object) in objects.into_iter().zip(parsed) {
+            if let Some(object) = object.flatten() {
+                self.objects.insert(bytes.as_ptr().addr(), object);
+            }
+        }
+    }
+
+    /// Bytes of all host objects.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// `e_machine` of the first host object.
+    pub(crate) fn machine(&self) -> Option<u16> {
+        self.machine
+    }
+}
+
+/// `e_machine` of an ELF file.
+fn machine(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(18..20)?.try_into().ok()?))
+}
+
+impl<'a> Sources<'a> {
+    /// The bytes of the file at `path`, which is one of `kinds`, and which file it is.
+    pub(super) fn open(
+        &self,
+        path: impl AsRef<Path>,
+        kinds: Kinds,
+    ) -> io::Result<(&'a [u8], Identity)> {
+        let path = path.as_ref();
+        if let Some(file) = self.shared.and_then(|shared| shared.files.get(path)) {
+            return Ok(*file);
+        }
+        let (bytes, identity) = self.store.read(path, kinds)?;
+        Ok((&**self.store.alloc(bytes), identity))
+    }
+
+    /// What is in an object.
+    pub(super) fn host_object(&self, bytes: &'a [u8]) -> Result<Option<HostObject<'a>>, Error> {
+        let known = self.shared.and_then(|shared| shared.objects.get(&bytes.as_ptr().addr()));
+        known.map_or_else(|| HostObject::parse(bytes), |object| Ok(Some(object.clone())))
+    }
+}

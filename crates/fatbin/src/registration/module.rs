@@ -1,0 +1,73 @@
+//! The object of a device link with `-r`, which is one module of a later device link.
+//!
+//! In: the machine of the host, the size of a fat binary of relocatable images, the id of the
+//! module. Out: the head of a relocatable ELF file, which the fat binary ends. Its constructor
+//! registers the module with the host object of that device link.
+
+use super::code::{Fix, Target, What};
+use super::elf::{Object, Relocation, Section, Symbol};
+use super::{Machine, Visibility, check, property, too_large, unwind, wrapper_of};
+use crate::error::Error;
+
+// The numbers of sections that symbols name.
+const TEXT: u16 = 1;
+const SEGMENT: u16 = 3;
+const MODULE_ID: u16 = 2;
+const FATBIN: u16 = 8;
+
+const SECTION_SYMBOLS: [u16; 4] = [TEXT, MODULE_ID, SEGMENT, FATBIN];
+const TEXT_SYMBOL: u32 = 1;
+const ID_SYMBOL: u32 = 2;
+const SEGMENT_SYMBOL: u32 = 3;
+const FATBIN_SYMBOL: u32 = 4;
+const FIRST_GLOBAL: u32 = 5;
+
+/// The head of the object that is the module `id` with a fat binary of `fatbin_size` bytes, which
+/// follows it in the file.
+///
+/// # Errors
+/// An id that is empty or has a NUL.
+pub fn module_object(
+    machine: Machine,
+    visibility: Visibility,
+    fatbin_size: u64,
+    id: &[u8],
+) -> Result<Vec<u8>, Error> {
+    check(&[id])?;
+    let code = machine.code();
+    let relocation = |&Fix { at, what }: &Fix| {
+        let What::Reloc { kind, target, addend } = what else { return None };
+        let symbol = match target {
+            Target::Wrapper => SEGMENT_SYMBOL,
+            Target::OwnId => ID_SYMBOL,
+            Target::RegisterModule => FIRST_GLOBAL + 1,
+            _ => return None,
+        };
+        Some(Relocation { at: at as u64, kind, symbol, addend })
+    };
+    let relocations = code.constructor_fixes.iter().filter_map(relocation).collect();
+    let size = u32::try_from(code.constructor.len()).map_err(|_| too_large())?;
+    let (unwind, unwind_relocation) = unwind(code, size, &[]);
+    let address = |at, symbol| Relocation { at, kind: code.abs64, symbol, addend: 0 };
+    let sections = vec![
+        Section::code(b".text", 16, code.constructor.to_vec()).relocated(relocations),
+        Section::data(b"__nv_module_id", 16, [id, b"\0"].concat()),
+        Section::data(b".nvFatBinSegment", 8, wrapper_of(1))
+            .writable()
+            .relocated(vec![address(8, FATBIN_SYMBOL)]),
+        Section::constructors(b".init_array", 8, vec![0; 8])
+            .relocated(vec![address(0, TEXT_SYMBOL)]),
+        Section::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
+        Section::note(b".note.gnu.property", 8, property(code.property)),
+        Section::mark(b".note.GNU-stack"),
+        Section::last(b"__nv_relfatbin", 8, fatbin_size),
+    ];
+    debug_assert_eq!(sections.len(), usize::from(FATBIN));
+    let mut symbols: Vec<Symbol> =
+        SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
+    let name = |begin: &[u8]| [begin, id].concat();
+    symbols.push(Symbol::object(name(b"__fatbinwrap"), SEGMENT, 0, 24).seen(visibility));
+    symbols.push(Symbol::undefined(name(b"__cudaRegisterLinkedBinary")));
+    let object = Object { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
+    object.write().ok_or_else(too_large)
+}
