@@ -65,7 +65,7 @@ static int type_of(const char *path) {
  * nvlink's. */
 static void print(char *log, int *status) {
   for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n")) {
-    if (!strncmp(line, "ERROR ", 6)) continue;
+    if (!strncmp(line, "ERROR ", 6) || !strncmp(line, "Architectures prior", 19)) continue;
     if (!strncmp(line, "unrecognized option", 19)) *status = CANNOT;
     if (!strncmp(line, "error", 5) && !*status) *status = ERROR;
     if (!strncmp(line, "fatal", 5) && !*status) *status = FATAL;

@@ -5,7 +5,7 @@ use std::fmt;
 /// How a target's linked file is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// sm_75 to sm_90a: machine code only.
+    /// sm_90a and older: machine code only.
     Classic,
     /// sm_100 and later: machine code beside Mercury capsules.
     Mercury,
@@ -64,6 +64,9 @@ pub struct Arch {
     pub reserved_shared: u64,
     /// The most bytes of its own that a block may declare statically.
     pub shared_limit: u64,
+    /// The most bytes of shared memory that a block can have on the device, with the system's; 0 on
+    /// targets of which no linker has that limit.
+    pub device_shared: u64,
     /// The first and the last release of CUDA that know it, as notes store releases: 130 is 13.0.
     pub releases: (u16, u16),
     /// True where files carry `.nv.compat`.
@@ -91,6 +94,7 @@ const fn row(
         flavour,
         reserved_shared: if since_90 { 0x400 } else { 0 },
         shared_limit: if matches!(variant, Accelerated) { 0x38c00 } else { 0xc000 },
+        device_shared: 0,
         releases: (0, u16::MAX),
         has_compat: since_90,
         registers_in_text_info: !since_90,
@@ -102,6 +106,16 @@ impl Arch {
     const fn since(self, release: u16) -> Self {
         Arch { releases: (release, self.releases.1), ..self }
     }
+
+    /// The same for a target that releases after `release` do not know.
+    const fn until(self, release: u16) -> Self {
+        Arch { releases: (self.releases.0, release), ..self }
+    }
+
+    /// The same for a target on whose device a block can have `size` bytes of shared memory.
+    const fn shared(self, size: u64) -> Self {
+        Arch { device_shared: size, ..self }
+    }
 }
 
 /// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md),
@@ -109,32 +123,40 @@ impl Arch {
 #[rustfmt::skip]
 pub const ARCHS: &[Arch] = &[
     //   name       SM   variant      objects of    flavour
-    row("sm_75",    75, Plain,       &[],          Classic),
-    row("sm_80",    80, Plain,       &[],          Classic),
-    row("sm_86",    86, Plain,       &[80],        Classic),
-    row("sm_87",    87, Plain,       &[],          Classic),
-    row("sm_88",    88, Plain,       &[],          Classic),
-    row("sm_89",    89, Plain,       &[80, 86],    Classic),
-    row("sm_90",    90, Plain,       &[],          Classic),
-    row("sm_90a",   90, Accelerated, &[],          Classic),
-    row("sm_100",  100, Plain,       &[],          Mercury),
-    row("sm_100a", 100, Accelerated, &[],          Mercury),
-    row("sm_100f", 100, Family,      &[],          Mercury),
-    row("sm_103",  103, Plain,       &[100],       Mercury),
-    row("sm_103a", 103, Accelerated, &[100],       Mercury),
-    row("sm_103f", 103, Family,      &[100],       Mercury),
+    row("sm_50",    50, Plain,       &[],          Classic).until(129).shared(0x10000),
+    row("sm_52",    52, Plain,       &[50],        Classic).until(129).shared(0x18000),
+    row("sm_53",    53, Plain,       &[],          Classic).until(129).shared(0x10000),
+    row("sm_60",    60, Plain,       &[],          Classic).until(129).shared(0x10000),
+    row("sm_61",    61, Plain,       &[60],        Classic).until(129).shared(0x18000),
+    row("sm_62",    62, Plain,       &[],          Classic).until(129).shared(0x10000),
+    row("sm_70",    70, Plain,       &[],          Classic).until(129).shared(0x18000),
+    row("sm_72",    72, Plain,       &[],          Classic).until(129).shared(0x10000),
+    row("sm_75",    75, Plain,       &[],          Classic).shared(0x10000),
+    row("sm_80",    80, Plain,       &[],          Classic).shared(0x29000),
+    row("sm_86",    86, Plain,       &[80],        Classic).shared(0x19000),
+    row("sm_87",    87, Plain,       &[],          Classic).shared(0x29000),
+    row("sm_88",    88, Plain,       &[],          Classic).since(130),
+    row("sm_89",    89, Plain,       &[80, 86],    Classic).shared(0x29000),
+    row("sm_90",    90, Plain,       &[],          Classic).shared(0x29000),
+    row("sm_90a",   90, Accelerated, &[],          Classic).since(120).shared(0x29000),
+    row("sm_100",  100, Plain,       &[],          Mercury).since(130),
+    row("sm_100a", 100, Accelerated, &[],          Mercury).since(130),
+    row("sm_100f", 100, Family,      &[],          Mercury).since(130),
+    row("sm_103",  103, Plain,       &[100],       Mercury).since(130),
+    row("sm_103a", 103, Accelerated, &[100],       Mercury).since(130),
+    row("sm_103f", 103, Family,      &[100],       Mercury).since(130),
     row("sm_107",  107, Plain,       &[100, 103],  Mercury).since(134),
     row("sm_107a", 107, Accelerated, &[100, 103],  Mercury).since(134),
     row("sm_107f", 107, Family,      &[100, 103],  Mercury).since(134),
-    row("sm_110",  110, Plain,       &[],          Mercury),
-    row("sm_110a", 110, Accelerated, &[],          Mercury),
-    row("sm_110f", 110, Family,      &[],          Mercury),
-    row("sm_120",  120, Plain,       &[],          Mercury),
-    row("sm_120a", 120, Accelerated, &[],          Mercury),
-    row("sm_120f", 120, Family,      &[],          Mercury),
-    row("sm_121",  121, Plain,       &[120],       Mercury),
-    row("sm_121a", 121, Accelerated, &[120],       Mercury),
-    row("sm_121f", 121, Family,      &[120],       Mercury),
+    row("sm_110",  110, Plain,       &[],          Mercury).since(130),
+    row("sm_110a", 110, Accelerated, &[],          Mercury).since(130),
+    row("sm_110f", 110, Family,      &[],          Mercury).since(130),
+    row("sm_120",  120, Plain,       &[],          Mercury).since(130),
+    row("sm_120a", 120, Accelerated, &[],          Mercury).since(130),
+    row("sm_120f", 120, Family,      &[],          Mercury).since(130),
+    row("sm_121",  121, Plain,       &[120],       Mercury).since(130),
+    row("sm_121a", 121, Accelerated, &[120],       Mercury).since(130),
+    row("sm_121f", 121, Family,      &[120],       Mercury).since(130),
 ];
 
 impl Arch {

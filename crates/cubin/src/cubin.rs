@@ -117,7 +117,7 @@ impl<'d> Section<'d> {
     /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it
     /// in the flags of the section.
     pub fn barriers_of_cuda_12(&self) -> u32 {
-        ((self.flags & shf::BARRIERS) >> shf::BARRIERS.trailing_zeros()) as u32
+        shf::barriers_of(self.flags)
     }
 
     /// True for a section of Mercury code and what belongs to it.

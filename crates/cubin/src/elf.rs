@@ -114,6 +114,11 @@ pub mod shf {
     /// How many barriers machine code of CUDA 12 has.
     pub const BARRIERS: u64 = 0x7f << 20;
 
+    /// How many barriers the flags of machine code of CUDA 12 tell.
+    pub fn barriers_of(flags: u64) -> u32 {
+        ((flags & BARRIERS) >> BARRIERS.trailing_zeros()) as u32
+    }
+
     /// The flags of machine code of CUDA 12 with `count` barriers.
     pub fn barriers(count: u32) -> u64 {
         (u64::from(count) << BARRIERS.trailing_zeros()) & BARRIERS

@@ -240,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn files_of_cuda_12_tell_their_release() {
+        let mut old = vec![0; 64];
+        old[7] = OSABI_CUDA_12;
+        old[20] = 124;
+        assert_eq!(toolkit(&old), Some(124));
+        old[23] = 1;
+        assert_eq!(toolkit(&old), None);
+        let mut tools = Vec::new();
+        write_record(&mut tools, TYPE_TKINFO, &128u32.to_le_bytes(), 0);
+        assert_eq!(release_of_cuda_12(&tools), Some(128));
+        let mut tools = Vec::new();
+        write_record(&mut tools, TYPE_TKINFO, &ToolRecord::default().descriptor(), 0);
+        assert_eq!(release_of_cuda_12(&tools), None);
+    }
+
+    #[test]
     fn cuinfo_round_trips() {
         let info = CuInfo { version: 2, virtual_sm: 90, toolkit: 130 };
         let mut out = Vec::new();

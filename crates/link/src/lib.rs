@@ -233,7 +233,7 @@ fn resolve_symbols<'d>(
 
     phases.begin("callgraph", diags)?;
     let (graph, prototypes) = CallGraph::build(session, objects, &symbols, options, &mut names);
-    let discarded = DiscardedRecords::find(objects, &symbols);
+    let discarded = DiscardedRecords::find(objects, &symbols, options);
     Ok((ResolvedProgram { symbols, graph, discarded }, ProgramNames { names, prototypes }))
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let culd = args.culd()?;
     args.finish()?;
     if archs.is_empty() {
-        archs.extend(Arch::known());
+        archs.extend(Arch::ALL.into_iter().chain(Arch::MERCURY));
     }
     // Asked first: without a GPU nothing needs to be built.
     if pack.is_none()

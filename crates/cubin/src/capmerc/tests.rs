@@ -37,6 +37,18 @@ fn records_of_compiled_functions() {
     assert_eq!((last.instructions, last.bytes), (6..16, 144..146));
 }
 
+/// The same function compiled by CUDA 12.8: one word less in front of the bits.
+#[test]
+fn cuda_12_8_has_no_version() {
+    let data = bytes("0d00000003000040030000005007");
+    let capsule = Capsule::parse(b".nv.capmerc.text.f", &data).unwrap();
+    assert!(!capsule.has_version());
+    assert_eq!((capsule.code(), capsule.len()), (SectionIndex(0xd), 3));
+    assert_eq!(kinds(&capsule), [(Kind::Elided, 1), (Kind::Elided, 1), (Kind::Group, 14)]);
+    let error = Capsule::parse(b"c", &bytes("0d00000003000040")).unwrap_err();
+    assert!(error.what.contains("the bits of 3 entries"), "{error}");
+}
+
 #[test]
 fn a_value_goes_into_the_last_sixteen_bytes_of_its_record() {
     let data = bytes(THE_LAST);

@@ -13,7 +13,7 @@ use super::check::{check, check_basics, ignores_host_info};
 use super::table::{Id, Origin, RISCV64, Row, Takes};
 use super::{Newer, Options, Target, UsageError, dialect, help, response, version};
 use crate::os::files::{self, Kinds};
-use culd_link::Dialect;
+use culd_link::{DIALECTS, Dialect};
 
 /// How many options files may be open at once, one naming the next; nvlink's number.
 const MAX_DEPTH: usize = 15;
@@ -217,7 +217,7 @@ impl Parser {
         match row.takes {
             Takes::Target => {
                 let target = Target::by_name(value).ok_or_else(bad)?;
-                if !Dialect::usual().knows(target.arch()) {
+                if !DIALECTS.iter().all(|release| release.knows(target.arch())) {
                     self.options.newer.push((Newer::Arch(target.arch()), bad()));
                 }
                 self.options.target = Some(target);

@@ -100,7 +100,9 @@ const fn row(
 /// A value of `--cpu-arch` that only later releases know.
 pub(super) const RISCV64: &str = "RISCV64";
 const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", RISCV64, "X86", "X86_64", "unknown"];
-const RELEASES: &[&str] = &["auto", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5"];
+const RELEASES: &[&str] = &[
+    "auto", "12.4", "12.5", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5",
+];
 const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 
 /// All options, by origin and name.

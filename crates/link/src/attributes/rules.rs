@@ -29,7 +29,7 @@ pub(super) struct InheritRule {
 }
 
 pub(super) const fn rule(code: u8, merge: InheritMode, format: u8) -> InheritRule {
-    InheritRule { code, mode: merge, format, since: 130 }
+    InheritRule { code, mode: merge, format, since: 0 }
 }
 
 /// The inherited numbers, in the order for a single entry.

@@ -26,12 +26,15 @@ pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
     name.starts_with(b".nv.reservedSmem") || name == b"__tcgen05_tmem_max_col_size"
 }
 
+/// The symbol for the size of the system's part of shared memory.
+pub(crate) const RESERVED_CAP: &[u8] = b".nv.reservedSmem.cap";
+
 /// The value of a variable in the system's part of shared memory, which has `size` bytes. The
 /// object's own value does not count.
 pub(crate) fn reserved_value(name: &[u8], size: u64) -> Option<u64> {
     match name {
         b".nv.reservedSmem.offset0" => Some(0),
-        b".nv.reservedSmem.cap" => Some(size),
+        RESERVED_CAP => Some(size),
         _ => None,
     }
 }

@@ -213,7 +213,7 @@ impl LinkedProgram<'_, '_> {
                 }
                 SectionKind::Shared | SectionKind::PoolShared if !section.dropped => {
                     let size = section.size.saturating_sub(self.options.target.reserved_shared);
-                    let limit = self.options.target.shared_limit;
+                    let limit = self.options.dialect.shared_limit(self.options.target);
                     if size > limit {
                         let entry = self.shared_owner(section);
                         let message = Message::SharedTooLarge { entry, size, limit };

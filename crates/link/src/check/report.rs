@@ -5,6 +5,7 @@ use std::fmt;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::code;
+use culd_cubin::elf::shf;
 
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{NameId, NodeId};
@@ -35,6 +36,8 @@ pub struct EntryReport {
     pub surfaces: usize,
     /// Legacy samplers that the entry can use.
     pub samplers: usize,
+    /// The line of `-v` has the barriers.
+    tells_barriers: bool,
 }
 
 /// Resources of a linked program. Sizes are bytes.
@@ -52,11 +55,11 @@ pub struct Report {
 
 impl fmt::Display for EntryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "used {} registers, used {} barriers, {} stack, {} bytes smem",
-            self.registers, self.barriers, self.stack, self.shared
-        )?;
+        write!(f, "used {} registers, ", self.registers)?;
+        if self.tells_barriers {
+            write!(f, "used {} barriers, ", self.barriers)?;
+        }
+        write!(f, "{} stack, {} bytes smem", self.stack, self.shared)?;
         for (bank, size) in [(0, self.constant0), (2, self.constant2)] {
             if let Some(size) = size {
                 write!(f, ", {size} bytes cmem[{bank}]")?;
@@ -145,7 +148,8 @@ pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, Ent
         let report = EntryReport {
             name: program.merged.draft.names.text(symbol.name),
             registers: facts.registers,
-            barriers: program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0),
+            barriers: barriers(program, entry),
+            tells_barriers: draft.dialect.tells_barriers,
             stack: facts.stack.unwrap_or(own_stack),
             shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
             constant0: classic.then(|| bank(0).unwrap_or(0)),
@@ -157,6 +161,17 @@ pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, Ent
         (entry, report)
     });
     entries.collect()
+}
+
+/// The barriers of an entry, which an attribute or the flags of its code tell.
+fn barriers(program: &LinkedProgram<'_, '_>, entry: NodeId) -> u32 {
+    if program.merged.fixed.notes.is_some() {
+        return program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0);
+    }
+    let raised = program.attributes.barriers_in_flags.iter().find(|(node, _)| *node == entry);
+    let code = program.merged.code(&program.graph, entry);
+    let own = code.map_or(0, |code| shf::barriers_of(program.merged.draft.sections[code].flags));
+    raised.map_or(own, |raised| raised.1)
 }
 
 /// Sizes of shared sections by name; local entries of one name share a section.

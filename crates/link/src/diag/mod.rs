@@ -79,6 +79,9 @@ impl Message {
             | Message::ResolvedEarly { .. }
             | Message::ArchMismatch { .. }
             | Message::ForOneArch { .. }
+            | Message::No64BitFlag { .. }
+            | Message::AbiMismatch { .. }
+            | Message::BeforeCuda12 { .. }
             | Message::AcceleratedMismatch
             | Message::NoCompat
             | Message::NewerToolkit { .. }
@@ -122,6 +125,12 @@ pub enum Message {
     ForOneArch { file: String, sm: u32 },
     #[error("Input file '{file}' arch does not match target '{target}'")]
     ArchMismatch { file: String, target: String },
+    #[error("expected 64bit object '{file}' to have EF_CUDA_64BIT_ADDRESS set")]
+    No64BitFlag { file: String },
+    #[error("Input file '{file}' abi does not match")]
+    AbiMismatch { file: String },
+    #[error("Input file '{file}' must be recompiled with toolkit >= Cuda 12.0")]
+    BeforeCuda12 { file: String },
     #[error("cannot link accelerated arch to non-accelerated")]
     AcceleratedMismatch,
     #[error("cannot read nvcompat")]

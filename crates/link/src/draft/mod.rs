@@ -29,7 +29,7 @@ use crate::base::system_names::{
     is_descriptor_size, is_reserved_shared, is_unified_table, reserved_value,
 };
 use crate::options::LinkOptions;
-use crate::options::dialect::Dialect;
+use crate::options::dialect::{Dialect, ReservedCap};
 use crate::options::form::Form;
 
 /// Everything the output consists of, in order of creation.
@@ -48,7 +48,7 @@ pub(crate) struct Draft<'d> {
     /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
     undefined_value: u64,
     /// Bytes of shared memory that belong to the system.
-    reserved_shared: u64,
+    pub(crate) reserved_shared: u64,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
     /// Sections by category, including sections that are dropped later.
@@ -220,10 +220,12 @@ impl<'d> Draft<'d> {
 
     /// `st_value` of a variable until it is defined.
     pub(crate) fn first_value(&self, symbol: &Symbol<'_>) -> u64 {
-        if self.flavour == Flavour::Classic
-            && let Some(value) = reserved_value(symbol.name, self.reserved_shared)
-        {
-            return value;
+        if self.flavour == Flavour::Classic {
+            let own = self.dialect.reserved_cap == ReservedCap::Own;
+            let size = if own { self.reserved_shared } else { 0 };
+            if let Some(value) = reserved_value(symbol.name, size) {
+                return value;
+            }
         }
         // Also the alignment of an array without size, as the first file has it
         // (case dialects/dynamic-aligned).

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use culd_cubin::elf::sht;
+use culd_cubin::elf::{shf, sht};
 use culd_cubin::{Section, SectionIndex};
 
 use super::Merger;
@@ -307,8 +307,8 @@ impl<'d> Merger<'_, 'd> {
                 // follows it.
                 draft.local_strings.add(reloc);
             }
-            let section =
-                self.create(name, SectionKind::Constant(number), input.flags, input.align());
+            let flags = bank_flags(input, number);
+            let section = self.create(name, SectionKind::Constant(number), flags, input.align());
             let output = &mut self.merged.draft.sections[section];
             output.owner = Some(code);
             let base = output.append_content(content);
@@ -349,8 +349,8 @@ impl<'d> Merger<'_, 'd> {
             let draft = &mut self.merged.draft;
             let name = draft.names.intern(input.name);
             draft.intern_section_name_again(name);
-            let section =
-                self.create(name, SectionKind::Constant(number), input.flags, input.align());
+            let flags = bank_flags(input, number);
+            let section = self.create(name, SectionKind::Constant(number), flags, input.align());
             self.merged.draft.sections[section].owner = Some(code);
             self.banks.second.insert(key, section);
             section
@@ -382,6 +382,12 @@ impl<'d> Merger<'_, 'd> {
         section.dropped = true;
         self.merged.slot_relocs.insert(bank, reloc);
     }
+}
+
+/// The flags of a bank of a kernel. Objects of CUDA 12.3 and older do not say in them that the bank
+/// belongs to a function: the bank of parameters stays so, others are marked.
+fn bank_flags(input: &Section<'_>, number: u8) -> u64 {
+    if number == 0 { input.flags } else { input.flags | shf::INFO_LINK }
 }
 
 /// What symbols name in a bank of literals; `None` for parameters, and if symbols name nothing.

@@ -1,6 +1,6 @@
 //! Merging, first step of a file: its functions, in symbol order, but code before its aliases.
 
-use culd_cubin::elf::{shf, stb, sto};
+use culd_cubin::elf::{shf, stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol};
 use thin_vec::thin_vec;
 
@@ -58,6 +58,9 @@ impl<'d> Merger<'_, 'd> {
     /// earlier files are discarded (case weak/dead-copies).
     fn note_dead_copy(&mut self, object: &InputObject<'d>, site: SymbolSite, program: SymbolId) {
         let info = &self.symbols.all[program];
+        if self.merged.draft.dialect.keeps_lost_addresses {
+            return;
+        }
         if !info.replaced || !self.symbols.fate(site.object, site.index).accepted() {
             return;
         }
@@ -76,6 +79,9 @@ impl<'d> Merger<'_, 'd> {
         let program = self.graph.nodes[node];
         if let SymbolTarget::Symbol(out) = self.merged.targets[program] {
             return out;
+        }
+        if symbol.defined_in().is_none() {
+            self.nameless_function();
         }
         let draft = &mut self.merged.draft;
         let name = self.symbols.all[program].name;
@@ -99,6 +105,29 @@ impl<'d> Merger<'_, 'd> {
         }
         self.merged.targets[program] = SymbolTarget::Symbol(out);
         out
+    }
+
+    /// The function without name that releases before 13.0 create with the first function that is
+    /// named before its definition; it is dead.
+    fn nameless_function(&mut self) {
+        if !std::mem::take(&mut self.wants_nameless_function) {
+            return;
+        }
+        let draft = &mut self.merged.draft;
+        let name = draft.names.intern(b"");
+        draft.local_strings.add(name);
+        let out = draft.symbols.push(OutSymbol {
+            name,
+            info: stb::LOCAL << 4 | stt::FUNC,
+            other: 0,
+            section: None,
+            value: 0,
+            size: 0,
+            program: None,
+            shared: None,
+            dropped: false,
+        });
+        draft.locals.push(out);
     }
 
     /// Places the code of an accepted definition in a new section, or in the section of an earlier
@@ -198,6 +227,9 @@ impl<'d> Merger<'_, 'd> {
             if let Some(reloc) = self.find_relocs(name, section) {
                 self.merged.draft.relocs[reloc].sources.clear();
             }
+        }
+        if self.merged.draft.dialect.keeps_lost_addresses {
+            return;
         }
         // The same if the literals had relocations and these are discarded
         // (case literals/equal-banks by 13.5).

@@ -5,7 +5,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section, SectionIndex};
+use culd_cubin::{RelocEntry, Section, SectionIndex, SymbolIndex};
 
 use super::Merger;
 use crate::base::derived_names::Prefix;
@@ -18,6 +18,7 @@ use crate::draft::relocs::{
 };
 use crate::objects::object::InputObject;
 use crate::objects::outline::{MissingAddend, RelocSectionRef};
+use crate::symbols::Fate;
 use crate::symbols::discarded::PatchedSection;
 
 /// First part of the name of a section of applied relocations; the name of the patched section
@@ -279,7 +280,7 @@ impl<'d> Merger<'_, 'd> {
                 *reloc = Some(self.reloc_section(name, sh_type, section));
             }
             match self.dead_function(object, id, record) {
-                Some(function) if self.symbols.fate(id, record.symbol).accepted() => {
+                Some(function) if self.clears(id, record.symbol) => {
                     let leading = Half::leading(self.merged.draft.flavour);
                     let (offset, kind) = (source.base(leading) + record.offset, record.kind);
                     let sass_offset = source.base(Half::Sass) + record.offset;
@@ -305,6 +306,14 @@ impl<'d> Merger<'_, 'd> {
                 self.merged.draft.relocs[reloc].sources.push(RelocSource { moved, ..source });
             }
         }
+    }
+
+    /// True if fields of records about `symbol`, a dead function, are cleared: those about a copy
+    /// that lost only by releases that keep such records.
+    fn clears(&self, id: ObjectId, symbol: SymbolIndex) -> bool {
+        let keeps = self.merged.draft.dialect.keeps_lost_addresses;
+        self.symbols.fate(id, symbol).accepted()
+            || keeps && self.symbols.fate(id, symbol) == Fate::Lost
     }
 
     /// The function that `record` names, if it is dead.

@@ -5,7 +5,9 @@ use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 
 use super::Merger;
 use crate::base::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
-use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::base::system_names::{
+    RESERVED_CAP, is_descriptor_size, is_reserved_shared, is_unified_table,
+};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::{
     CommonVariable, SectionPlacement, SharedGroup, SharedNode, SymbolTarget,
@@ -14,6 +16,7 @@ use crate::draft::section::OutSymbol;
 use crate::objects::linkers::Linker;
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
+use crate::options::dialect::ReservedCap;
 use crate::symbols::{Fate, defined_role};
 
 impl<'d> Merger<'_, 'd> {
@@ -209,6 +212,9 @@ impl<'d> Merger<'_, 'd> {
             shared: None,
             dropped: unified && !self.keeps_table_names || hidden,
         });
+        if symbol.name == RESERVED_CAP && draft.dialect.reserved_cap == ReservedCap::InNull {
+            draft.null_value = Some(draft.reserved_shared);
+        }
         let global = system || draft.is_global(symbol.binding());
         if global {
             draft.globals.push(out);

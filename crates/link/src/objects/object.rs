@@ -286,14 +286,9 @@ fn check_abi(file: &str, cubin: &Cubin<'_>) -> Result<(), Message> {
         let reason = format!("it is no relocatable object (ELF type {:#x})", header.e_type);
         return Err(Message::unsupported(file, reason));
     }
-    let reason = if header.is_of_cuda_12() && header.abi_version == elf::ABI_VERSION_12 {
-        return Ok(());
-    } else if header.is_of_cuda_12() {
-        "it was made by CUDA 11 or older (ELF ABI 0x33)"
-    } else if header.os_abi != elf::OSABI_CUDA || header.abi_version != elf::ABI_VERSION {
-        "its ELF ABI is unknown"
-    } else {
-        return Ok(());
-    };
-    Err(Message::unsupported(file, reason))
+    match (header.os_abi, header.abi_version) {
+        (elf::OSABI_CUDA_12, elf::ABI_VERSION_12) | (elf::OSABI_CUDA, elf::ABI_VERSION) => Ok(()),
+        (elf::OSABI_CUDA_12, _) => Err(Message::AbiMismatch { file: file.to_owned() }),
+        _ => Err(Message::unsupported(file, "its ELF ABI is unknown")),
+    }
 }

@@ -10,6 +10,10 @@ use crate::diag::note::Note;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::options::LinkOptions;
 use crate::options::dialect::Dialect;
+use crate::options::form::Form;
+
+/// The first release with the code for sm_90 that later linkers take, as notes store it.
+const CUDA_12: u16 = 120;
 
 impl InputObject<'_> {
     /// True for an object of an `a` variant, if it says so.
@@ -57,6 +61,13 @@ pub(super) fn check_target(
             diags.warning(Message::ForOneArch { file: name.to_owned(), sm: options.target.sm });
         }
     };
+    if options.form() == Form::Header && !object.cubin.header.is_of_cuda_12() {
+        // CUDA 12 looks for the size of addresses and for the target elsewhere.
+        diags.warning(Message::No64BitFlag { file: name.to_owned() });
+        let (file, target) = (name.to_owned(), options.target.name.to_owned());
+        let note = Note::TryDialect { release: Dialect::for_toolkit(made_by) };
+        return Err(diags.explained_fatal(Message::ArchMismatch { file, target }, vec![note]));
+    }
     // Later releases check this first (docs/DIALECTS.md, the table).
     if accelerated
         && options.target.variant != Variant::Accelerated
@@ -79,6 +90,9 @@ pub(super) fn check_target(
             _ => Message::ArchMismatch { file, target },
         };
         return Err(diags.explained_fatal(message, vec![note]));
+    }
+    if sm == 90 && made_by < CUDA_12 && own >= CUDA_12 {
+        return Err(diags.fatal(Message::BeforeCuda12 { file: name.to_owned() }));
     }
     if !object.suits(options.target.sm) {
         let target = options.target.name;

@@ -11,13 +11,16 @@ use culd_cubin::arch::Arch;
 use culd_cubin::note;
 
 /// How many releases there are.
-const COUNT: usize = 6;
+const COUNT: usize = 11;
 
 /// The releases as notes and headers store them: 130 is 13.0.
-const RELEASES: [u16; COUNT] = [130, 131, 132, 133, 134, 135];
+const RELEASES: [u16; COUNT] = [124, 125, 126, 128, 129, 130, 131, 132, 133, 134, 135];
 
 /// The builds that culd was compared with.
-const BUILDS: [&str; COUNT] = ["13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92", "13.5.37"];
+const BUILDS: [&str; COUNT] = [
+    "12.4.131", "12.5.82", "12.6.85", "12.8.93", "12.9.86", "13.0.88", "13.1.115", "13.2.86",
+    "13.3.73", "13.4.92", "13.5.37",
+];
 
 /// The release that is followed if nothing says which.
 const USUAL: u16 = 130;
@@ -79,6 +82,29 @@ const PATCH: &str = "-astoolspatch";
 const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
 const SINCE_135: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64", "nvvm-latest"];
 
+/// A row that is true of `releases`.
+const fn of(releases: &[u16]) -> [bool; COUNT] {
+    let mut row = [false; COUNT];
+    let mut next = 0;
+    while next < releases.len() {
+        row[place_of(releases[next])] = true;
+        next += 1;
+    }
+    row
+}
+
+/// What `.nv.reservedSmem.cap` becomes, a symbol for the size of the system's part of shared memory
+/// (case syscalls/reserved-shared).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReservedCap {
+    /// 0.
+    Zero,
+    /// 0, and symbol 0 has the size.
+    InNull,
+    /// The size.
+    Own,
+}
+
 type Names = &'static [&'static [u8]];
 const FABRIC: Names = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
 const COPIES: Names = &[
@@ -101,11 +127,18 @@ dialects! {
     /// Files for sm_90a and older have no notes: their header tells release and target.
     header_tells_all: bool = before(130);
 
+    /// `-v` tells the barriers of entries.
+    tells_barriers: bool = since(126);
+    /// `-r` makes an object; older releases take it and make a program.
+    makes_objects: bool = since(130);
+
     // What is accepted.
     /// Objects for an `a` target may go into a target without that letter.
     mixes_accelerated: bool = before(131);
     /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
     whole_ampere_family: bool = since(132);
+    /// sm_75 takes objects of sm_70.
+    takes_volta: bool = before(130);
     /// Options, and values of options, that 13.0 does not have.
     words: &'static [&'static str] = steps(&[], &[(132, &[VERBOSE2]), (133, SINCE_133), (135, SINCE_135)]);
     /// The name of the option in the message about a function without the attribute of a tools
@@ -144,6 +177,11 @@ dialects! {
     zeroed_is_definition: bool = since(133);
 
     // Memory and attributes.
+    /// The limit of the shared memory of an entry is that of the device.
+    large_shared_limits: bool = of(&[124, 125, 126]);
+    /// What the size of the system's part of shared memory becomes on sm_90.
+    reserved_cap: ReservedCap =
+        steps(ReservedCap::Zero, &[(125, ReservedCap::InNull), (129, ReservedCap::Own)]);
     /// The alignment of arrays without size counts, and the section of an entry that reaches such
     /// an array ends at a multiple of its alignment.
     aligns_dynamic_shared: bool = since(131);
@@ -160,7 +198,18 @@ dialects! {
     /// The ATTRIBUTE_64 records of functions and files become one record of the file.
     gathers_64: bool = since(133);
 
+    // Definitions that lost.
+    /// In tables of code addresses, records about copies that lost are kept, for the copy that
+    /// counts.
+    keeps_lost_addresses: bool = of(&[124, 125, 126, 129]);
+    /// Of several weak copies, that counts which needs fewest registers by `sh_info` of its code,
+    /// where on sm_90 all have 0.
+    counts_registers_of_code: bool = before(130);
+
     // Symbols and names.
+    /// A link that keeps dead functions has a function without name, created where the first
+    /// function is named before its definition.
+    has_nameless_function: bool = before(130);
     /// Weak symbols are in the global part of the symbol table, whatever was seen first.
     weak_is_global: bool = since(134);
     /// Shared variables of one entry that keep their symbols are local.
@@ -198,8 +247,19 @@ dialects! {
 }
 
 /// All releases, oldest first.
-pub static DIALECTS: [Dialect; COUNT] =
-    [dialect(0), dialect(1), dialect(2), dialect(3), dialect(4), dialect(5)];
+pub static DIALECTS: [Dialect; COUNT] = [
+    dialect(0),
+    dialect(1),
+    dialect(2),
+    dialect(3),
+    dialect(4),
+    dialect(5),
+    dialect(6),
+    dialect(7),
+    dialect(8),
+    dialect(9),
+    dialect(10),
+];
 
 impl Dialect {
     /// The rules that are followed if nothing says which: those of 13.0.
@@ -221,12 +281,22 @@ impl Dialect {
     /// True when an object made for SM number `sm` may be linked for `target`.
     pub fn takes(&self, target: &Arch, sm: u32) -> bool {
         let ampere = self.whole_ampere_family && (87..=89).contains(&target.sm);
-        target.takes(sm) || ampere && (80..=target.sm).contains(&sm)
+        let volta = self.takes_volta && (target.sm, sm) == (75, 70);
+        target.takes(sm) || volta || ampere && (80..=target.sm).contains(&sm)
     }
 
     /// True for a target that the release knows.
     pub fn knows(&self, target: &Arch) -> bool {
         target.is_known_to(self.toolkit)
+    }
+
+    /// The most bytes of its own that a block may declare statically on `target`.
+    pub(crate) fn shared_limit(&self, target: &Arch) -> u64 {
+        if self.large_shared_limits {
+            return target.device_shared;
+        }
+        // CUDA 12 has no larger limit for `a` targets.
+        if self.header_tells_all { 0xc000 } else { target.shared_limit }
     }
 
     /// True for an option, or a value of one, that the release has and 13.0 does not have.
@@ -235,7 +305,8 @@ impl Dialect {
     }
 
     /// The rules for a link of the cubins `files` to `target`: those of the newest file by
-    /// [`Dialect::for_toolkit`], or of the next release that knows the target.
+    /// [`Dialect::for_toolkit`], or of the next release that knows the target, else of the last one
+    /// that does.
     pub fn for_cubins<'d>(
         target: &Arch,
         files: impl IntoIterator<Item = &'d [u8]>,
@@ -243,7 +314,8 @@ impl Dialect {
         let newest = files.into_iter().filter_map(note::toolkit).max();
         let chosen = newest.map_or(Dialect::usual(), Dialect::for_toolkit);
         let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
-        DIALECTS.iter().find(knows).unwrap_or(Dialect::newest())
+        let known = || DIALECTS.iter().rev().find(|dialect| dialect.knows(target));
+        DIALECTS.iter().find(knows).or_else(known).unwrap_or(Dialect::newest())
     }
 
     /// True for the rules of the newest release.
@@ -283,12 +355,12 @@ mod tests {
             assert_eq!(dialect.to_string().parse(), Ok(dialect));
             assert!(dialect.build.starts_with(&format!("{dialect}.")));
         }
-        assert!("12.9".parse::<&Dialect>().is_err());
+        assert!("12.7".parse::<&Dialect>().is_err());
     }
 
     #[test]
     fn objects_choose_the_oldest_release_that_takes_them() {
         let chosen = |toolkit| Dialect::for_toolkit(toolkit).toolkit;
-        assert_eq!([129, 130, 132, 135, 140].map(chosen), [130, 130, 132, 135, 135]);
+        assert_eq!([118, 127, 130, 132, 135, 140].map(chosen), [124, 128, 130, 132, 135, 135]);
     }
 }

@@ -13,6 +13,7 @@ use crate::objects::InputObjects;
 use crate::objects::counterparts::OPTIMIZER;
 use crate::objects::object::InputObject;
 use crate::objects::roles::SectionRole;
+use crate::options::LinkOptions;
 
 /// Byte ranges by section: (section, start, end).
 type LostRanges = Vec<(SectionIndex, u64, u64)>;
@@ -30,13 +31,20 @@ pub(crate) struct DiscardedRecords {
     /// By object: the bytes of initialised weak variables that lost to weak ones; `None` if nothing
     /// lost.
     lost: Vec<Option<LostRanges>>,
+    /// Tables of code addresses keep their records.
+    keeps_addresses: bool,
 }
 
 impl DiscardedRecords {
-    pub(crate) fn find(objects: &InputObjects<'_>, symbols: &Symbols) -> Self {
+    pub(crate) fn find(
+        objects: &InputObjects<'_>,
+        symbols: &Symbols,
+        options: &LinkOptions,
+    ) -> Self {
         let lost =
             |(id, object)| symbols.any_lost(id, object).then(|| lost_ranges(symbols, id, object));
-        DiscardedRecords { lost: objects.iter().map(lost).collect() }
+        let keeps_addresses = options.dialect.keeps_lost_addresses;
+        DiscardedRecords { lost: objects.iter().map(lost).collect(), keeps_addresses }
     }
 
     /// True if records of object `id` may be discarded.
@@ -64,7 +72,12 @@ impl DiscardedRecords {
     ) -> bool {
         let lost = self.lost[patched.id.index()].as_ref();
         lost.is_some_and(|lost| is_inside(lost, patched.target, record.offset))
-            || names_loser(symbols, patched, record.symbol)
+            || names_loser(symbols, patched, record.symbol) && !self.keeps(patched)
+    }
+
+    /// True for a table of code addresses that keeps records about copies that lost.
+    fn keeps(&self, PatchedSection { object, target, .. }: PatchedSection<'_, '_>) -> bool {
+        self.keeps_addresses && object.role(target) == SectionRole::Debug
     }
 }
 

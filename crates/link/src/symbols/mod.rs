@@ -321,10 +321,11 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
     /// else REGCOUNT (`tests/invalid_values.rs`).
     fn registers(&self, site: SymbolSite) -> RegisterCount {
         let object = &self.objects[site.object];
-        if self.options.target.registers_in_text_info {
+        let only_in_code = self.options.dialect.counts_registers_of_code;
+        if self.options.target.registers_in_text_info || only_in_code {
             let text = object.section(object.symbol(site.index).defined_in()?);
             let count = text.info >> 24;
-            if count != 0 {
+            if count != 0 || only_in_code {
                 return Some(count);
             }
         }
