@@ -195,6 +195,22 @@ fn special_attribute<'d>(
             let symbol = section_symbol(objects, merged, object, symbol)?;
             OutAttribute::About { code: record.code, symbol, rest: record.payload.get(4..)? }
         }
+        code::KPARAM_INFO | code::KPARAM_INFO_V2
+            if record.format == format::SIZED
+                && record.word(0) == Some(0)
+                && symbols.nameless_of(object).is_some() =>
+        {
+            // A record without a reference has symbol 0, in whose place the function without name
+            // is (case dialects/nameless-functions).
+            let nameless = symbols.nameless_of(object);
+            match nameless.and_then(|nameless| merged.out_symbol(nameless)) {
+                Some(symbol) => {
+                    let rest = record.payload.get(4..)?;
+                    OutAttribute::About { code: record.code, symbol, rest }
+                }
+                None => OutAttribute::Record(record),
+            }
+        }
         _ if records::names_reference(&record) => {
             let symbol = symbols.of(object, SymbolIndex(record.word(0)?))?;
             let symbol = merged.out_symbol(symbol)?;

@@ -108,7 +108,8 @@ pub(super) fn number_live(
     let is_dead = |&function: &SymbolId| {
         node_of[function].is_none() && symbols.all[function].definition.is_some_and(is_function)
     };
-    let any_dead = !all_alive && functions.iter().any(is_dead);
+    let nameless_is_dead = symbols.nameless().any(|nameless| node_of[nameless].is_none());
+    let any_dead = !all_alive && (nameless_is_dead || functions.iter().any(is_dead));
     LiveFunctions { nodes, node_of, all_alive, any_dead }
 }
 

@@ -116,6 +116,7 @@ pub(crate) fn functions(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<Sy
         for function in &object.outline.functions {
             let Some(function) = symbols.of(id, function.index) else { continue };
             if !std::mem::replace(&mut seen[function], true) {
+                functions.extend(symbols.nameless_before(function));
                 functions.push(function);
             }
         }

@@ -312,7 +312,7 @@ impl LinkedProgram<'_, '_> {
         }
         let name = self.merged.draft.names.get(symbol.name);
         match symbol.info & 15 {
-            stt::FUNC => !is_driver_function(name, self.options.dialect),
+            stt::FUNC => !name.is_empty() && !is_driver_function(name, self.options.dialect),
             stt::OBJECT | stt::CUDA_OBJECT => {
                 let system =
                     is_unified_table(name) || is_reserved_shared(name) || is_descriptor_size(name);

@@ -33,7 +33,8 @@ pub(crate) fn drop_empty(
         .ids()
         .any(|node| !graph.is_address_taken(node) && graph.prototype(node).is_some());
     if draft.flavour == Flavour::Classic {
-        drop_empty_attributes(draft, &merged.function_infos, attributes, merged.unified.slots_info);
+        let slots = merged.unified.slots_info.filter(|_| !attributes.slots.is_empty());
+        drop_empty_attributes(draft, &merged.function_infos, attributes, slots);
     }
     for (id, reloc) in draft.relocs.iter() {
         draft.sections[reloc.section].dropped = relocated.sections[id].count() == 0;

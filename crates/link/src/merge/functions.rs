@@ -80,8 +80,8 @@ impl<'d> Merger<'_, 'd> {
         if let SymbolTarget::Symbol(out) = self.merged.targets[program] {
             return out;
         }
-        if symbol.defined_in().is_none() {
-            self.nameless_function();
+        if let Some(nameless) = self.symbols.nameless_before(program) {
+            self.nameless_function(nameless);
         }
         let draft = &mut self.merged.draft;
         let name = self.symbols.all[program].name;
@@ -107,14 +107,13 @@ impl<'d> Merger<'_, 'd> {
         out
     }
 
-    /// The function without name that releases before 13.0 create with the first function that is
-    /// named before its definition; it is dead.
-    fn nameless_function(&mut self) {
-        if !std::mem::take(&mut self.wants_nameless_function) {
+    /// Creates a function without name, unless it is dead as functions are that nothing reaches.
+    fn nameless_function(&mut self, program: SymbolId) {
+        if self.graph.node(program).is_none() {
             return;
         }
         let draft = &mut self.merged.draft;
-        let name = draft.names.intern(b"");
+        let name = self.symbols.all[program].name;
         draft.local_strings.add(name);
         let out = draft.symbols.push(OutSymbol {
             name,
@@ -123,11 +122,12 @@ impl<'d> Merger<'_, 'd> {
             section: None,
             value: 0,
             size: 0,
-            program: None,
+            program: Some(program),
             shared: None,
             dropped: false,
         });
         draft.locals.push(out);
+        self.merged.targets[program] = SymbolTarget::Symbol(out);
     }
 
     /// Places the code of an accepted definition in a new section, or in the section of an earlier

@@ -80,8 +80,6 @@ struct Merger<'a, 'd> {
     infos_read: u32,
     /// Code sections of which a copy had relocations.
     had_relocs: IdMap<SectionId, ()>,
-    /// The function without name is wanted and does not exist yet.
-    wants_nameless_function: bool,
     /// Sections of dead functions that have taken an index.
     counted: HashSet<(SymbolId, UnlistedSection)>,
 }
@@ -153,8 +151,6 @@ impl<'a, 'd> Merger<'a, 'd> {
             dead_with_relocations: HashSet::new(),
             infos_read: 0,
             had_relocs: IdMap::default(),
-            wants_nameless_function: options.dialect.has_nameless_function
-                && options.keeps_dead_code(),
             counted: HashSet::new(),
         }
     }

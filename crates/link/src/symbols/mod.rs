@@ -86,6 +86,10 @@ pub(crate) struct Symbols {
     fates: Vec<Fate>,
     /// Weak definitions that lost to a weak definition.
     weak_losers: HashSet<SymbolSite>,
+    /// The functions without name that releases before 13.0 create: one for each file that names a
+    /// function before any file defines it, in front of the first such function. It has the first
+    /// sight of that one.
+    nameless: IdVec<ObjectId, Option<SymbolId>>,
 }
 
 impl Symbols {
@@ -133,7 +137,29 @@ impl Symbols {
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);
         }
+        if options.dialect.has_nameless_function {
+            resolver.nameless_functions(names);
+        }
         resolver.symbols
+    }
+
+    /// All functions without name.
+    pub(crate) fn nameless(&self) -> impl Iterator<Item = SymbolId> + '_ {
+        self.nameless.values().copied().flatten()
+    }
+
+    /// The function without name of a file.
+    pub(crate) fn nameless_of(&self, object: ObjectId) -> Option<SymbolId> {
+        if self.nameless.len() == 0 { None } else { self.nameless[object] }
+    }
+
+    /// The function without name in front of `function`.
+    pub(crate) fn nameless_before(&self, function: SymbolId) -> Option<SymbolId> {
+        if self.nameless.len() == 0 {
+            return None;
+        }
+        let first = self.all[function].first;
+        self.nameless[first.object].filter(|&nameless| self.all[nameless].first == first)
     }
 }
 
@@ -161,6 +187,7 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
             ids: Vec::with_capacity(total),
             fates: Vec::with_capacity(total),
             weak_losers: HashSet::new(),
+            nameless: IdVec::new(),
         };
         // Reserved memory that is not used costs nothing, and growing would copy the table
         // (docs/PERFORMANCE.md, memory).
@@ -192,6 +219,31 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
             let at = start + place as usize;
             self.symbols.ids[at] = Some(symbol_id);
             self.symbols.fates[at] = fate;
+        }
+    }
+
+    /// Adds the functions without name.
+    fn nameless_functions(&mut self, names: &mut Names<'d>) {
+        let name = names.intern(b"");
+        for (object, file) in self.objects.iter() {
+            let functions = file.outline.functions.iter().map(|function| function.index);
+            let mut undefined =
+                functions.filter(|&index| file.symbol(index).defined_in().is_none());
+            let site = |index| SymbolSite { object, index };
+            let first = undefined.find(|&index| {
+                let function = self.symbols.of(object, index);
+                function.is_some_and(|function| self.symbols.all[function].first == site(index))
+            });
+            let nameless = first.map(|index| SymbolInfo {
+                name,
+                first: site(index),
+                definition: None,
+                first_definition: None,
+                replaced: false,
+                is_kernel: false,
+            });
+            let nameless = nameless.map(|nameless| self.symbols.all.push(nameless));
+            self.symbols.nameless.push(nameless);
         }
     }
 
