@@ -18,6 +18,12 @@ fn whole() -> u8 {
     let program = args.next().unwrap_or_default();
     let program = program_name(&culd_text::name(program)).to_owned();
     let args: Vec<OsString> = args.collect();
+    // In a shadow toolkit culd stands for three programs of it.
+    match program.as_str() {
+        "nvcc" => return tell("nvlink", culd_driver::nvcc_front(&args)),
+        "fatbinary" => return tell("fatbinary", culd_driver::fatbinary_front(&args)),
+        _ => {}
+    }
     match command(&program, &args) {
         Some(said) => tell(&program, said),
         None => tell(&program, culd_driver::command(parse(&args))),

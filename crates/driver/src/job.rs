@@ -274,6 +274,8 @@ pub(crate) struct Prepared<'o, 'd> {
     pub(crate) system: SystemLibrary,
     /// The time of each phase.
     pub(crate) phases: Vec<Phase>,
+    /// The places of inputs that nothing needs.
+    pub(crate) unused: Vec<usize>,
 }
 
 /// Links `inputs`, those of `gathered`, for a command line; what there is to say goes to `lines`.
@@ -314,7 +316,8 @@ where
     if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
         lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
     }
-    Prepared { image: outcome.image.filter(|_| !lines.failed()), system, phases: outcome.phases }
+    let image = outcome.image.filter(|_| !lines.failed());
+    Prepared { image, system, phases: outcome.phases, unused: outcome.unused }
 }
 
 /// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
@@ -380,7 +383,7 @@ pub fn link_options(
     link_options.debug = options.flag(Id::Debug);
     link_options.suppress_debug_info = options.flag(Id::SuppressDebugInfo);
     link_options.tools_patch = options.flag(Id::ToolsPatch);
-    link_options.relocatable = options.flag(Id::Relocatable) && dialect.makes_objects;
+    link_options.relocatable = options.flag(Id::Relocatable);
     link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);

@@ -6,6 +6,8 @@
 #![deny(unsafe_code)]
 
 mod device_link;
+mod fatbinary;
+mod front;
 pub mod hints;
 mod host_script;
 mod index;
@@ -31,6 +33,8 @@ mod tools;
 mod verify;
 mod watch;
 
+pub use crate::fatbinary::fatbinary_front;
+pub use crate::front::nvcc_front;
 pub use crate::input::{Content, Cubin, InputKind, Item};
 pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options, unpack};
 pub use crate::lto::lto_roots;

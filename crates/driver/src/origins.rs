@@ -90,9 +90,7 @@ fn needed(inputs: &[Ready<'_>], objects: &[usize]) -> Vec<(usize, Needed)> {
     let mut undefined: HashMap<Vec<u8>, usize> = HashMap::new();
     for &place in objects {
         let Ok(cubin) = Cubin::parse(inputs[place].bytes) else { continue };
-        let global = |symbol: &&Symbol<'_>| {
-            symbol.is_function() && symbol.binding() != stb::LOCAL
-        };
+        let global = |symbol: &&Symbol<'_>| symbol.is_function() && symbol.binding() != stb::LOCAL;
         let (missing, defined): (Vec<&Symbol<'_>>, Vec<&Symbol<'_>>) = cubin
             .symbols
             .iter()

@@ -5,13 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-<<<<<<< HEAD
-use culd_link::{
-    Account, Counts, Image, IndexFile, Input, LinkOptions, Message, Output as _, Session, Severity,
-};
-=======
-use culd_link::{Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
->>>>>>> 103aafe (driver: culd device-link makes the whole step in one process)
+use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 
 use crate::input::{Gathered, Item, Sources, Store};
 use crate::job::{self, Job, Prepared, Staged};
@@ -267,7 +261,7 @@ impl Run<'_> {
     ) -> Result<Option<SystemLibrary>, Changed> {
         let inputs = gathered.link_inputs();
         let mut start = Instant::now();
-        let Prepared { image, system, phases } =
+        let Prepared { image, system, phases, unused } =
             job::prepare(self.options, session, gathered, &inputs, link_options, lines);
         for phase in &phases {
             self.phase(phase.name, start, phase.time);
@@ -279,7 +273,7 @@ impl Run<'_> {
         if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
             let told = self.output(session, image, path, input_bytes, lines).and_then(|account| {
-                Ok(self.report(gathered, link_options, (account, &outcome.unused), lines)?)
+                Ok(self.report(gathered, link_options, (account, &unused), lines)?)
             });
             match told {
                 Ok(()) => {}

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::device_link::device_link;
+use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
 use crate::messages::Outcome;
 use crate::options::{Shell, completions, man_page};
@@ -16,12 +17,35 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome
     match command.to_str()? {
         "install-shadow" => Some(install_shadow(rest, program)),
         "device-link" => Some(device_link(rest)),
+        "fatbinary" => Some(fatbinary(rest)),
+        "cmake" => Some(cmake(rest, program)),
         "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),
         "man" => Some((man_page(), Outcome::success())),
         "completions" => Some(print_completions(rest)),
         _ => None,
     }
+}
+
+/// The two variables of a toolchain file by which CMake has culd make device links.
+fn cmake(rest: &[OsString], program: &Path) -> (String, Outcome) {
+    if !rest.is_empty() {
+        return (String::new(), Outcome::fatal("cmake: it takes no words"));
+    }
+    // A bracket argument of CMake has no escapes.
+    let program = culd_text::name(program);
+    let line = |kind: &str| {
+        format!(
+            "set(CMAKE_CUDA_DEVICE_LINK_{kind} [==[\"{program}\" device-link <FLAGS> \
+             <LANGUAGE_COMPILE_FLAGS> <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>]==])\n"
+        )
+    };
+    let text = format!(
+        "# Device links by culd: a toolchain file, or a part of one.\n{}{}",
+        line("EXECUTABLE"),
+        line("LIBRARY")
+    );
+    (text, Outcome::success())
 }
 
 fn print_completions(rest: &[OsString]) -> (String, Outcome) {

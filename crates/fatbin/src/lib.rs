@@ -46,6 +46,7 @@
 pub mod archive;
 mod compress;
 pub mod container;
+pub mod embed;
 mod error;
 pub mod header;
 pub mod host;

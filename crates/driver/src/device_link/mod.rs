@@ -20,11 +20,12 @@ use culd_fatbin::writer::{Image, Pieces, Target as ImageTarget};
 use culd_link::{Output as _, Session, Severity};
 
 use self::links::{Done, Link};
-use self::plan::{Form, Plan};
+use self::plan::Form;
+pub(crate) use self::plan::Plan;
 use crate::input::{Item, Shared, Store};
 use crate::messages::{FileError, Line, Lines, Outcome};
 use crate::nvcc::{CommandLine, NvccError, Profile};
-use crate::options::{Id, Options, Request, UsageError, dialect, parse};
+use crate::options::{Id, Options, Origin, Request, Row, TABLE, UsageError, dialect, parse};
 use crate::os::files::Change;
 use crate::os::guard;
 use crate::os::output::Replacement;
@@ -97,7 +98,7 @@ impl Command {
 
 /// What `line` asks for, by the rules of the release that this program stands for.
 pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<Plan, NvccError> {
-    let release = marker::release().unwrap_or(culd_link::Dialect::oldest());
+    let release = marker::release().unwrap_or(culd_link::Dialect::usual());
     Plan::new(line, profile, release)
 }
 
@@ -200,15 +201,29 @@ fn whole(plan: &Plan, store: &'static Store, lines: &mut Lines) -> Result<(), St
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
 }
 
+/// Options of culd's own that mean the same for every link of a device link. The others ask for
+/// something about one.
+const ALLOWED: &[Id] = &[
+    Id::Dialect,
+    Id::NoFork,
+    Id::NoNotes,
+    Id::PtxasPath,
+    Id::Strict,
+    Id::Threads,
+    Id::Undefined,
+    Id::Verify,
+];
+
 /// The options of nvlink for link number `number`.
 fn options_of(plan: &Plan, number: usize, machine: Machine) -> Result<Options, UsageError> {
     match parse(&plan.words(number, machine)).request? {
         Request::Link(options) => {
-            // What these write is about one link.
-            let beside = [Id::Time, Id::Trace].into_iter().find(|&id| options.path(id).is_some());
-            let beside = beside.or(options.flag(Id::Stats).then_some(Id::Stats));
-            match beside {
-                Some(id) => Err(UsageError::NotInDeviceLink(crate::options::Row::of(id).long)),
+            let beside = |row: &&Row| {
+                let own = row.origin == Origin::Culd && !ALLOWED.contains(&row.id);
+                (own || row.id == Id::Time) && options.values(row.id).is_some()
+            };
+            match TABLE.iter().find(beside) {
+                Some(row) => Err(UsageError::NotInDeviceLink(row.long)),
                 None => Ok(*options),
             }
         }

@@ -113,6 +113,11 @@ impl Plan {
         })
     }
 
+    /// Whether it makes an object for the host linker.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.form == Form::Object && !self.relocatable
+    }
+
     /// How many links there are: nvcc makes but one for `-cubin`.
     pub(crate) fn links(&self) -> usize {
         if self.form == Form::Cubin { 1 } else { self.codes.len() }

@@ -61,7 +61,8 @@ impl<'a> Gather<'a, '_> {
         let mut library = Library { name: culd_text::name(name), file: None, shared: false };
         let options = self.options;
         for folder in options.list(Id::LibraryPath) {
-            library.shared |= fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
+            library.shared |=
+                fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
             let path = path_in(folder, name, b".a");
             let Ok((bytes, identity)) = self.sources.open(&path, Kinds::Files) else { continue };
             if is_library(bytes) {

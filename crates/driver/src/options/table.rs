@@ -255,6 +255,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "device-link <option>... <file>... -o <output>",
         "Make what 'nvcc -dlink' makes, for all architectures at once; --help says more",
     ),
+    ("fatbinary <option>...", "Make a fat binary as NVIDIA's fatbinary does"),
+    ("cmake", "Print the lines of a toolchain file with which CMake has culd make device links"),
     ("check-shadow <folder>", "Say whether such a folder is in order"),
     (
         "abi-check <file>...",

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use culd_link::Severity;
 use thiserror::Error;
 
-use super::{COMPANIONS, REPLACED, list};
+use super::{COMPANIONS, REPLACED, is_replaced, list};
 use crate::messages::{Line, Outcome};
 use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
@@ -95,7 +95,8 @@ fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
         links(&marker.toolkit, dir, &["bin", marker::NAME], &mut faults);
         links(&marker.toolkit.join("bin"), &dir.join("bin"), &own, &mut faults);
     }
-    faults.extend(REPLACED.iter().filter_map(|name| copy(&dir.join("bin").join(name), program)));
+    let replaced = REPLACED.iter().filter(|name| is_replaced(&marker.toolkit, name));
+    faults.extend(replaced.filter_map(|name| copy(&dir.join("bin").join(name), program)));
     (Some(marker), faults)
 }
 

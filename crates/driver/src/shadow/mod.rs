@@ -43,7 +43,13 @@ time. 'culd check-shadow DIR' says whether all is in place.
 ";
 
 /// The programs of a toolkit that are copies of culd in its shadow.
-const REPLACED: &[&str] = &["nvlink"];
+const REPLACED: &[&str] = &["nvlink", "nvcc", "fatbinary"];
+
+/// Whether a program of the shadow of `toolkit` is a copy of culd: nvlink is, others where the
+/// toolkit has them.
+fn is_replaced(toolkit: &Path, name: &str) -> bool {
+    name == "nvlink" || toolkit.join("bin").join(name).exists()
+}
 
 /// Programs beside culd that its copies need beside them.
 const COMPANIONS: &[&str] = &["culd-lto"];
@@ -267,8 +273,13 @@ fn fill(fresh: &Path, toolkit: &Path, program: &Path) -> Result<(), ShadowError>
     fs::write(&marker, contents).map_err(failed("write", &marker))?;
     link_all(toolkit, fresh, &["bin"])?;
     link_all(&toolkit.join("bin"), &bin, &[REPLACED, COMPANIONS].concat())?;
-    for name in REPLACED {
-        fs::copy(program, bin.join(name)).map_err(failed("install", program))?;
+    let first = bin.join("nvlink");
+    fs::copy(program, &first).map_err(failed("install", program))?;
+    for name in REPLACED.iter().filter(|name| is_replaced(toolkit, name)) {
+        let path = bin.join(name);
+        if path != first && fs::hard_link(&first, &path).is_err() {
+            fs::copy(program, &path).map_err(failed("install", program))?;
+        }
     }
     for name in COMPANIONS {
         let companion = program.with_file_name(name);

@@ -1,0 +1,169 @@
+//! culd under the name of nvcc, in a shadow toolkit.
+//!
+//! In: the words of nvcc. Out: a device link that is made in this process, or the end of this
+//! process, which becomes the real nvcc. Guaranteed: nvcc gets the same words, environment and path
+//! wherever a line is not understood in full, or fails to be one of a device link; nothing but the
+//! nvcc of the toolkit that the shadow was made of is ever started.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use culd_fatbin::registration::Machine;
+
+use crate::device_link::{self, Plan, run};
+use crate::messages::Outcome;
+use crate::nvcc::{CommandLine, Id, Profile, words_of};
+use crate::options::Options;
+use crate::os::place;
+use crate::shadow;
+use crate::toolkit::marker;
+use crate::toolkit::programs;
+
+/// The variable that has every line made by the real nvcc if it is `off`; the word does so for one
+/// line.
+const VARIABLE: &str = "CULD_NVCC";
+const OFF: &str = "--culd=off";
+
+/// Compilers for the machine that they run on.
+const COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
+
+/// The object of a device link that stands in a line of nvcc.
+const LINKED: &str = "dlink.o";
+
+/// What becomes of the words of nvcc.
+enum Line {
+    /// A device link.
+    DeviceLink(Plan),
+    /// A device link and the host's link.
+    Whole(Plan),
+    /// Something else.
+    Other,
+}
+
+/// Does what nvcc does with `words`. It returns what was made here; else this process is nvcc from
+/// then on.
+pub fn nvcc_front(words: &[OsString]) -> (String, Outcome) {
+    (String::new(), front(words))
+}
+
+fn front(words: &[OsString]) -> Outcome {
+    let Some((_, marker)) = marker::own() else {
+        return Outcome::fatal(
+            "this is culd under the name of nvcc, and in no shadow toolkit: 'culd install-shadow' \
+             makes one",
+        );
+    };
+    // Another toolkit in the same place: loudly, whoever would do the work.
+    if let Err(line) = shadow::before_link(&Options::for_nobody()) {
+        return Outcome::fatal_line(line);
+    }
+    let real = marker.toolkit.join("bin/nvcc");
+    let own = |word: &OsString| word != OFF;
+    let off = !words.iter().all(own) || env::var_os(VARIABLE).is_some_and(|value| value == "off");
+    let words: Vec<OsString> = words.iter().filter(|word| own(word)).cloned().collect();
+    let line = if off { Line::Other } else { understood(&words) };
+    match line {
+        Line::DeviceLink(plan) => run(&plan),
+        Line::Whole(plan) => whole(plan, &real, &words),
+        Line::Other => becomes(&real, &words),
+    }
+}
+
+/// What a line asks for.
+fn understood(words: &[OsString]) -> Line {
+    let planned = || {
+        let flags = |name: &str| words_of(&env::var_os(name).unwrap_or_default()).ok();
+        let all = [&flags("NVCC_PREPEND_FLAGS")?[..], words, &flags("NVCC_APPEND_FLAGS")?].concat();
+        let line = CommandLine::parse(&all).ok()?;
+        let odd = !line.redefined.is_empty()
+            || line.has(Id::Verbose)
+            || line.has(Id::NoDeviceLink)
+            || line.text(Id::CudaRuntime) == Some("none")
+            || line.has(Id::NvlinkWords)
+            || !compiler_is_usual(&line);
+        if odd {
+            return None;
+        }
+        let profile = Profile::of(programs::own()?.parent()?)?;
+        let mut plan = device_link::plan(&line, &profile).ok()?;
+        plan.machine = Machine::by_name(env::consts::ARCH);
+        plan.machine?;
+        Some((line, plan))
+    };
+    match planned() {
+        Some((line, plan)) if line.has(Id::DeviceLink) => Line::DeviceLink(plan),
+        Some((line, plan)) if is_link(&line, &plan) => Line::Whole(plan),
+        _ => Line::Other,
+    }
+}
+
+/// Whether a line without a phase is a link of objects that nvcc would make of device and host code.
+fn is_link(line: &CommandLine, plan: &Plan) -> bool {
+    let object = |input: &OsString| {
+        let path = Path::new(input);
+        path.extension().is_some_and(|extension| extension == "o" || extension == "a")
+            && fs::metadata(path).is_ok_and(|meta| meta.is_file())
+    };
+    plan.is_plain() && !line.has(Id::Lto) && line.inputs.iter().all(object)
+}
+
+fn compiler_is_usual(line: &CommandLine) -> bool {
+    let named = line.value(Id::HostCompiler).map(OsStr::to_owned);
+    let Some(named) = named.or_else(|| env::var_os("NVCC_CCBIN")) else { return true };
+    let path = Path::new(&named);
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let plain = String::from_utf8_lossy(name);
+    let plain = plain.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let is_there = match named.as_bytes().contains(&b'/') {
+        true => path.is_file(),
+        false => programs::named(path).is_some(),
+    };
+    COMPILERS.contains(&plain) && is_there
+}
+
+/// A whole link: the device link here, then the host's by the real nvcc.
+fn whole(mut plan: Plan, real: &Path, words: &[OsString]) -> Outcome {
+    let scratch = match place::scratch("culd-nvcc-", &[LINKED], None, |_| Ok(())) {
+        Ok(scratch) => scratch,
+        Err(error) => return Outcome::fatal(error),
+    };
+    plan.output = scratch.join(LINKED);
+    let mut outcome = run(&plan);
+    if outcome.status != 0 {
+        return outcome;
+    }
+    let mut command = nvcc(real);
+    command.arg("-nodlink").arg(&plan.output).args(words);
+    match command.status() {
+        Ok(status) => {
+            let signal = status.signal().map(|signal| 128 + signal);
+            let code = status.code().or(signal).unwrap_or(1);
+            outcome.status = u8::try_from(code).unwrap_or(1);
+            outcome
+        }
+        Err(error) => cannot_start(real, &error),
+    }
+}
+
+/// nvcc, which takes its folder from the path by which it is started: that of the shadow.
+fn nvcc(real: &Path) -> Command {
+    let mut command = Command::new(real);
+    if let Some(own) = env::args_os().next() {
+        command.arg0(own);
+    }
+    command
+}
+
+/// This process becomes the real nvcc; returns why not.
+fn becomes(real: &Path, words: &[OsString]) -> Outcome {
+    let error = nvcc(real).args(words).exec();
+    cannot_start(real, &error)
+}
+
+fn cannot_start(real: &Path, error: &std::io::Error) -> Outcome {
+    Outcome::fatal(format!("Could not start '{}': {error}", culd_text::name(real)))
+}
