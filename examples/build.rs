@@ -11,7 +11,7 @@ use std::error::Error;
 
 use culd::cubin::Cubin;
 use culd::cubin::build::{Builder, Code, Linkage, Space, Variable};
-use culd::{Arch, Kind, Linker, Options};
+use culd::{Arch, InputKind, Linker, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/");
@@ -19,8 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let object = object(&std::fs::read(format!("{folder}smooth.cubin"))?)?;
 
     let mut linker = Linker::new(Options::for_arch("sm_90")?);
-    linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
-    linker.add_bytes("made", Kind::Cubin, &object);
+    linker.add_bytes("saxpy", InputKind::Cubin, &saxpy);
+    linker.add_bytes("made", InputKind::Cubin, &object);
     let linked = linker.link()?;
     let report = linked.report();
     let image = &report.images[0];

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use culd::report::{RemovedWhy, Space};
-use culd::{Cause, InputError, Kind, Linker, Options, Report, Severity};
+use culd::{Cause, InputError, InputKind, Linker, Options, Report, Severity};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, case_options, command, link, root};
 
@@ -29,7 +29,7 @@ fn linker(case: &Case) -> Linker<'static> {
     }
     let mut linker = Linker::new(options);
     for (name, bytes) in case.inputs().expect("inputs") {
-        linker.add_bytes(name, Kind::Cubin, bytes);
+        linker.add_bytes(name, InputKind::Cubin, bytes);
     }
     linker
 }
@@ -77,7 +77,13 @@ fn the_command_and_the_library_make_the_same_image() {
 #[test]
 fn what_is_said_to_be_something_else_is_refused_by_name() {
     let bytes = fs::read(quickstart("saxpy.cubin")).expect("a cubin");
-    let kinds = [Kind::Ptx, Kind::LtoIr, Kind::Fatbin, Kind::Object, Kind::Library];
+    let kinds = [
+        InputKind::Ptx,
+        InputKind::LtoIr,
+        InputKind::Fatbin,
+        InputKind::Object,
+        InputKind::Library,
+    ];
     for kind in kinds {
         let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
         let error = linker.add_bytes("it", kind, &bytes).link().expect_err("not of that kind");
@@ -88,7 +94,7 @@ fn what_is_said_to_be_something_else_is_refused_by_name() {
         assert!(error.errors().filter_map(|line| line.cause.as_ref()).any(wrong), "{error}");
     }
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
-    let error = linker.add_file_of_kind(quickstart("nowhere"), Kind::Cubin).link();
+    let error = linker.add_file_of_kind(quickstart("nowhere"), InputKind::Cubin).link();
     assert!(error.expect_err("no file").to_string().contains("nowhere"));
 }
 
@@ -119,7 +125,7 @@ fn the_report_tells_resources_places_and_what_was_left_out() {
     let own = |place: Option<usize>| place.map(|place| image.sections[place].name.as_str());
     assert_eq!((own(function.section), callee.name.as_str()), (Some(".text.saxpy"), "smooth"));
     assert_eq!(removed(&report), [("unused", RemovedWhy::Unreached)]);
-    assert_eq!(linked.parts.len(), 2);
+    assert_eq!(linked.parts().len(), 2);
 
     // The function alone: nothing needs it.
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
@@ -262,13 +268,13 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     );
     fs::write(&ptxas, script).expect("a script");
     fs::set_permissions(&ptxas, fs::Permissions::from_mode(0o755)).expect("a script");
-    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90").ptxas(&ptxas));
+    let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90").ptxas_path(&ptxas));
     let text = b".version 9.0\n.target sm_90\n.address_size 64\n".as_slice();
-    linker.add_bytes("it.ptx", Kind::Ptx, text).add_bytes("other.ptx", Kind::Ptx, text);
+    linker.add_bytes("it.ptx", InputKind::Ptx, text).add_bytes("other.ptx", InputKind::Ptx, text);
     let cancel = culd::Cancel::new();
     let begin = Instant::now();
     let error = std::thread::scope(|scope| {
-        let link = scope.spawn(|| linker.link_unless(&cancel));
+        let link = scope.spawn(|| linker.link_with_cancel(&cancel));
         while !told.exists() {
             assert!(begin.elapsed() < Duration::from_secs(50), "ptxas has not been started");
             std::thread::sleep(Duration::from_millis(1));
@@ -286,7 +292,7 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     // Nothing of it is in the way of another.
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("smooth.cubin"));
-    assert!(linker.link_unless(&culd::Cancel::new()).is_ok());
-    let error = linker.link_unless(&cancel).expect_err("it is cancelled still");
+    assert!(linker.link_with_cancel(&culd::Cancel::new()).is_ok());
+    let error = linker.link_with_cancel(&cancel).expect_err("it is cancelled still");
     assert!(error.is_cancelled() && error.to_string() == "fatal: Link cancelled", "{error}");
 }

@@ -9,7 +9,7 @@ use culd::cubin::build::{
     BuildError, Builder, Code, Kernel, Linkage, Mercury, Relocation, Space, Variable,
 };
 use culd::cubin::capmerc;
-use culd::{Arch, Kind, Linker, Options};
+use culd::{Arch, InputKind, Linker, Options};
 use culd_testkit::fixtures::case;
 use culd_testkit::fixtures::rebuild::{assemble, rebuild};
 use culd_tests::{case_options, link as link_case};
@@ -41,7 +41,7 @@ fn builder(arch: &str) -> Builder {
 fn link(arch: &str, objects: &[&[u8]]) -> culd::Linked {
     let mut linker = Linker::new(Options::for_arch(arch).unwrap());
     for (object, name) in objects.iter().zip('a'..) {
-        linker.add_bytes(name.to_string(), Kind::Cubin, *object);
+        linker.add_bytes(name.to_string(), InputKind::Cubin, *object);
     }
     linker.link().unwrap()
 }
@@ -55,7 +55,7 @@ fn what_is_built_again_links_to_the_same_program() {
     for objects in [[&saxpy, &smooth_again], [&saxpy_again, &smooth], [&saxpy_again, &smooth_again]]
     {
         let built = link("sm_90", &objects.map(Vec::as_slice));
-        let (ours, theirs) = (built.cubin().unwrap(), compiled.cubin().unwrap());
+        let (ours, theirs) = (built.cubin(), compiled.cubin());
         for name in [".text.saxpy", ".text.smooth", ".nv.constant3", ".nv.global.init"] {
             let data = |cubin: &Cubin<'_>| {
                 cubin.section_by_name(name.as_bytes()).map(|section| section.data.to_vec())
@@ -83,7 +83,7 @@ fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
         let [compiled, built] =
             [&inputs, &again].map(|files| link_case(&options, files, 1).unwrap());
         assert!(compiled.image == built.image, "{}", case.name);
-        assert_eq!(compiled.diagnostics, built.diagnostics, "{}", case.name);
+        assert_eq!(compiled.diagnostics(), built.diagnostics(), "{}", case.name);
         linked += 1;
         archs.insert(case.recipe.arch.clone());
     }

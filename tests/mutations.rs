@@ -1,8 +1,9 @@
 //! Damaged inputs: whatever a file holds, the linker neither panics nor hangs nor eats the memory.
 //!
-//! In: the inputs of the recorded cases, index files included, damaged by a seeded generator (`culd_testkit::random::mutate`).
-//! `cargo xtask mutate` does the same with the command, in containers and with options. Out: no report, or the seeds that
-//! fail. Guaranteed: the same seeds give the same damage as long as there are the same cases.
+//! In: the inputs of the recorded cases, index files included, damaged by a seeded generator
+//! (`culd_testkit::random::mutate`). `cargo xtask mutate` does the same with the command, in
+//! containers and with options. Out: no report, or the seeds that fail. Guaranteed: the same seeds
+//! give the same damage as long as there are the same cases.
 //!
 //! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes
 //! the damaged files of every seed to `FOLDER/<seed>` before they are linked.

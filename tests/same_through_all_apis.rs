@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use culd::cubin::Cubin;
-use culd::{Kind, Linker, Options};
+use culd::{InputKind, Linker, Options};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, command};
 use nvJitLink::link::Link;
@@ -69,7 +69,7 @@ fn by_library(case: &Case, folder: &Path) -> Option<Vec<u8>> {
     }
     let mut linker = Linker::new(Options::parse(&words).expect("options"));
     for (name, bytes) in case.inputs().expect("inputs") {
-        linker.add_bytes(name, Kind::Cubin, bytes);
+        linker.add_bytes(name, InputKind::Cubin, bytes);
     }
     linker.link().ok().map(culd::Linked::into_image)
 }

@@ -2,13 +2,16 @@
 //!
 //! In: the files of the source tree. Out: one line per citation of something that is not there.
 //! What counts as one: in comments of Rust files `case topic/name`, `cases a/b, c/*`, and pages of
-//! docs with or without a heading behind a comma; in Markdown files `*topic/name*` and links to
-//! files.
+//! docs with or without a heading behind a comma; in Markdown files `*topic/name*`, links to files,
+//! and paths from the root of the tree.
 
 use crate::tidy::File;
 
 /// Folders of cases.
 const CASES: [&str; 2] = ["testdata/corpus/", "testdata/cases/"];
+
+/// Folders whose files pages name by their paths.
+const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "testdata/", "tests/", "xtask/"];
 
 /// Cases and pages that comments name.
 pub(crate) fn in_comments(files: &[File]) -> Vec<String> {
@@ -32,9 +35,11 @@ pub(crate) fn in_pages(files: &[File]) -> Vec<String> {
             let missing = emphasised(line).filter(|case| !exists(files, case));
             let missing = missing.map(|case| format!("no case {case}"));
             let links = links(line).filter(|target| !is_file(files, &file.path, target));
-            let links = links.map(|target| format!("no file {target}"));
+            let links = links.map(str::to_owned);
+            let paths = paths(line).filter(|path| !is_file(files, "", path));
+            let gone = links.chain(paths).map(|target| format!("no file {target}"));
             let place = |what| format!("{}:{}: {what}", file.path, number + 1);
-            found.extend(missing.chain(links).map(place));
+            found.extend(missing.chain(gone).map(place));
         }
     }
     found
@@ -158,6 +163,21 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     files.filter_map(|target| target.split('#').next())
 }
 
+/// Paths from the root of the tree, without those that have placeholders.
+fn paths(line: &str) -> impl Iterator<Item = String> {
+    let starts = FOLDERS.iter().flat_map(|folder| line.match_indices(folder));
+    let whole = starts.filter(|(at, _)| {
+        !line[..*at].ends_with(|c: char| c.is_alphanumeric() || "_/.-<".contains(c))
+    });
+    whole.filter_map(|(at, _)| {
+        let rest = &line[at..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/._-".contains(c));
+        let (path, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        let path = path.trim_end_matches(['.', '/']);
+        (!behind.starts_with(['*', '<'])).then(|| path.to_owned())
+    })
+}
+
 /// True if `target`, as `page` names it, is a file or folder of the project.
 fn is_file(files: &[File], page: &str, target: &str) -> bool {
     let mut parts: Vec<&str> = page.split('/').collect();
@@ -225,6 +245,8 @@ mod tests {
             page("see *weak/one-two*, *weak/*, [it](../PAGE.md#dead) or [web](https://x.y)")
                 .is_empty()
         );
+        assert!(page("`testdata/corpus/weak`, docs/PAGE.md; a/docs/x, docs/<name>").is_empty());
+        assert_eq!(page("see `docs/GONE.md`."), ["docs/rules/b.md:1: no file docs/GONE.md"]);
         assert_eq!(page("*weak/two*"), ["docs/rules/b.md:1: no case weak/two"]);
         assert_eq!(page("[it](PAGE.md)"), ["docs/rules/b.md:1: no file PAGE.md"]);
     }

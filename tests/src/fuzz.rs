@@ -312,7 +312,7 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
     }
     match linker.link() {
         Ok(linked) => {
-            linked.cubin().expect("an output that can be read");
+            linked.cubin();
             assert_eq!(linked.report().images.len(), 1);
         }
         Err(error) => {

@@ -2,9 +2,8 @@
 //! shape of the house.
 //!
 //! In: the source tree. Out: the imports of a crate, what breaks the order of its folders, and a
-//! table of figures.
-//! Guaranteed: comments and tests inside a file do not count. A path counts as the file that defines its first name, so
-//! a re-export counts as the file that has it.
+//! table of figures. Guaranteed: comments and tests inside a file do not count. A path counts as
+//! the file that defines its first name, so a re-export counts as the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
 //! `xtask bless`: records the cases of `testdata/cases` with the reference tools.
 //!
-//! In: cases ([`culd_testkit::fixtures::case`]) and their sources. Out: inputs and expectations as text. Guaranteed: a text is
-//! written only when it assembles to the very bytes that a tool made; with `--check` nothing is written and a
-//! recorded text that the tools do not confirm is a failure.
+//! In: cases ([`culd_testkit::fixtures::case`]) and their sources. Out: inputs and expectations as
+//! text. Guaranteed: a text is written only when it assembles to the very bytes that a tool made;
+//! with `--check` nothing is written and a recorded text that the tools do not confirm is a
+//! failure.
 
 use crate::args::Args;
 use crate::workspace;

@@ -21,6 +21,8 @@
 //! assert_eq!(layout.fields[1].offset, 8);
 //! # Ok::<(), culd_abi::layout::LayoutError>(())
 //! ```
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod atomics;

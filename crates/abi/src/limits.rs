@@ -1,7 +1,8 @@
 //! What a multiprocessor of each compute capability has, and how many blocks of a kernel fit.
 //!
-//! In: what a block of a kernel needs. Out: [`Occupancy`]: how many blocks and warps are resident at
-//! once, and what keeps there from being more. Guaranteed: integers only; the same for everybody.
+//! In: what a block of a kernel needs. Out: [`Occupancy`]: how many blocks and warps are resident
+//! at once, and what keeps there from being more. Guaranteed: integers only; the same for
+//! everybody.
 //!
 //! The numbers are those of the *CUDA C++ Programming Guide* 13.0, table "Technical Specifications
 //! per Compute Capability". The guide has no column for 8.8, 10.3 and 12.1: theirs are those that

@@ -1,31 +1,34 @@
 //! The GPU architectures, one row each.
 
 use std::fmt;
+use std::str::FromStr;
 
-/// How a target's linked file is made.
+use thiserror::Error;
+
+/// What the files of a target hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
     /// sm_90a and older: machine code only.
     Classic,
-    /// sm_100 and later: machine code beside Mercury capsules.
+    /// sm_100 and later: machine code and Mercury.
     Mercury,
 }
 
 impl Flavour {
-    /// That of objects made for SM number `sm`.
+    /// The flavour of objects made for SM number `sm`.
     pub fn of_sm(sm: u32) -> Self {
         if sm >= 100 { Flavour::Mercury } else { Flavour::Classic }
     }
 }
 
-/// Which devices of its SM number and beyond code is for.
+/// The devices that code for an SM number also suits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
-    /// `sm_90`: later devices of the same major number too, and PTX on all later ones.
+    /// `sm_90`: later devices of the same major number; PTX suits all later devices.
     Plain,
     /// `sm_100f`: devices of the same family.
     Family,
-    /// `sm_90a`: this number only.
+    /// `sm_90a`: devices of this number only.
     Accelerated,
 }
 
@@ -46,8 +49,18 @@ impl fmt::Display for Variant {
     }
 }
 
-/// One architecture that `-arch` can name.
+/// One architecture that `-arch` can name. [`ARCHS`] has all of them.
+///
+/// ```
+/// use culd_cubin::arch::Arch;
+///
+/// let arch: &Arch = "sm_90a".parse()?;
+/// assert_eq!((arch.sm, arch.has_compat), (90, true));
+/// assert!("sm_20".parse::<&Arch>().is_err());
+/// # Ok::<(), culd_cubin::arch::UnknownArch>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Arch {
     /// The name, as `-arch` takes it.
     pub name: &'static str,
@@ -57,23 +70,29 @@ pub struct Arch {
     pub variant: Variant,
     /// Other SM numbers whose objects may be linked for this target.
     pub accepts: &'static [u32],
-    /// Which kind of linked file it takes.
+    /// What its files hold.
     pub flavour: Flavour,
-    /// Bytes of shared memory per block that the system keeps for itself in front of the
-    /// program's own.
+    /// Bytes of shared memory per block that belong to the system, in front of the program's own.
     pub reserved_shared: u64,
-    /// The most bytes of its own that a block may declare statically.
+    /// The most bytes of shared memory that a block may declare statically.
     pub shared_limit: u64,
     /// The most bytes of shared memory that a block can have on the device, with the system's; 0 on
     /// targets of which no linker has that limit.
     pub device_shared: u64,
     /// The first and the last release of CUDA that know it, as notes store releases: 130 is 13.0.
     pub releases: (u16, u16),
-    /// True where files carry `.nv.compat`.
+    /// True if files have a section `.nv.compat`.
     pub has_compat: bool,
-    /// True where `sh_info` of code holds the register count in bits 24-31.
+    /// True if `sh_info` of code holds the register count in bits 24-31.
     pub registers_in_text_info: bool,
 }
+
+/// A name that is not the name of an architecture in [`ARCHS`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' is no architecture that can be linked for; those are {first} to {last}",
+    first = ARCHS.first().map_or("", |arch| arch.name),
+    last = ARCHS.last().map_or("", |arch| arch.name))]
+pub struct UnknownArch(pub String);
 
 use Flavour::{Classic, Mercury};
 use Variant::{Accelerated, Family, Plain};
@@ -160,7 +179,7 @@ pub const ARCHS: &[Arch] = &[
 ];
 
 impl Arch {
-    /// The row called `name`.
+    /// The architecture called `name`, such as `sm_90a`.
     pub fn by_name(name: &str) -> Option<&'static Arch> {
         ARCHS.iter().find(|arch| arch.name == name)
     }
@@ -173,6 +192,20 @@ impl Arch {
     /// True when an object made for SM number `sm` may be linked for this target.
     pub fn takes(&self, sm: u32) -> bool {
         sm == self.sm || self.accepts.contains(&sm)
+    }
+}
+
+impl FromStr for &'static Arch {
+    type Err = UnknownArch;
+
+    fn from_str(name: &str) -> Result<Self, UnknownArch> {
+        Arch::by_name(name).ok_or_else(|| UnknownArch(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 

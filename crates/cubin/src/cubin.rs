@@ -96,8 +96,8 @@ pub struct Section<'d> {
     pub info: u32,
     /// `sh_addralign`, at most [`MAX_ALIGN`].
     align: u32,
-    /// True where `sh_info` names a section although the flag for it is not set: CUDA 12.3 and older
-    /// leave it out.
+    /// True where `sh_info` names a section although the flag for it is not set: CUDA 12.3 and
+    /// older leave it out.
     unmarked_info: bool,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],

@@ -6,6 +6,8 @@
 //! file ([`encode`]), or a whole object of parts ([`build`]); names as text ([`text_of`]).
 //! Guaranteed: no I/O, no policy, no `unsafe`; every read is checked, a malformed file gives a
 //! [`Malformed`] that names section and offset, never a panic.
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used))]

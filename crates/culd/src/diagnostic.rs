@@ -1,4 +1,6 @@
-//! What a link has to say, as values.
+//! Messages of a link, as values.
+//!
+//! In: lines of the driver. Out: [`Diagnostic`]s, and the error of a link that failed.
 
 use std::fmt;
 
@@ -7,23 +9,25 @@ use culd_link::{Message, Severity};
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What it says: in nvlink's words where it has some.
+    /// The text: nvlink's words for situations that nvlink has a message for.
     pub text: String,
-    /// What explains it, in reading order.
+    /// Lines that explain it, in reading order.
     pub notes: Vec<String>,
-    /// The same as a value; what a compiler printed has none.
+    /// The message as a value. Lines that a compiler printed have none.
     pub cause: Option<Cause>,
 }
 
-/// A link that failed: everything that was said, the last line of which is an error.
+/// A link that failed: all its messages, the last of which is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LinkError {
-    /// All messages in order, warnings too.
+    /// All messages in order, warnings included.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -45,7 +49,7 @@ impl From<Line> for Diagnostic {
     }
 }
 
-/// How bad a line of ptxas is. That the link has failed is said by a line of its own.
+/// The severity of a line that ptxas printed. A separate line says that the link failed.
 fn severity_of_tool(text: &str) -> Severity {
     let words =
         [("fatal", Severity::Error), ("error", Severity::Error), ("warning", Severity::Warning)];
@@ -73,13 +77,13 @@ impl LinkError {
         self.diagnostics.iter().filter(|line| line.severity >= Severity::Error)
     }
 
-    /// True when the link was stopped from outside ([`Cancel`](crate::Cancel)).
+    /// True if another thread cancelled the link ([`Cancel`](crate::Cancel)).
     pub fn is_cancelled(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_cancelled)
     }
 
-    /// The same; of one that was stopped nothing but that: what it found wrong may be because it
-    /// was stopped.
+    /// The same error. Of a cancelled link, only the message that says so stays: cancelling may
+    /// have caused the others.
     pub(crate) fn or_cancelled(mut self) -> Self {
         if self.is_cancelled() {
             self.diagnostics.retain(Diagnostic::is_cancelled);
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_its_notes() {
+    fn an_error_is_shown_with_its_notes() {
         let line = Line::new(Severity::Fatal, "no\r").with_notes(vec!["because\x1b[m".to_owned()]);
         let info = Line::new(Severity::Info, "yes");
         let error = LinkError { diagnostics: vec![info.into(), line.into()] };

@@ -1,18 +1,21 @@
 //! A device linker for CUDA as a library: relocatable device code in, a cubin that the driver loads
 //! out.
 //!
-//! [`Linker`] takes cubins, fat binaries, host objects, archives and PTX, from memory or from
-//! files, and makes what `nvlink` would make of them. There is no global state: any number of links
-//! may run at once, on any threads, and one that is abandoned leaves nothing behind.
+//! In: [`Options`] and inputs of a [`Linker`]. Out: [`Linked`], or [`LinkError`] with all messages.
+//! Guaranteed: no global state; a link that is abandoned leaves nothing behind.
+#![doc = ""]
+#![doc = include_str!("../README.md")]
+//!
+//! # A link and its report
 //!
 //! ```
-//! use culd::{Kind, Linker, Options};
+//! use culd::{InputKind, Linker, Options};
 //!
 //! let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/");
 //! let saxpy = std::fs::read(format!("{folder}saxpy.cubin"))?;
 //!
 //! let mut linker = Linker::new(Options::for_arch("sm_90")?);
-//! linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
+//! linker.add_bytes("saxpy", InputKind::Cubin, &saxpy);
 //! linker.add_file(format!("{folder}smooth.cubin"));
 //! let linked = linker.link()?;
 //!
@@ -27,14 +30,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is wrong is told as values:
+//! # Errors
+//!
+//! A link that fails returns all its messages, as text and as values:
 //!
 //! ```
-//! use culd::{Cause, Kind, Linker, Message, Options};
+//! use culd::{Cause, InputKind, Linker, Message, Options};
 //! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/");
 //! # let saxpy = std::fs::read(format!("{folder}saxpy.cubin"))?;
 //! let mut linker = Linker::new(Options::for_arch("sm_90")?);
-//! linker.add_bytes("saxpy", Kind::Cubin, &saxpy);
+//! linker.add_bytes("saxpy", InputKind::Cubin, &saxpy);
 //! let error = linker.link().unwrap_err();
 //! let undefined = |cause: &Cause| match cause {
 //!     Cause::Link(message) => match &**message {
@@ -47,13 +52,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Giving up on a link
+//! # Cancelling a link
 //!
-//! [`Linker::link`] holds the thread that calls it until the link has ended: milliseconds for most
-//! programs. [`Linker::link_unless`] ends when another thread says so: before the next input,
-//! before the next phase of the link, and at once where it waits for ptxas, which is killed. What a
-//! link has begun is then gone: it writes no files but those of ptxas, in a folder of its own that
-//! is removed, holds no lock of the process, and gives its memory and threads back.
+//! [`Linker::link`] blocks the calling thread until the link has ended: milliseconds for most
+//! programs. [`Linker::link_with_cancel`] also ends when another thread cancels it: before the next
+//! input, before the next phase of the link, or at once while it waits for ptxas, which is killed.
+//! Nothing of such a link is left: it writes no files except those of ptxas, in a folder that is
+//! removed; it holds no lock of the process, and gives its memory and threads back.
 //!
 //! ```
 //! use culd::{Cancel, Linker, Options};
@@ -61,23 +66,25 @@
 //! let mut linker = Linker::new(Options::for_arch("sm_90")?);
 //! linker.add_file(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/quickstart/smooth.cubin"));
 //! let cancel = Cancel::new();
-//! assert!(linker.link_unless(&cancel).is_ok());
-//! // Elsewhere, while it runs or before:
+//! assert!(linker.link_with_cancel(&cancel).is_ok());
+//! // On another thread, before or during the link:
 //! cancel.cancel();
-//! assert!(linker.link_unless(&cancel).is_err_and(|error| error.is_cancelled()));
+//! assert!(linker.link_with_cancel(&cancel).is_err_and(|error| error.is_cancelled()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Asynchronous programs call either where blocking is allowed (`spawn_blocking` and the like), and
-//! cancel when the future that waits for it is dropped.
+//! Asynchronous programs call either method where blocking is allowed (`spawn_blocking` and the
+//! like), and cancel when the waiting future is dropped.
 //!
-//! # Parts
+//! # Formats
 //!
-//! The parts it is made of are here too: [`cubin`] reads cubins, [`cubin::build`] makes relocatable
-//! ones of parts, [`fatbin`] reads and writes fat binaries and finds them in objects and archives,
-//! [`reloc`] has the relocation types as tables. `examples/pack.rs` puts them together: it links
-//! for several architectures at once and packs the images into one fat binary. `examples/build.rs`
-//! makes an object as an assembler would and links it with a compiled one.
+//! The crates below the linker are re-exported: [`cubin`] reads cubins, [`cubin::build`] makes
+//! relocatable ones from parts, [`fatbin`] reads and writes fat binaries and finds them in objects
+//! and archives, [`reloc`] has the relocation types as tables, [`abi`] the documented ABI,
+//! [`report`] the reports of links.
+//! `examples/pack.rs` links for several architectures at once and packs the images into one fat
+//! binary; `examples/build.rs` makes an object as an assembler would and links it with a compiled
+//! one. Each re-exported crate has its own version; a breaking change of it is one of this crate.
 #![forbid(unsafe_code)]
 
 mod diagnostic;
@@ -85,23 +92,17 @@ mod linker;
 mod options;
 mod reported;
 
-/// The documented ABI: layouts, parameters, prototypes; a reader of PTX declarations and a check of
-/// interfaces.
 pub use culd_abi as abi;
-/// The cubin format: a reader, and what is needed to write one.
 pub use culd_cubin as cubin;
-/// Fat binaries, host objects and archives: readers, and a writer of fat binaries.
 pub use culd_fatbin as fatbin;
-/// Relocation types as tables, and the patcher.
 pub use culd_reloc as reloc;
-/// Reports: what a link or a program holds, as data.
 pub use culd_report as report;
 
-pub use culd_cubin::arch::{ARCHS, Arch};
-pub use culd_driver::{Cause, InputError, InputKind as Kind, Part, UsageError};
+pub use culd_cubin::arch::{ARCHS, Arch, UnknownArch};
+pub use culd_driver::{Cause, Ignored, InputError, InputKind, Part, UsageError};
 pub use culd_link::{Cancel, DIALECTS, Dialect, Message, Severity, UnknownRelease, demangle};
+pub use culd_report::Report;
 
 pub use crate::diagnostic::{Diagnostic, LinkError};
 pub use crate::linker::{Linked, Linker};
-pub use crate::options::{Options, OptionsError, UnknownArch};
-pub use culd_report::Report;
+pub use crate::options::{Options, OptionsError};

@@ -1,11 +1,14 @@
 //! The linker as a value.
+//!
+//! In: options and inputs. Out: a linked program, or all messages. Guaranteed: links may run at the
+//! same time, and a link changes no [`Linker`].
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
+use culd_cubin::Cubin;
 use culd_cubin::arch::Arch;
-use culd_cubin::{Cubin, Malformed};
 use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
 use culd_link::{Account, Cancel, Dialect, Session, Severity};
 use culd_report::Input;
@@ -16,8 +19,20 @@ use crate::options::Options;
 /// Inputs and options of a link. Inputs are borrowed or owned, and linked in the order in which
 /// they were added.
 ///
-/// A link does not change it: it can be linked again, with more inputs, or from several threads at
+/// `add_*` methods take the linker by reference, so that inputs can be added in a loop. A link does
+/// not change the linker: it can be linked again, with more inputs, or from several threads at
 /// once.
+///
+/// ```no_run
+/// use culd::{Linker, Options};
+///
+/// let mut linker = Linker::new(Options::for_arch("sm_90")?);
+/// for path in ["a.o", "b.o", "lib.a"] {
+///     linker.add_file(path);
+/// }
+/// std::fs::write("program.cubin", linker.link()?.image())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Linker<'d> {
     options: Options,
@@ -28,10 +43,8 @@ pub struct Linker<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linked {
     image: Vec<u8>,
-    /// Warnings and infos.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The cubins that the inputs came to, in link order.
-    pub parts: Vec<Part>,
+    diagnostics: Vec<Diagnostic>,
+    parts: Vec<Part>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
     pub(crate) inputs: Vec<Input>,
@@ -40,39 +53,39 @@ pub struct Linked {
 }
 
 impl<'d> Linker<'d> {
-    /// A link without inputs so far.
+    /// A linker without inputs.
     pub fn new(options: Options) -> Self {
         Linker { options, items: Vec::new() }
     }
 
-    /// Adds `bytes`, which messages call `name`. With [`Kind::Any`](InputKind::Any) they are what
-    /// they look like; with any other kind something else is an error.
+    /// Adds `bytes`, which messages call `name`. With [`InputKind::Any`] the contents say what they
+    /// are. With any other kind, contents of another kind are an error of the link.
     pub fn add_bytes(
         &mut self,
         name: impl Into<String>,
         kind: InputKind,
         bytes: impl Into<Cow<'d, [u8]>>,
     ) -> &mut Self {
-        // What is only a name on the command line says what a file is; bytes have just a name for
-        // messages.
+        // The name of a file on the command line says what it is; the name of bytes does not.
         let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
         self.items.push(Item { name: name.into(), kind, content: Content::Bytes(bytes.into()) });
         self
     }
 
-    /// Adds the file at `path`, which is read when the link begins, as the command line takes it.
+    /// Adds the file at `path`, which is treated as on the command line. It is read when the link
+    /// begins.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> &mut Self {
         self.add_file_of_kind(path, InputKind::Named)
     }
 
-    /// Adds the file at `path`, which is of this kind whatever its name.
+    /// Adds the file at `path`, which must be of this kind, whatever its name.
     pub fn add_file_of_kind(&mut self, path: impl AsRef<Path>, kind: InputKind) -> &mut Self {
         self.items.push(Item::file(path, kind));
         self
     }
 
-    /// Adds the archive `lib<name>.a` of the library paths, as `-l` does: behind all other inputs,
-    /// and only a warning if there is none.
+    /// Adds the archive `lib<name>.a` of the library paths, as `-l` does. It is linked behind all
+    /// other inputs. If there is none, the link has a warning.
     pub fn add_library(&mut self, name: impl Into<OsString>) -> &mut Self {
         self.options.add_library(name.into());
         self
@@ -81,18 +94,18 @@ impl<'d> Linker<'d> {
     /// Links.
     ///
     /// # Errors
-    /// What is wrong with the inputs.
+    /// All messages of a link that fails; the last one is an error.
     pub fn link(&self) -> Result<Linked, LinkError> {
         self.link_in(&Session::with_threads(self.options.threads))
     }
 
-    /// Links, unless `cancel` says that nobody wants the result: then the link ends before its next
-    /// phase, and ptxas, if it runs, is killed.
+    /// Links until another thread calls [`Cancel::cancel`]: then the link ends before its next
+    /// phase, and a running ptxas is killed.
     ///
     /// # Errors
-    /// What is wrong with the inputs; or [`LinkError::is_cancelled`], and nothing is left of the
-    /// link.
-    pub fn link_unless(&self, cancel: &Cancel) -> Result<Linked, LinkError> {
+    /// As [`Linker::link`]. [`LinkError::is_cancelled`] is true for a link that was cancelled;
+    /// nothing of it is left.
+    pub fn link_with_cancel(&self, cancel: &Cancel) -> Result<Linked, LinkError> {
         let session = Session::with_threads(self.options.threads).cancelled_by(cancel.clone());
         self.link_in(&session)
     }
@@ -127,27 +140,37 @@ impl<'d> Linker<'d> {
 }
 
 impl Linked {
-    /// The linked cubin.
+    /// The linked cubin, as the CUDA driver loads it.
     pub fn image(&self) -> &[u8] {
         &self.image
     }
 
-    /// The linked cubin, for keeps.
+    /// The linked cubin, without a copy.
     pub fn into_image(self) -> Vec<u8> {
         self.image
     }
 
-    /// The linked cubin's tables.
-    ///
-    /// # Errors
-    /// The image is not what it should be, which would be a defect of this library.
-    pub fn cubin(&self) -> Result<Cubin<'_>, Malformed> {
-        Cubin::parse(&self.image)
+    /// Warnings and infos, in order.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
     }
 
     /// Warnings only.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|line| line.severity == Severity::Warning)
+    }
+
+    /// The cubins in the inputs, in link order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The linked cubin's tables of sections and symbols.
+    ///
+    /// # Panics
+    /// Only if the linker wrote a malformed image, which is a defect of this library.
+    pub fn cubin(&self) -> Cubin<'_> {
+        Cubin::parse(&self.image).expect("linked images are well-formed")
     }
 }
 

@@ -1,39 +1,50 @@
-//! What a link is asked to do.
+//! The options of a link.
+//!
+//! In: values, or the words of a command line. Out: [`Options`]. Guaranteed: the same options give
+//! the same image as the command.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use culd_cubin::arch::Arch;
+use culd_cubin::arch::{Arch, UnknownArch};
+use culd_cubin::unified::BadUidx;
 use culd_driver::{Id, Request, Target, UsageError};
-use culd_link::{Dialect, IndexFile, Message};
+use culd_link::{Dialect, IndexFile};
 use thiserror::Error;
 
-/// There is no such architecture.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no architecture that can be linked for; those are sm_75 to sm_121f")]
-pub struct UnknownArch(pub String);
-
-/// Words that are no options of a link.
+/// Why options are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// A word is no option, or not with this value, or does not go with another.
+    /// A word is not an option, has a bad value, or conflicts with another option.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// A word is the name of an input; those are added to a linker.
+    /// A word is the name of an input. Inputs are added to a [`Linker`](crate::Linker).
     #[error("'{0}' is no option")]
     Input(String),
-    /// They ask for help, or for a target that is not linked for.
+    /// The words ask for help, or for a target that is not a real architecture.
     #[error("these options do not ask for a link to a real architecture")]
     NoLink,
+    /// The architecture is not known.
+    #[error(transparent)]
+    Arch(#[from] UnknownArch),
+    /// The bytes are not an index file of unified functions and variables.
+    #[error(transparent)]
+    IndexFile(#[from] BadUidx),
 }
 
-/// Options of a link. Each is that of the command line with the same name; `culd --help` says more.
+/// Options of a link. Each method is the option of the command line with the same name;
+/// `culd --help` says more.
+///
+/// Setters take the options by value and return them, so they can be chained. A flag that is set
+/// to `false` is as if it had never been set.
 ///
 /// ```
-/// let options = culd::Options::for_arch("sm_100f")?.debug(true).max_registers(64);
+/// use culd::Options;
+///
+/// let options = Options::for_arch("sm_100f")?.debug(true).max_registers(64);
 /// assert_eq!(options.arch().sm, 100);
-/// assert!(culd::Options::for_arch("sm_20").is_err());
+/// assert!(Options::try_from("sm_20").is_err());
 /// # Ok::<(), culd::UnknownArch>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -44,14 +55,18 @@ pub struct Options {
     pub(crate) threads: usize,
 }
 
-macro_rules! flags {
-    ($($(#[$doc:meta])* $name:ident $id:ident;)*) => {
-        $($(#[$doc])*
-        #[must_use]
-        pub fn $name(self, on: bool) -> Self {
-            self.flag(Id::$id, on)
-        })*
-    };
+impl From<&'static Arch> for Options {
+    fn from(target: &'static Arch) -> Self {
+        Options::new(target)
+    }
+}
+
+impl TryFrom<&str> for Options {
+    type Error = UnknownArch;
+
+    fn try_from(arch: &str) -> Result<Self, UnknownArch> {
+        Options::for_arch(arch)
+    }
 }
 
 impl Options {
@@ -61,31 +76,34 @@ impl Options {
         Options { target, options, index: None, threads: 0 }
     }
 
-    /// A plain link for the architecture called `name`: `sm_90a`.
+    /// A plain link for the architecture called `name`, such as `sm_90a`.
     ///
     /// # Errors
-    /// There is none.
+    /// No architecture has this name.
     pub fn for_arch(name: &str) -> Result<Self, UnknownArch> {
-        Arch::by_name(name).map(Options::new).ok_or_else(|| UnknownArch(name.to_owned()))
+        name.parse().map(Options::new)
     }
 
-    /// The options of a command line, inputs aside: `-arch=sm_90 -g`. Those that are about printing
-    /// change nothing.
+    /// The options of a command line without inputs: `-arch=sm_90 -g`. Options about printing have
+    /// no effect.
     ///
     /// ```
-    /// let words = ["-arch=sm_90", "-kernels-used=saxpy,init", "-g"];
-    /// assert_eq!(culd::Options::parse(&words)?.arch().name, "sm_90");
-    /// assert!(culd::Options::parse(&["-arch=sm_90", "-bogus"]).is_err());
+    /// use culd::Options;
+    ///
+    /// let options = Options::parse(["-arch=sm_90", "-kernels-used=saxpy,init", "-g"])?;
+    /// assert_eq!(options.arch().name, "sm_90");
+    /// assert!(Options::parse("-arch=sm_90 -bogus".split(' ')).is_err());
     /// # Ok::<(), culd::OptionsError>(())
     /// ```
     ///
     /// # Errors
-    /// The words are no such options, or ask for something else than a link to a real architecture.
-    pub fn parse(words: &[impl AsRef<OsStr>]) -> Result<Self, OptionsError> {
-        // What a command line must have and options need not.
-        let words = words.iter().map(AsRef::as_ref);
-        let with_output = ["-o", "a.out"].map(OsStr::new).into_iter().chain(words);
-        let with_input: Vec<&OsStr> = with_output.chain([OsStr::new("input")]).collect();
+    /// A word is not an option, or the words do not ask for a link to a real architecture.
+    pub fn parse(words: impl IntoIterator<Item: AsRef<OsStr>>) -> Result<Self, OptionsError> {
+        // A command line must have an output and an input.
+        let owned = |word: &dyn AsRef<OsStr>| word.as_ref().to_owned();
+        let words = words.into_iter().map(|word| owned(&word));
+        let with_output = ["-o", "a.out"].map(OsString::from).into_iter().chain(words);
+        let with_input: Vec<OsString> = with_output.chain(["input".into()]).collect();
         let parsed = culd_driver::parse(&with_input);
         let Request::Link(mut options) = parsed.request? else { return Err(OptionsError::NoLink) };
         if let [first, _, ..] = &options.inputs[..] {
@@ -110,60 +128,121 @@ impl Options {
         self.target
     }
 
-    flags! {
-        /// `-g`: no function is dead, and shared variables keep their symbols.
-        debug Debug;
-        /// `-r`: the output is to be linked again.
-        relocatable Relocatable;
-        /// `--preserve-relocs`: keep a record of every relocation that is applied.
-        preserve_relocs PreserveRelocs;
-        /// Keep kernels that no host code refers to.
-        ignore_host_info IgnoreHostInfo;
-        /// Link libcudadevrt even where nothing needs it.
-        keep_system_libraries KeepSystemLibraries;
-        /// Leave undefined variables in global memory undefined.
-        allow_undefined_globals AllowUndefinedGlobals;
-        /// Warnings are errors.
-        warnings_are_errors WarningsAreErrors;
-        /// Inputs that are ignored are errors.
-        strict Strict;
-        /// Do not warn about inputs that are ignored.
-        disable_warnings DisableWarnings;
-        /// No infos, and no warnings about stack sizes, architectures and compatibility.
-        disable_infos DisableInfos;
-        /// Do not warn about inputs without code for the target.
-        suppress_arch_warning SuppressArchWarning;
-        /// Do not warn about kernels of unknown stack size.
-        suppress_stack_size_warning SuppressStackSizeWarning;
+    /// `-g`: no function is dead, and shared variables keep their symbols.
+    #[must_use]
+    pub fn debug(self, on: bool) -> Self {
+        self.flag(Id::Debug, on)
     }
 
-    /// Remove kernels other than these. A name is used if it contains the text; `*` stands for
-    /// anything.
+    /// `-r`: the output is an object that can be linked again.
+    #[must_use]
+    pub fn relocatable(self, on: bool) -> Self {
+        self.flag(Id::Relocatable, on)
+    }
+
+    /// `--preserve-relocs`: the output keeps a record of every relocation that is applied.
+    #[must_use]
+    pub fn preserve_relocs(self, on: bool) -> Self {
+        self.flag(Id::PreserveRelocs, on)
+    }
+
+    /// Keeps kernels that no host code refers to.
+    #[must_use]
+    pub fn ignore_host_info(self, on: bool) -> Self {
+        self.flag(Id::IgnoreHostInfo, on)
+    }
+
+    /// Links libcudadevrt even if nothing needs it.
+    #[must_use]
+    pub fn keep_system_libraries(self, on: bool) -> Self {
+        self.flag(Id::KeepSystemLibraries, on)
+    }
+
+    /// Leaves undefined variables in global memory undefined, without an error.
+    #[must_use]
+    pub fn allow_undefined_globals(self, on: bool) -> Self {
+        self.flag(Id::AllowUndefinedGlobals, on)
+    }
+
+    /// Warnings are errors.
+    #[must_use]
+    pub fn warnings_are_errors(self, on: bool) -> Self {
+        self.flag(Id::WarningsAreErrors, on)
+    }
+
+    /// Inputs that are ignored are errors.
+    #[must_use]
+    pub fn strict(self, on: bool) -> Self {
+        self.flag(Id::Strict, on)
+    }
+
+    /// No warnings about ignored inputs.
+    #[must_use]
+    pub fn disable_warnings(self, on: bool) -> Self {
+        self.flag(Id::DisableWarnings, on)
+    }
+
+    /// No infos, and no warnings about stack sizes, architectures and compatibility.
+    #[must_use]
+    pub fn disable_infos(self, on: bool) -> Self {
+        self.flag(Id::DisableInfos, on)
+    }
+
+    /// No warnings about inputs without code for the target.
+    #[must_use]
+    pub fn suppress_arch_warning(self, on: bool) -> Self {
+        self.flag(Id::SuppressArchWarning, on)
+    }
+
+    /// No warnings about kernels of unknown stack size.
+    #[must_use]
+    pub fn suppress_stack_size_warning(self, on: bool) -> Self {
+        self.flag(Id::SuppressStackSizeWarning, on)
+    }
+
+    /// Removes all kernels but these. A kernel is used if its mangled name contains the text; `*`
+    /// in the text stands for anything. Repeated calls add names.
     #[must_use]
     pub fn kernels_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::KernelsUsed, names)
     }
 
-    /// Names of variables that are used; without [`Options::kernels_used`] no kernel is.
+    /// Names of variables that are used. Without [`Options::kernels_used`] no kernel is used then.
+    /// Repeated calls add names.
     #[must_use]
     pub fn variables_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::VariablesUsed, names)
     }
 
-    /// Where [`Linker::add_library`](crate::Linker::add_library) looks, in order.
+    /// Folders in which [`Linker::add_library`](crate::Linker::add_library) looks, in order.
+    /// Repeated calls add folders.
     #[must_use]
     pub fn library_paths<T: Into<OsString>>(self, folders: impl IntoIterator<Item = T>) -> Self {
         self.list(Id::LibraryPath, folders)
     }
 
-    /// The ptxas that compiles PTX; else one beside nvcc in `PATH`, or in `CUDA_HOME`.
+    /// The ptxas that compiles PTX. Without it, the first one is used that is found in the toolkit
+    /// of this program, `CUDA_HOME`, `CUDA_PATH` or `PATH`.
     #[must_use]
-    pub fn ptxas(mut self, path: impl AsRef<Path>) -> Self {
+    pub fn ptxas_path(mut self, path: impl AsRef<Path>) -> Self {
         self.options.set(Id::PtxasPath, [path.as_ref()]);
         self
     }
 
-    /// The release of nvlink whose rules are followed; else that of the newest input.
+    /// Options for ptxas. Repeated calls add options.
+    #[must_use]
+    pub fn ptxas_options<T: Into<OsString>>(self, options: impl IntoIterator<Item = T>) -> Self {
+        self.list(Id::Xptxas, options)
+    }
+
+    /// The most registers per thread of code that is compiled.
+    #[must_use]
+    pub fn max_registers(mut self, count: u32) -> Self {
+        self.options.set(Id::MaxRegisters, [count.to_string()]);
+        self
+    }
+
+    /// The release of nvlink whose rules are followed. Without it, that of the newest input.
     ///
     /// ```
     /// let options = culd::Options::for_arch("sm_90")?.dialect("13.5".parse()?);
@@ -175,20 +254,7 @@ impl Options {
         self
     }
 
-    /// Options for ptxas.
-    #[must_use]
-    pub fn ptxas_options<T: Into<OsString>>(self, options: impl IntoIterator<Item = T>) -> Self {
-        self.list(Id::Xptxas, options)
-    }
-
-    /// The most registers of code that is compiled.
-    #[must_use]
-    pub fn max_registers(mut self, count: u32) -> Self {
-        self.options.set(Id::MaxRegisters, [count.to_string()]);
-        self
-    }
-
-    /// What the tool note of a link with [`Options::debug`] calls the output.
+    /// The name of the output in the tool note, which has it with [`Options::debug`] only.
     #[must_use]
     pub fn output_name(mut self, name: impl Into<OsString>) -> Self {
         self.options.set(Id::Output, [name.into()]);
@@ -198,14 +264,14 @@ impl Options {
     /// The bytes of an index file of unified functions and variables (`-uidx`).
     ///
     /// # Errors
-    /// They are none.
-    pub fn index_file(mut self, bytes: impl Into<Vec<u8>>) -> Result<Self, Message> {
+    /// [`OptionsError::IndexFile`]: the bytes are not an index file.
+    pub fn index_file(mut self, bytes: impl Into<Vec<u8>>) -> Result<Self, OptionsError> {
         self.index = Some(IndexFile::parse(bytes.into())?);
         Ok(self)
     }
 
-    /// How many threads a large link uses: one per core, if it is 0 or not said; never more than
-    /// four per core, however many are asked for.
+    /// The number of threads of a large link; 0, the default, is one per core. At most four per
+    /// core are used, whatever the number. Without feature `parallel` there is one.
     #[must_use]
     pub fn threads(mut self, count: usize) -> Self {
         self.threads = count.min(culd_driver::most_threads());

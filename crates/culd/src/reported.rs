@@ -1,6 +1,6 @@
-//! The report of a link that a program has made.
+//! The report of a link.
 //!
-//! In: the account of the link, its inputs and what the linker said. Out: a [`Report`].
+//! In: the account of the link, its inputs and messages. Out: a [`Report`].
 
 use culd_link::Severity;
 use culd_report::{Message, Report, ReportedLink};
@@ -9,8 +9,8 @@ use crate::diagnostic::Diagnostic;
 use crate::linker::Linked;
 
 impl Linked {
-    /// What is in the image, why, and what is not: the same as `culd --report` tells, without the
-    /// times of the phases.
+    /// The contents of the image and why they are there, and definitions that were left out. The
+    /// same as `culd --report`, without the times of the phases. It is made anew by each call.
     pub fn report(&self) -> Report {
         Report::of_link(ReportedLink {
             output: String::new(),
@@ -21,7 +21,7 @@ impl Linked {
             inputs: self.inputs.clone(),
             objects: self.objects.clone(),
             account: &self.account,
-            messages: self.diagnostics.iter().map(message).collect(),
+            messages: self.diagnostics().iter().map(message).collect(),
         })
     }
 }

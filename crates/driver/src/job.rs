@@ -42,8 +42,10 @@ pub struct Linked {
     pub dialect: Option<&'static Dialect>,
 }
 
-/// A cubin that was given to the linker.
+/// A cubin that was an input of the linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Part {
     /// Its name in messages.
     pub name: String,
@@ -166,8 +168,9 @@ pub(crate) struct Staged<'a> {
 }
 
 impl Job<'_> {
-    /// What the inputs come to by the rules of the release that is followed, and which that is. Where
-    /// the inputs decide, they are looked at again if another release takes other images of them.
+    /// What the inputs come to by the rules of the release that is followed, and which that is.
+    /// Where the inputs decide, they are looked at again if another release takes other images of
+    /// them.
     fn gather<'a>(
         &self,
         sources: Sources<'a>,

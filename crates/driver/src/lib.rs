@@ -3,40 +3,62 @@
 //!
 //! In: arguments. Out: the output file and an [`Outcome`] with exit status and lines. Guaranteed:
 //! no global state; an existing output is replaced only by a complete new one.
+//!
+//! Features: `command` has everything that only the command `culd` needs; `ptx` runs ptxas; `lto`
+//! runs `culd-lto`; `demangle`, `parallel` and `serde` are those of `culd_link`.
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "command", feature = "ptx", feature = "lto")),
+    allow(dead_code, unused_imports, reason = "a build with all features shows what is dead")
+)]
 
+#[cfg(feature = "command")]
 mod device_link;
 mod fatbinary;
 mod front;
 pub mod hints;
+#[cfg(feature = "command")]
 mod host_script;
 mod index;
 mod input;
 mod interfaces;
 mod job;
+#[cfg(feature = "lto")]
+mod lto;
+#[cfg(not(feature = "lto"))]
+#[path = "no_lto.rs"]
 mod lto;
 mod messages;
+#[cfg(feature = "command")]
 mod nvcc;
 mod options;
 mod origins;
 mod os;
+#[cfg(feature = "command")]
 mod progress;
 mod registration;
+#[cfg(feature = "command")]
 mod reports;
+#[cfg(feature = "command")]
 mod run;
+#[cfg(feature = "command")]
 mod shadow;
+#[cfg(feature = "command")]
 mod subcommand;
 mod threads;
+#[cfg(feature = "command")]
 mod timing;
 mod toolkit;
 mod tools;
 mod verify;
+#[cfg(feature = "command")]
 mod watch;
 
 pub use crate::fatbinary::fatbinary_front;
 pub use crate::front::nvcc_front;
 pub use crate::input::{Content, Cubin, InputKind, Item};
 pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options, unpack};
+#[cfg(feature = "lto")]
 pub use crate::lto::lto_roots;
 pub use crate::messages::{Cause, Ignored, InputError, Kind, Line, NOTE, Outcome};
 pub use crate::options::dialect::named as named_dialect;
@@ -44,8 +66,11 @@ pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError, VERSION,
     completions, help, man_page, parse, version,
 };
+#[cfg(feature = "command")]
 pub use crate::os::stack::on_enough_stack;
+#[cfg(feature = "command")]
 pub use crate::run::{command, run};
+#[cfg(feature = "command")]
 pub use crate::subcommand::subcommand;
 pub use crate::threads::most_threads;
 pub use crate::toolkit::programs::own as program;

@@ -1,6 +1,7 @@
 //! Which toolkits the ptxas and NVIDIA's libraries of a link are taken from.
 //!
-//! In: options, environment. Out: paths. Guaranteed: both are looked for in the same toolkits in the same order.
+//! In: options, environment. Out: paths. Guaranteed: both are looked for in the same toolkits in
+//! the same order.
 
 use std::env;
 use std::path::{Path, PathBuf};

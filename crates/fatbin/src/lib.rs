@@ -36,6 +36,8 @@
 //! | memory for decompression | the image, and some 160 KiB of decoder state for each [`container::Unpacker`] | |
 //! | containers in a file, entries in a container | what fits, 16 and 64 bytes each; read one at a time | an error |
 //! | depth of nested archives, chains of thin archives, all images together | the caller's: nothing here opens a file or recurses | |
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(

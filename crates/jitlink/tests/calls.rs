@@ -107,8 +107,8 @@ fn the_image_is_that_of_the_rust_library_but_for_the_tool_note() {
     let image = linked(&["-arch=sm_90"]);
     let options = culd::Options::for_arch("sm_90").expect("sm_90");
     let mut linker = culd::Linker::new(options);
-    linker.add_bytes("saxpy.cubin", culd::Kind::Cubin, bytes("saxpy.cubin"));
-    linker.add_bytes("smooth.cubin", culd::Kind::Cubin, bytes("smooth.cubin"));
+    linker.add_bytes("saxpy.cubin", culd::InputKind::Cubin, bytes("saxpy.cubin"));
+    linker.add_bytes("smooth.cubin", culd::InputKind::Cubin, bytes("smooth.cubin"));
     let expected = linker.link().expect("it links").into_image();
     let [ours, theirs] = [&image, &expected].map(|image| {
         let cubin = culd::cubin::Cubin::parse(image).expect("a cubin");

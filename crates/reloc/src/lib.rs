@@ -20,7 +20,8 @@
 //! assert_eq!(u128::from_le_bytes(instruction), 0x10 << 38 | 3 << 54);
 //! # Ok::<(), culd_reloc::PatchError>(())
 //! ```
-
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod cuda;

@@ -1,8 +1,9 @@
 //! The call graph as a picture: in the language of Graphviz, and drawn.
 //!
-//! In: an [`Image`]. Out: DOT, or SVG with the functions in rows, callers above callees. An indirect
-//! call leads through the prototype. Guaranteed: the drawing takes time linear in functions and
-//! calls times a small number of sweeps; what is too large to be looked at is not drawn.
+//! In: an [`Image`]. Out: DOT, or SVG with the functions in rows, callers above callees. An
+//! indirect call leads through the prototype. Guaranteed: the drawing takes time linear in
+//! functions and calls times a small number of sweeps; what is too large to be looked at is not
+//! drawn.
 
 use std::collections::HashMap;
 use std::fmt::Write;

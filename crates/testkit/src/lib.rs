@@ -1,6 +1,7 @@
 //! Development only: what tests and project tasks have in common.
 //!
-//! A folder uses only the folders before it: [`fixtures`], [`random`], [`reference`]; then [`probe`] and [`scale`].
+//! A folder uses only the folders before it: [`fixtures`], [`random`], [`reference`]; then
+//! [`probe`] and [`scale`].
 #![forbid(unsafe_code)]
 
 pub mod fixtures;

@@ -1,10 +1,10 @@
 //! A whole device link in one process: what `nvcc -dlink` has nvlink, fatbinary and the host
 //! compiler do.
 //!
-//! In: words of nvcc. Out: an object for the host linker, a fat binary or a cubin, and what there is
-//! to say. Guaranteed: each image is nvlink's, the fat binary is fatbinary's, the object makes the
-//! calls that nvcc's object makes; lines come in the order in which nvcc would link, up to the first
-//! target that fails; the output is replaced by a complete one or not at all.
+//! In: words of nvcc. Out: an object for the host linker, a fat binary or a cubin, and what there
+//! is to say. Guaranteed: each image is nvlink's, the fat binary is fatbinary's, the object makes
+//! the calls that nvcc's object makes; lines come in the order in which nvcc would link, up to the
+//! first target that fails; the output is replaced by a complete one or not at all.
 
 mod links;
 mod plan;

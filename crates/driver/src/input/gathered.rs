@@ -1,4 +1,5 @@
-//! What is gathered from the inputs: device code on its way into the link, and what is known about it.
+//! What is gathered from the inputs: device code on its way into the link, and what is known about
+//! it.
 
 use std::path::PathBuf;
 

@@ -28,8 +28,9 @@ pub enum Content<'i> {
     Bytes(Cow<'i, [u8]>),
 }
 
-/// What an input is said to be.
+/// The kind of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum InputKind {
     /// What its name says, as on the command line; where the name says nothing, what its content
     /// says.

@@ -16,8 +16,13 @@ mod gathered;
 mod host;
 mod item;
 mod library;
+#[cfg(feature = "ptx")]
+mod ptx;
+#[cfg(not(feature = "ptx"))]
+#[path = "no_ptx.rs"]
 mod ptx;
 mod ready;
+#[cfg(feature = "ptx")]
 mod record;
 mod select;
 mod shared;
@@ -41,6 +46,7 @@ pub(crate) use gathered::{
     Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Made, Ready, References, Stopped, Time,
 };
 pub use item::{Content, InputKind, Item};
+#[cfg(feature = "lto")]
 pub(crate) use ptx::{CompileError, Compiled, Compiler, Waiting};
 pub(crate) use ready::no_lto;
 pub(crate) use shared::Shared;

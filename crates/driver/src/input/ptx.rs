@@ -19,8 +19,8 @@ use thiserror::Error;
 use super::record::{self, BadRecord};
 use crate::options::{Id, Options};
 use crate::os::child::{self, Streams};
-use crate::os::guard::Scratch;
 use crate::os::place::{self, NoPlace};
+use crate::os::scratch::Scratch;
 use crate::toolkit::programs;
 use crate::tools;
 

@@ -1,5 +1,5 @@
-//! What the links of one program for several targets share: files that are open, and objects that are
-//! taken apart.
+//! What the links of one program for several targets share: files that are open, and objects that
+//! are taken apart.
 //!
 //! In: the inputs of all links. Out: [`Shared`]. Guaranteed: nothing is decided here and nothing is
 //! said. What cannot be read or is damaged is missing, so that each link meets it in its own order.

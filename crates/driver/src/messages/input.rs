@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// What an input is when it is not linked. Texts are culd's own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Ignored {
@@ -31,6 +32,7 @@ pub enum Ignored {
 
 /// Messages about inputs. Texts are nvlink's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum InputError {

@@ -23,17 +23,28 @@ pub enum Kind {
     Dump,
 }
 
-/// What a line is about, for programs.
+/// The message of a line as a value, for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum Cause {
-    /// The link.
+    /// A message of the linker.
     Link(Box<Message>),
-    /// An input.
+    /// A message about an input.
     Input(InputError),
     /// An input that is not linked.
     Ignored(Ignored),
-    /// The interfaces of PTX inputs.
-    Interface(Box<Finding>),
+    /// A fault in the interfaces of PTX inputs.
+    Interface(#[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))] Box<Finding>),
+}
+
+/// Serializes a value as its text.
+#[cfg(feature = "serde")]
+fn as_text<T: fmt::Display, S: serde::Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 impl From<InputError> for Cause {

@@ -1,6 +1,7 @@
 //! What is said to the user: messages as values, the lines they become, and the exit status.
 //!
-//! [`input`] and [`files`] have the messages of the driver, [`line`] what a line is; those of the link are `culd_link`'s.
+//! [`input`] and [`files`] have the messages of the driver, [`line`] what a line is; those of the
+//! link are `culd_link`'s.
 
 pub(crate) mod files;
 pub(crate) mod input;

@@ -273,8 +273,8 @@ mod tests {
         codes(arch.as_deref(), &code, &values("-gencode="), Dialect::usual())
     }
 
-    /// What `nvcc -dryrun -dlink` of 13.0.88 gives nvlink: targets, `R` for `-report-arch`, and what
-    /// it puts into the names of cubins.
+    /// What `nvcc -dryrun -dlink` of 13.0.88 gives nvlink: targets, `R` for `-report-arch`, and
+    /// what it puts into the names of cubins.
     #[test]
     fn targets_come_in_the_order_of_nvcc() {
         #[rustfmt::skip]

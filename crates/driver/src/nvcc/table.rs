@@ -41,7 +41,8 @@ pub(super) enum Effect {
     Set(Id),
     /// Nothing.
     None,
-    /// It asks for something else than a device link, or for something beside it: a matter for nvcc.
+    /// It asks for something else than a device link, or for something beside it: a matter for
+    /// nvcc.
     Front,
 }
 

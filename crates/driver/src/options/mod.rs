@@ -64,6 +64,7 @@ enum Newer {
 /// A command line that cannot be followed. Texts are nvlink's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
+#[non_exhaustive]
 pub enum UsageError {
     #[error("Unknown option '{0}'")]
     Unknown(String),
@@ -242,8 +243,8 @@ impl Options {
         words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
     }
 
-    /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front. It does
-    /// so when LTO-IR is compiled, and not before.
+    /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front. It
+    /// does so when LTO-IR is compiled, and not before.
     pub(crate) fn nvvm_words(&self) -> Result<Vec<OsString>, UsageError> {
         let words = self.list(Id::Xnvvm).iter().map(|value| response::split(value));
         Ok(words.collect::<Result<Vec<_>, _>>()?.concat())

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use culd_link::Session;
 use typed_arena::Arena;
 
+#[cfg(feature = "command")]
 use super::guard;
 
 /// Files below this many bytes are read: a map takes whole pages and a place among the process's
@@ -38,6 +39,7 @@ pub(crate) enum Bytes {
     Read(Vec<u8>),
     /// Of a pipe or device, which has them only once.
     Stream(Arc<Vec<u8>>),
+    #[cfg(feature = "command")]
     Mapped(memmap2::Mmap),
 }
 
@@ -48,6 +50,7 @@ impl Deref for Bytes {
         match self {
             Bytes::Read(bytes) => bytes,
             Bytes::Stream(bytes) => bytes,
+            #[cfg(feature = "command")]
             Bytes::Mapped(map) => map,
         }
     }
@@ -171,6 +174,7 @@ impl Loaded {
             // What the system makes while it is read, in /proc, has no size and may have no end.
             return Ok(Loaded { bytes: Bytes::Read(Vec::new()), identity, stamp: None });
         }
+        #[cfg(feature = "command")]
         if maps && meta.is_file() && meta.len() >= MAP_FROM {
             // There are only so many maps for a process.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
@@ -179,6 +183,8 @@ impl Loaded {
                 return Ok(Loaded { bytes: Bytes::Mapped(map), identity, stamp: Some(stamp) });
             }
         }
+        #[cfg(not(feature = "command"))]
+        debug_assert!(!maps, "only the command maps files");
         Ok(Loaded { bytes: copy(&file, &meta)?, identity, stamp: None })
     }
 }
@@ -230,6 +236,7 @@ impl Store {
 
     /// For the command: large files are mapped, and the process is ended in order when one becomes
     /// shorter.
+    #[cfg(feature = "command")]
     pub(crate) fn mapping() -> Self {
         guard::set_up();
         Store { mapped: Some(RefCell::default()), ..Store::copying() }
@@ -252,6 +259,7 @@ impl Store {
     }
 
     /// True when there is a file that somebody else may change.
+    #[cfg(feature = "command")]
     pub(crate) fn has_maps(&self) -> bool {
         self.mapped.is_some() && guard::has_maps()
     }
@@ -384,6 +392,7 @@ fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
 ///   compared ([`Store::change`]). A writer with a map of its own changes no time on tmpfs, and on
 ///   a disk one for each write-back: a mixed output may result from that.
 /// * *Shorter files.* Reading behind the end raises SIGBUS ([`guard`]).
+#[cfg(feature = "command")]
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
 fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
     // SAFETY: the map is read-only and only ever read as plain bytes, every one of which may have
@@ -391,7 +400,7 @@ fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
     unsafe { memmap2::MmapOptions::new().len(size).map(file) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "command"))]
 mod tests {
     use super::*;
 

@@ -9,14 +9,12 @@
 //! library has its files copied and its signals left alone.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::panic;
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::{fs, io, panic};
 
 /// What the handler reads: grows at its head, and nothing in it is ever moved or freed.
 struct List<T: 'static>(AtomicPtr<Node<T>>);
@@ -133,50 +131,26 @@ pub(crate) fn temporary(path: Option<&Path>) {
     TEMPORARY.store(name.map_or(null_mut(), CString::into_raw), Ordering::Release);
 }
 
-/// A folder of our own: gone when this is, or when the process is ended.
-pub(crate) struct Scratch {
-    path: PathBuf,
-    listed: Option<&'static Folder>,
-}
+/// A folder that is removed when the process is ended, until it is gone.
+#[derive(Clone, Copy)]
+pub(crate) struct ListedFolder(&'static Folder);
 
-impl Scratch {
-    /// One in `parent` whose name begins with `prefix`, for files of these names.
-    pub(crate) fn new(parent: &Path, prefix: &str, files: &[&str]) -> io::Result<Self> {
-        let made = tempfile::Builder::new().prefix(prefix).make_in(parent, |path| {
-            // Before it is there, so that it is not left behind whenever the process is ended.
-            let listed = SET_UP.load(Ordering::Acquire).then(|| list(path, files)).flatten();
-            let made = fs::DirBuilder::new().mode(0o700).create(path);
-            if let (Err(_), Some(folder)) = (&made, listed) {
-                folder.gone.store(true, Ordering::Release);
-            }
-            made.map(|()| listed)
-        })?;
-        let (listed, path) = made.keep().map_err(|error| error.error)?;
-        Ok(Scratch { path, listed })
-    }
-}
-
-fn list(path: &Path, files: &[&str]) -> Option<&'static Folder> {
-    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
-    let files = files.iter().filter_map(|file| name(&path.join(file))).collect();
-    Some(FOLDERS.push(Folder { files, name: name(path)?, gone: AtomicBool::new(false) }))
-}
-
-impl Deref for Scratch {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nobody is interested in why it stays.
-        let _ = fs::remove_dir_all(&self.path);
-        if let Some(folder) = self.listed {
-            folder.gone.store(true, Ordering::Release);
+impl ListedFolder {
+    /// Lists the folder at `path`, which may have these files, if signals are handled. Called
+    /// before the folder exists, so that it is not left behind whenever the process is ended.
+    pub(crate) fn new(path: &Path, files: &[&str]) -> Option<Self> {
+        if !SET_UP.load(Ordering::Acquire) {
+            return None;
         }
+        let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+        let files = files.iter().filter_map(|file| name(&path.join(file))).collect();
+        let folder = Folder { files, name: name(path)?, gone: AtomicBool::new(false) };
+        Some(ListedFolder(FOLDERS.push(folder)))
+    }
+
+    /// The folder does not exist any more.
+    pub(crate) fn gone(self) {
+        self.0.gone.store(true, Ordering::Release);
     }
 }
 

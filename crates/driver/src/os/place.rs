@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fmt, io};
 
-use super::guard::Scratch;
+use super::scratch::Scratch;
 
 /// Folders for everybody's temporary files, behind the one that TMPDIR names.
 const FOLDERS: &[&str] = &["/var/tmp", "/dev/shm"];

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// Where programs are if nobody says so, as for execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The path that this program was started by: its folder tells what it stands for, not that of the file behind a link.
+/// The path that this program was started by: its folder tells what it stands for, not that of the
+/// file behind a link.
 pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
     if own.components().count() > 1 {

@@ -1,8 +1,8 @@
 //! The text form of a cubin: what docs/TEXT-FORMAT.md describes.
 //!
 //! In: a parsed cubin. Out: lines. Guaranteed: the text holds every byte of the file (unless
-//! [`Options`] leave something out): the assembler in `culd_testkit::fixtures::asm` makes the same bytes of
-//! it. What follows from the rules in [`crate::rules`] is left out.
+//! [`Options`] leave something out): the assembler in `culd_testkit::fixtures::asm` makes the same
+//! bytes of it. What follows from the rules in [`crate::rules`] is left out.
 
 mod body;
 mod layout;

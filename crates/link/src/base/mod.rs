@@ -12,6 +12,7 @@ pub(crate) mod id;
 pub(crate) mod name_list;
 pub(crate) mod names;
 pub(crate) mod paths;
+mod pool;
 mod prefault;
 pub(crate) mod session;
 pub(crate) mod sort;

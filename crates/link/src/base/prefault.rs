@@ -48,8 +48,8 @@ impl Session {
     /// pool need for their next work.
     pub(crate) fn prefault_rest(&self, PrefaultRest(rest): PrefaultRest, bytes: usize) {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
-        let share = bytes / pool.current_num_threads();
+        let share = bytes / pool.threads();
         pool.spawn(move || touch_pages(rest));
-        pool.spawn_broadcast(move |_| touch_pages(reserve_block(share)));
+        pool.spawn_on_all(move || touch_pages(reserve_block(share)));
     }
 }

@@ -3,11 +3,8 @@
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
 use super::cancel::Cancel;
-use super::prefault::PREFAULT_BLOCK;
+use super::pool::Pool;
 
 /// Threads are not started for less work than this, in bytes.
 const PARALLEL_BYTES: usize = 4 << 20;
@@ -19,8 +16,8 @@ const WAKING_BYTES: usize = 1 << 18;
 const SHARES: usize = 16;
 
 /// The number of items in one share, of `count` items.
-pub(super) fn share(count: usize, pool: &ThreadPool) -> usize {
-    (count / (SHARES * pool.current_num_threads())).max(1)
+fn share(count: usize, pool: &Pool) -> usize {
+    (count / (SHARES * pool.threads())).max(1)
 }
 
 /// Called with the name of each phase that begins.
@@ -34,7 +31,7 @@ pub struct Session {
     /// Grows the heap of the calling thread by a number of bytes at once.
     pub(super) grow: Option<fn(usize)>,
     /// Created by the first work that is worth it: a tiny link does not pay for threads.
-    pool: OnceLock<Option<ThreadPool>>,
+    pool: OnceLock<Option<Pool>>,
 }
 
 impl fmt::Debug for Session {
@@ -49,9 +46,8 @@ impl Session {
         Session::with_threads(1)
     }
 
-    /// A session with a pool of `threads` threads (0: one per core). It never uses rayon's global
-    /// pool, which belongs to the process. If the system has no threads to give, all work runs on
-    /// the caller's thread.
+    /// A session with a pool of `threads` threads (0: one per core). If the system has no threads
+    /// to give, or without feature `parallel`, all work runs on the caller's thread.
     pub fn with_threads(threads: usize) -> Self {
         Session { threads, watcher: None, cancel: None, grow: None, pool: OnceLock::new() }
     }
@@ -95,27 +91,14 @@ impl Session {
         }
     }
 
-    pub(super) fn pool(&self, bytes: usize) -> Option<&ThreadPool> {
+    pub(super) fn pool(&self, bytes: usize) -> Option<&Pool> {
         if self.threads == 1 || bytes < WAKING_BYTES {
             return None;
         }
         if bytes < PARALLEL_BYTES {
             return self.pool.get()?.as_ref();
         }
-        let build = || {
-            let pool = || ThreadPoolBuilder::new().num_threads(self.threads);
-            let Some(grow) = self.grow else { return pool().build().ok() };
-            // The process must have freed more than a thread asks for.
-            grow(PREFAULT_BLOCK + PREFAULT_BLOCK / 4);
-            let pool = || pool().start_handler(move |_| grow(PREFAULT_BLOCK));
-            let with_caller = pool().use_current_thread().build();
-            grow(PREFAULT_BLOCK);
-            // A thread cannot belong to two pools.
-            let pool = with_caller.or_else(|_| pool().build()).ok();
-            // A single core is busy with the caller's thread.
-            pool.filter(|pool| pool.current_num_threads() > 1)
-        };
-        self.pool.get_or_init(build).as_ref()
+        self.pool.get_or_init(|| Pool::build(self.threads, self.grow)).as_ref()
     }
 
     /// True if work on this many bytes is divided among threads.
@@ -131,13 +114,10 @@ impl Session {
         own: impl FnOnce() -> A,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        let Some(pool) = self.pool(bytes) else { return (own(), other()) };
-        let mut made = None;
-        let a = pool.in_place_scope(|scope| {
-            scope.spawn(|_| made = Some(other()));
-            own()
-        });
-        (a, made.expect("a scope waits for what it has spawned"))
+        match self.pool(bytes) {
+            Some(pool) => pool.join_here(own, other),
+            None => (own(), other()),
+        }
     }
 
     /// The results of `a` and `b`, which may run in parallel; `bytes` is the work of both together.
@@ -148,7 +128,7 @@ impl Session {
         b: impl FnOnce() -> B + Send,
     ) -> (A, B) {
         match self.pool(bytes) {
-            Some(pool) => pool.install(|| rayon::join(a, b)),
+            Some(pool) => pool.join(a, b),
             None => (a(), b()),
         }
     }
@@ -162,11 +142,7 @@ impl Session {
         work: impl Fn(usize) -> T + Sync + Send,
     ) -> Vec<T> {
         match self.pool(bytes) {
-            Some(pool) => {
-                let share = share(count, pool);
-                let each = || (0..count).into_par_iter().with_max_len(share).map(work).collect();
-                pool.install(each)
-            }
+            Some(pool) => pool.map(count, share(count, pool), work),
             None => (0..count).map(work).collect(),
         }
     }
@@ -211,7 +187,7 @@ impl Session {
         match self.pool(bytes) {
             Some(pool) => {
                 let share = share(items.len(), pool);
-                pool.install(|| items.into_par_iter().with_max_len(share).for_each(work));
+                pool.each(items, share, work);
             }
             None => items.into_iter().for_each(work),
         }

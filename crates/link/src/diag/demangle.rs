@@ -1,39 +1,31 @@
 //! Mangled names, as they are in the source.
 //!
 //! In: a symbol's name. Out: the C++ declaration that it stands for, if it is mangled. Guaranteed:
-//! bounded work and text for any name.
-
-use std::fmt;
-
-use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
+//! bounded work and text for any name. Without feature `demangle` no name is read.
 
 /// Bytes of the longest name that is demangled.
+#[cfg(feature = "demangle")]
 const LONGEST_NAME: usize = 4 << 10;
 
 /// Bytes of the longest text: a few bytes of name can stand for any amount of text.
+#[cfg(feature = "demangle")]
 const LONGEST_TEXT: usize = 16 << 10;
 
-/// Text of bounded length.
-struct BoundedText(String);
-
-impl DemangleWrite for BoundedText {
-    fn write_string(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > LONGEST_TEXT {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+/// How much of a declaration is wanted.
+enum Extent {
+    Declaration,
+    /// Neither parameters nor return type.
+    Name,
 }
 
 /// The C++ declaration that `name` stands for; `None` if it is not mangled, or too long.
 pub fn demangle(name: &str) -> Option<String> {
-    demangled(name, DemangleOptions::new())
+    demangled(name, Extent::Declaration)
 }
 
 /// What `name` declares, without parameters and template arguments: `ns::f`.
 pub(crate) fn declared_name(name: &str) -> Option<String> {
-    let text = demangled(name, DemangleOptions::new().no_params().no_return_type())?;
+    let text = demangled(name, Extent::Name)?;
     let mut depth = 0usize;
     let outside = text.chars().filter(|&letter| {
         depth += usize::from(letter == '<');
@@ -56,6 +48,7 @@ pub(crate) fn without_file_id(name: &str) -> &str {
 
 /// `name` without the namespace, named after the file, into which nvcc puts members of unnamed
 /// namespaces.
+#[cfg(feature = "demangle")]
 fn without_file_namespace(name: String) -> String {
     let Some((head, rest)) = name.split_once("_INTERNAL_") else { return name };
     match rest.split_once("::") {
@@ -64,18 +57,44 @@ fn without_file_namespace(name: String) -> String {
     }
 }
 
-fn demangled(name: &str, options: DemangleOptions) -> Option<String> {
+#[cfg(not(feature = "demangle"))]
+fn demangled(_: &str, _: Extent) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "demangle")]
+fn demangled(name: &str, extent: Extent) -> Option<String> {
+    use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
+    use std::fmt;
+
+    /// Text of bounded length.
+    struct BoundedText(String);
+
+    impl DemangleWrite for BoundedText {
+        fn write_string(&mut self, text: &str) -> fmt::Result {
+            if self.0.len() + text.len() > LONGEST_TEXT {
+                return Err(fmt::Error);
+            }
+            self.0.push_str(text);
+            Ok(())
+        }
+    }
+
     let name = without_file_id(name);
     if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
         return None;
     }
     let symbol = Symbol::new(name).ok()?;
     let mut text = BoundedText(String::new());
+    let options = match extent {
+        Extent::Declaration => DemangleOptions::new(),
+        Extent::Name => DemangleOptions::new().no_params().no_return_type(),
+    };
     symbol.structured_demangle(&mut text, &options).ok()?;
     Some(without_file_namespace(text.0))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "demangle"))]
 mod tests {
     use super::*;
 

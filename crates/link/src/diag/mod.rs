@@ -20,6 +20,7 @@ pub(crate) const DELETED: &str = "reference to deleted symbol";
 
 /// How bad a line is, which decides the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Severity {
     /// Information.
     Info,
@@ -109,12 +110,17 @@ impl Message {
 
 /// Every message of the linker. Fields hold names as they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Message {
     // Reading inputs.
     #[error("Malformed input file '{file}': {defect}")]
-    Malformed { file: String, defect: Malformed },
+    Malformed {
+        file: String,
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
+        defect: Malformed,
+    },
     #[error("Input file '{file}' cannot be linked: {reason}")]
     Unsupported { file: String, reason: String },
     #[error("Input file '{file}' cannot be linked here: {linker} -r resolved references to {what}")]
@@ -143,7 +149,12 @@ pub enum Message {
         "Input file '{file}' was made by CUDA {}.{}, newer than the rules followed (CUDA {own})",
         made_by / 10, made_by % 10
     )]
-    UnknownToolkit { file: String, made_by: u16, own: &'static Dialect },
+    UnknownToolkit {
+        file: String,
+        made_by: u16,
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
+        own: &'static Dialect,
+    },
     #[error(
         "Output is limited to run on SM Arch '{sm}' only, due to missing attribute 'ISA_CLASS' \
          in input file '{file}'"
@@ -232,6 +243,7 @@ pub enum Message {
         file: String,
         section: String,
         offset: u64,
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
         kind: RelocType,
         symbol: String,
         value: u64,
@@ -249,7 +261,12 @@ pub enum Message {
         "Input file '{file}'{} compiled by an older release than the one followed (CUDA {dialect}); machine code is kept as compiled",
         and_others(*.others)
     )]
-    OlderCompiler { file: String, others: usize, dialect: &'static Dialect },
+    OlderCompiler {
+        file: String,
+        others: usize,
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
+        dialect: &'static Dialect,
+    },
     #[error(
         "Input file '{file}'{} compiled by a later ptxas than the release followed; machine code is kept as compiled",
         and_others(*.others)
@@ -280,6 +297,15 @@ impl Message {
     pub(crate) fn unsupported(file: &str, reason: impl Into<String>) -> Self {
         Message::Unsupported { file: file.to_owned(), reason: reason.into() }
     }
+}
+
+/// Serializes a value as its text.
+#[cfg(feature = "serde")]
+fn as_text<T: std::fmt::Display, S: serde::Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 impl From<BadUidx> for Message {

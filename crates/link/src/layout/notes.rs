@@ -170,7 +170,8 @@ pub(crate) fn compat(
                 _ => value,
             };
             if !dialect.compat_keeps_finalizer {
-                // Moves it after the attributes that the first file lacks (`tests/invalid_values.rs`).
+                // Moves it after the attributes that the first file lacks
+                // (`tests/invalid_values.rs`).
                 merged.retain(|old| old.rule.code != code::FINALIZER);
             }
             set(&mut merged, code::FINALIZER, value);

@@ -89,8 +89,8 @@ pub(super) fn variables(program: &LinkedProgram<'_, '_>, sections: &Sections) ->
     all
 }
 
-/// The variable that `symbol`, the definition that counts, stands for; `None` if the output does not
-/// have it.
+/// The variable that `symbol`, the definition that counts, stands for; `None` if the output does
+/// not have it.
 fn variable(
     program: &LinkedProgram<'_, '_>,
     sections: &Sections,

@@ -1,9 +1,9 @@
 //! An account of a link, for reports: what is in the output and why, what is not and why, who calls
 //! whom and which function sets what a kernel needs.
 //!
-//! In: the finished program. Out: an [`Account`]. Functions, sections and objects are named by their
-//! places in its lists. Guaranteed: made only on request; linear in what the inputs and the output
-//! hold; the same for any number of threads.
+//! In: the finished program. Out: an [`Account`]. Functions, sections and objects are named by
+//! their places in its lists. Guaranteed: made only on request; linear in what the inputs and the
+//! output hold; the same for any number of threads.
 
 mod definitions;
 mod functions;

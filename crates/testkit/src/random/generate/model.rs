@@ -1,8 +1,8 @@
 //! The model of a generated program: a syntax tree of several PTX files that are linked together.
 //!
-//! In: built by [`super::generate`], cut down by [`crate::random::reduce`]. Out: printed as PTX by [`super::ptx`].
-//! Guaranteed: a tree stays printable when any unit, item or statement is removed, because every reference is a
-//! [`SymbolId`] whose declaration the printer can derive.
+//! In: built by [`super::generate`], cut down by [`crate::random::reduce`]. Out: printed as PTX by
+//! [`super::ptx`]. Guaranteed: a tree stays printable when any unit, item or statement is removed,
+//! because every reference is a [`SymbolId`] whose declaration the printer can derive.
 
 use crate::fixtures::uidx::Order;
 use crate::random::edit::Edit;

@@ -60,8 +60,8 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
 }
 
-/// True for a list of attributes that is culd's with something of `names` behind records, of those too that have a value
-/// in place of words: that tells four more for each.
+/// True for a list of attributes that is culd's with something of `names` behind records, of those
+/// too that have a value in place of words: that tells four more for each.
 pub(in crate::reference::compare) fn list_is_longer(
     theirs: &View<'_>,
     ours: &View<'_>,
@@ -123,8 +123,8 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
     odd.is_empty() && words.iter().copied().all(is_name)
 }
 
-/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line there, or as a line that culd's
-/// list does not have, something of `names`.
+/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line
+/// there, or as a line that culd's list does not have, something of `names`.
 pub(in crate::reference::compare) fn is_stray(
     section: &str,
     theirs: &str,
@@ -158,8 +158,9 @@ pub(super) fn has_stray_slots(program: &[u8]) -> bool {
     jumps.any(|jump| places.get(&jump.symbol).is_some_and(|&place| place != jump.offset))
 }
 
-/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as numbers elsewhere. These are
-/// undefined functions, and since CUDA 13.2 the words of attribute 0x66.
+/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as
+/// numbers elsewhere. These are undefined functions, and since CUDA 13.2 the words of attribute
+/// 0x66.
 pub(in crate::reference::compare) fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
     let cubin = Cubin::parse(bytes).ok()?;
     let mut taken = BTreeSet::new();

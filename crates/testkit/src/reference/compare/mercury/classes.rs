@@ -266,7 +266,8 @@ fn opcode(word: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff)
 }
 
-/// True for a program of which an object was compiled with error barriers in front of what ends a thread.
+/// True for a program of which an object was compiled with error barriers in front of what ends a
+/// thread.
 pub(in crate::reference::compare) fn has_barriers(cubin: &Cubin<'_>) -> bool {
     let Some(info) = cubin.section_by_name(b".nv.info") else { return false };
     let mut records = Records::new(info.name, info.data).filter_map(Result::ok);

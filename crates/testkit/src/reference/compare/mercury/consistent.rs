@@ -15,8 +15,8 @@ const WORD: usize = 16;
 /// The low twelve bits of an instruction that ends a thread.
 const EXIT: u16 = 0x94d;
 
-/// The first contradiction in `view`, if there is one. Frames are those of the functions in the sections `rewritten`: those
-/// of others tell of code that was replaced, too.
+/// The first contradiction in `view`, if there is one. Frames are those of the functions in the
+/// sections `rewritten`: those of others tell of code that was replaced, too.
 pub(in crate::reference::compare) fn defect(
     view: &View<'_>,
     rewritten: &[usize],

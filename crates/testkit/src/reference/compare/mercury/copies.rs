@@ -52,7 +52,8 @@ impl Others {
     }
 }
 
-/// The functions of a program that several of its inputs define, and those that share their code with an alias.
+/// The functions of a program that several of its inputs define, and those that share their code
+/// with an alias.
 pub(in crate::reference::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Vec<u8>> {
     let mut names: HashMap<SectionIndex, Vec<&[u8]>> = HashMap::new();
     for symbol in program.cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
@@ -192,8 +193,9 @@ fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     ranges
 }
 
-/// `bytes` without the addends of records in relocations of machine code's debug sections that are about the functions `names`,
-/// the ends of those and places in them, or about tables of lines, in which these take more or less room.
+/// `bytes` without the addends of records in relocations of machine code's debug sections that are
+/// about the functions `names`, the ends of those and places in them, or about tables of lines, in
+/// which these take more or less room.
 pub(in crate::reference::compare) fn without_ends(
     bytes: &[u8],
     names: &HashSet<Vec<u8>>,
@@ -224,9 +226,9 @@ pub(in crate::reference::compare) fn without_ends(
     cleared
 }
 
-/// Clears the ranges of registers of functions that share their name with others in an object: nvlink looks for their places in
-/// the code of another of them, and behind the end of its list (docs/DIFFERENCES.md, registers-of-equal-names).
-/// What was there.
+/// Clears the ranges of registers of functions that share their name with others in an object:
+/// nvlink looks for their places in the code of another of them, and behind the end of its list
+/// (docs/DIFFERENCES.md, registers-of-equal-names). What was there.
 pub(in crate::reference::compare) fn clear_equal_names(
     view: &View<'_>,
     bytes: &mut [u8],

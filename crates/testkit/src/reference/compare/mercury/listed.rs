@@ -15,9 +15,9 @@ use std::ops::Range;
 /// Bytes of an entry of a jump table.
 const ENTRY: usize = 4;
 
-/// Clears entries of jump tables in `bytes` that several copies of a function fill: nvlink computes those of the copy that
-/// counts first, and then the other's; and all of a kernel with two banks, of which it computes none (jump-tables-of-replaced).
-/// What was there.
+/// Clears entries of jump tables in `bytes` that several copies of a function fill: nvlink computes
+/// those of the copy that counts first, and then the other's; and all of a kernel with two banks,
+/// of which it computes none (jump-tables-of-replaced). What was there.
 pub(in crate::reference::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u8>> {
     let mut labels = HashMap::new();
     let mut cleared = Vec::new();
@@ -57,8 +57,8 @@ pub(super) fn move_labels(
     }
 }
 
-/// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where tables of several copies
-/// lie over each other, any of their codes may be meant.
+/// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where
+/// tables of several copies lie over each other, any of their codes may be meant.
 pub(in crate::reference::compare) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
     let stray = |entry: &Entry| {
         let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
@@ -156,8 +156,8 @@ pub(in crate::reference::compare) fn inner_frames(
     frames.filter_map(|record| clear(record.payload)).collect()
 }
 
-/// Takes over what nvlink tells of the devices that machine code is good for, if code may be the reason that is not in the
-/// program (family-of-dead-code). True if it was taken over.
+/// Takes over what nvlink tells of the devices that machine code is good for, if code may be the
+/// reason that is not in the program (family-of-dead-code). True if it was taken over.
 pub(in crate::reference::compare) fn family(
     (theirs, ours): (&View<'_>, &View<'_>),
     inputs: &Inputs,

@@ -1,0 +1,58 @@
+//! PTX in a build without feature `ptx`: every text is an error.
+//!
+//! In: PTX texts. Out: an error for each.
+
+use culd_link::Session;
+use thiserror::Error;
+
+use crate::options::Options;
+
+/// A text that is not compiled.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) text: &'a [u8],
+    #[expect(dead_code, reason = "the compiler of other builds takes them")]
+    pub(crate) options: String,
+}
+
+/// The result of a job.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) cubin: Result<Vec<u8>, CompileError>,
+    pub(crate) lines: Vec<String>,
+    /// Milliseconds.
+    pub(crate) time: f64,
+}
+
+/// Why there is no cubin.
+#[derive(Debug, Error)]
+pub(crate) enum CompileError {
+    #[error("this build of culd has no feature 'ptx'")]
+    NoFeature,
+    /// As in other builds; it does not occur in this one.
+    #[error("ptxas failed")]
+    #[expect(dead_code, reason = "only ptxas refuses")]
+    Refused(Option<String>),
+    /// The same.
+    #[error("an option is not known")]
+    #[expect(dead_code, reason = "only records of options have unknown ones")]
+    Unknown,
+}
+
+/// The compiler of this build.
+pub(crate) struct Compiler;
+
+impl Compiler {
+    pub(crate) fn new(_: &Options, _: &str) -> Self {
+        Compiler
+    }
+
+    pub(crate) fn compile(&self, jobs: &[Job<'_>], _: &Session) -> Vec<Compiled> {
+        let refuse = |_: &Job<'_>| Compiled {
+            cubin: Err(CompileError::NoFeature),
+            lines: Vec::new(),
+            time: 0.0,
+        };
+        jobs.iter().map(refuse).collect()
+    }
+}

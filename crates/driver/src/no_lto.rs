@@ -1,0 +1,37 @@
+//! LTO-IR in a build without feature `lto`: an error.
+//!
+//! In: the LTO-IR of a link. Out: a line that names it.
+
+use culd_cubin::arch::Arch;
+use culd_link::{Session, Severity};
+
+use crate::input::{Gathered, Stopped, Store};
+use crate::messages::{InputError, Line};
+use crate::options::Options;
+
+/// LTO-IR of a link.
+pub(crate) struct LinkTime<'a, 'l> {
+    found: &'l mut Gathered<'a>,
+    lines: &'l mut Vec<Line>,
+}
+
+impl<'a, 'l> LinkTime<'a, 'l> {
+    /// As in other builds.
+    pub(crate) fn new(
+        _: &'l Options,
+        _: &'static Arch,
+        _: &'a Store,
+        found: &'l mut Gathered<'a>,
+        lines: &'l mut Vec<Line>,
+        _: &'l Session,
+    ) -> Self {
+        LinkTime { found, lines }
+    }
+
+    pub(crate) fn compile(self) -> Result<(), Stopped> {
+        let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
+        let error = "this build of culd has no feature 'lto'".to_owned();
+        self.lines.push(Line::about(Severity::Fatal, InputError::Lto { file, error }));
+        Err(Stopped)
+    }
+}
