@@ -70,7 +70,7 @@ pub struct Arch {
     pub variant: Variant,
     /// Other SM numbers whose objects may be linked for this target.
     pub accepts: &'static [u32],
-    /// What its files hold.
+    /// The contents of its files.
     pub flavour: Flavour,
     /// Bytes of shared memory per block that belong to the system, in front of the program's own.
     pub reserved_shared: u64,
@@ -121,7 +121,7 @@ const fn row(
 }
 
 impl Arch {
-    /// The same for a target that older releases than `release` do not know.
+    /// The same row for a target that releases before `release` do not know.
     const fn since(self, release: u16) -> Self {
         Arch { releases: (release, self.releases.1), ..self }
     }

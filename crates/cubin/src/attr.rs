@@ -37,7 +37,7 @@ macro_rules! attributes {
     };
 }
 
-/// What the 32-bit words of a payload are.
+/// The meaning of the 32-bit words of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Numbers.
@@ -156,7 +156,7 @@ attributes! {
     0x6d ATTRIBUTE_6D Plain;
 }
 
-/// By code: its place in [`ATTRIBUTES`]; their number where there is none.
+/// For each code, its index in [`ATTRIBUTES`]; the length of the table for unknown codes.
 #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which would say so")]
 const PLACES: [u8; 256] = {
     let mut places = [ATTRIBUTES.len() as u8; 256];
@@ -174,7 +174,7 @@ pub fn known(code: u8) -> Option<(&'static str, Shape)> {
     ATTRIBUTES.get(usize::from(place)).map(|row| (row.1, row.2))
 }
 
-/// By code: what the payload holds.
+/// For each code, the meaning of the payload's words.
 #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which would say so")]
 const SHAPES: [Shape; 256] = {
     let mut shapes = [Shape::Plain; 256];
@@ -187,7 +187,7 @@ const SHAPES: [Shape; 256] = {
     shapes
 };
 
-/// What the payload of attribute `code` holds; numbers where nobody knows.
+/// The meaning of the payload of attribute `code`; numbers for unknown codes.
 #[inline]
 pub fn shape(code: u8) -> Shape {
     SHAPES.get(usize::from(code)).copied().unwrap_or(Shape::Plain)
@@ -241,7 +241,7 @@ impl Record<'_> {
 pub struct Records<'d> {
     section: &'d [u8],
     size: usize,
-    /// What has not been read.
+    /// Bytes that have not been read.
     rest: &'d [u8],
 }
 
@@ -251,8 +251,8 @@ impl<'d> Records<'d> {
         Records { section, size: data.len(), rest: data }
     }
 
-    /// The next record, as long as they are whole and of known formats. Where there is none,
-    /// iterating tells whether that is the end or what is wrong.
+    /// The next record, if it is whole and of a known format. If there is none, iterating says
+    /// whether that is the end or an error.
     #[inline]
     pub fn next_whole(&mut self) -> Option<Record<'d>> {
         let (record, rest) = first(self.rest)?;
@@ -260,7 +260,7 @@ impl<'d> Records<'d> {
         Some(record)
     }
 
-    /// What is wrong with the next record; the rest is passed over.
+    /// The error of the next record; iteration ends there.
     #[cold]
     fn defect(&mut self) -> Malformed {
         let at = (self.size - self.rest.len()) as u64;
@@ -279,7 +279,7 @@ impl<'d> Records<'d> {
     }
 }
 
-/// The record that `data` begins with, and what follows.
+/// The record at the start of `data`, and the bytes behind it.
 #[inline]
 fn first(data: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let (&[format, code, low, high], rest) = data.split_first_chunk()?;

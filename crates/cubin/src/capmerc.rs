@@ -44,16 +44,16 @@ use crate::read;
 pub const INSTRUCTION: u64 = 16;
 /// The second word of every section, except in objects of CUDA 12.8.
 pub const MAGIC: u32 = 0xc000_0001;
-/// What CUDA 12.8 adds to the number of entries, which is the second word there.
+/// CUDA 12.8 adds this to the number of entries, which is the second word in its files.
 pub const HEAD_OF_12_8: u32 = 0x4000_0000;
 /// Bytes of the words in front of the bits, and the same in CUDA 12.8.
 const HEAD: usize = 12;
 const SHORT_HEAD: usize = 8;
 
-/// How an entry is stored.
+/// The form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One bit: the machine code tells everything.
+    /// One bit: everything is in the machine code.
     Elided,
     /// One instruction, a multiple of 16 bytes.
     Full,
@@ -80,7 +80,7 @@ impl Kind {
 pub struct Record {
     /// Its number, from 0.
     pub number: u32,
-    /// How it is stored.
+    /// The form.
     pub kind: Kind,
     /// The instructions of the machine code it stands for, counted from 0.
     pub instructions: Range<u64>,
@@ -89,11 +89,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// The bytes of the section that the value of a relocation takes: `width` bytes at `offset` of
-    /// the Mercury code. `None` when the record has no bytes because the machine code tells all.
+    /// The bytes of the section that the value of a relocation fills: `width` bytes at `offset` of
+    /// the Mercury code. `None` if the record has no bytes because everything is in the machine
+    /// code.
     ///
-    /// Errors, in words: the record is of a kind that was never seen to take a value, or the value
-    /// does not fit its last 16 bytes.
+    /// Errors, in words: records of this kind were never seen to take a value, or the value does
+    /// not fit its last 16 bytes.
     pub fn field(&self, offset: u64, width: usize) -> Result<Option<Range<usize>>, String> {
         match self.kind {
             Kind::Elided => Ok(None),
@@ -118,24 +119,24 @@ impl Record {
     }
 }
 
-/// How records of loads from a constant bank start, and their size.
+/// Start and size of the record of a load from a constant bank.
 const LOAD: [u8; 2] = [0x02, 0x22];
 const LOAD_SIZE: usize = 32;
 /// Form: the address is in a register.
 const IN_REGISTER: u8 = 0x0c;
-/// Forms without one, whose address a relocation of machine code tells.
+/// Forms without a register, whose address is a relocation of machine code.
 const NUMBERS: [u8; 2] = [0x0e, 0x08];
 /// The bank with the slots of textures, samplers and surfaces.
 const IMAGES: u8 = 0x49;
 
-/// A load from the slots of textures that adds a register: machine code has the bank of parameters
-/// in its place, so the offset there depends on what is in front of the slots, and no relocation
-/// tells of it.
+/// A load from the slots of textures that adds a register. Machine code loads from the bank of
+/// parameters instead, so its offset depends on the contents in front of the slots, and no
+/// relocation covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLoad {
-    /// Where the instruction is in the machine code, bytes.
+    /// Offset of the instruction in the machine code, bytes.
     pub code: u64,
-    /// What is added to the register, bytes from the first slot.
+    /// Offset from the first slot that is added to the register, bytes.
     pub offset: u16,
 }
 
@@ -158,7 +159,7 @@ pub struct Capsule<'d> {
 impl<'d> Capsule<'d> {
     /// Reads `data`, the bytes of the section called `section`.
     ///
-    /// Errors: anything but what the module's head describes. Costs O(n) in entries.
+    /// Errors: anything else than the module's head describes. Costs O(n) in entries.
     pub fn parse(section: &'d [u8], data: &'d [u8]) -> Result<Self, Malformed> {
         let malformed = |at: usize, what: String| Malformed::section(section, at as u64, what);
         let short = || malformed(0, "too short for the head of Mercury code".to_owned());
@@ -230,11 +231,11 @@ impl<'d> Capsule<'d> {
     }
 
     /// The fields of resolved relocations, in the order of `sites`: bytes of the section, or `None`
-    /// where the machine code tells all.
+    /// if everything is in the machine code.
     ///
-    /// `sites` are in ascending order of their instruction. Errors: a record that was never seen to
-    /// take a value, or no instruction at that offset; the words name the record, the section names
-    /// the function. Costs O(n) in entries and sites.
+    /// `sites` are in ascending order of their instruction. Errors: records of this kind were never
+    /// seen to take a value, or there is no instruction at that offset. The words name the record,
+    /// the section names the function. Costs O(n) in entries and sites.
     pub fn fields(&self, sites: &[Site]) -> Result<Vec<Option<Range<usize>>>, Malformed> {
         let mut walk = self.walk();
         let mut record: Option<Record> = None;
@@ -318,7 +319,7 @@ impl<'d> Capsule<'d> {
 /// The place of a resolved relocation of Mercury code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Site {
-    /// `r_offset` of its twin in the machine code.
+    /// `r_offset` of its counterpart in the machine code.
     pub code: u64,
     /// Its own `r_offset`.
     pub mercury: u64,
@@ -413,12 +414,12 @@ pub fn encode(entries: &[Option<&[u8]>]) -> Vec<u8> {
     out
 }
 
-/// The twins of Mercury relocations in the machine code: the k-th against a symbol with an addend
-/// is the k-th of the machine code against that symbol with that addend, both in ascending order of
-/// their places.
+/// The counterparts of Mercury relocations in the machine code. The k-th record against a symbol
+/// with an addend matches the k-th of the machine code against that symbol with that addend, both
+/// in ascending order of their places.
 ///
 /// In: the records of one function that a linker resolves, of both halves, in any order. Out: one
-/// record of the machine code for each of `mercury`, in that order; `None` where there is none.
+/// record of the machine code for each of `mercury`, in that order; `None` if there is none.
 pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEntry>> {
     type Key = (SymbolIndex, i64);
     let ascending = |records: &[RelocEntry]| {
@@ -427,7 +428,7 @@ pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEnt
         order
     };
     let mut waiting: HashMap<Key, Vec<RelocEntry>> = HashMap::new();
-    // The last place first, so that the next twin is at the end of its list.
+    // From the last place to the first, so that the next counterpart is at the end of its list.
     for record in ascending(code).into_iter().rev().filter_map(|i| code.get(i)) {
         waiting.entry((record.symbol, record.addend)).or_default().push(*record);
     }

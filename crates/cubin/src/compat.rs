@@ -1,6 +1,6 @@
-//! `.nv.compat` (sm_90 and later): what the code of a file needs from the GPU.
+//! `.nv.compat` (sm_90 and later): the devices that the code of a file needs.
 //!
-//! The section holds records of the form of [`crate::attr`], with codes of their own.
+//! The section holds records of the form of [`crate::attr`], with other codes.
 
 macro_rules! attributes {
     ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {

@@ -1,10 +1,13 @@
 //! A cubin as tables of sections and symbols that borrow the file's bytes.
 //!
-//! In: the file. Out: [`Cubin`]. Guaranteed after [`Cubin::parse`]: every section's bytes lie in
-//! the file and overlap nothing else (a Mercury section may be its SASS twin's very bytes), every
-//! name is terminated, every symbol names a section that exists, every `sh_link` and `sh_info` that
-//! is an index is one, alignments are at most [`MAX_ALIGN`] bytes, those of sections with bytes
-//! powers of two, and tables hold whole records.
+//! In: the file. Out: [`Cubin`]. Guaranteed after [`Cubin::parse`]:
+//!
+//! * The bytes of every section lie in the file and overlap nothing else; a Mercury section may
+//!   share the bytes of its counterpart.
+//! * Every name is terminated; every symbol names a section that exists; every `sh_link` and
+//!   `sh_info` that is an index is valid.
+//! * Alignments are at most [`MAX_ALIGN`] bytes, those of sections with bytes are powers of two.
+//! * Tables hold whole records.
 
 use object::LittleEndian as Le;
 use object::elf::{FileHeader64, Rel64, Rela64, SectionHeader64};
@@ -62,7 +65,7 @@ impl Header {
         self.os_abi == crate::elf::OSABI_CUDA_12
     }
 
-    /// What the note of the driver would tell, for a file of that form.
+    /// The driver's note, from the header of a file of that form.
     pub fn info_of_cuda_12(&self) -> Option<crate::note::CuInfo> {
         let virtual_sm = (self.flags >> 16 & 0xff) as u16;
         let toolkit = u16::try_from(self.version).unwrap_or(u16::MAX);
@@ -114,8 +117,8 @@ impl<'d> Section<'d> {
         matches!(self.sh_type, sht::REL | sht::RELA)
     }
 
-    /// How many barriers the code has, where a file of CUDA 12, or an object made of one, says it
-    /// in the flags of the section.
+    /// The number of barriers of code. Files of CUDA 12, and objects made of them, store it in the
+    /// section's flags.
     pub fn barriers_of_cuda_12(&self) -> u32 {
         shf::barriers_of(self.flags)
     }
@@ -235,7 +238,7 @@ impl<'d> Relocations<'d> {
 /// The records of one relocation section, see [`Relocations::iter`].
 #[derive(Debug, Clone)]
 pub struct RelocEntries<'d> {
-    // One of the two has none.
+    // At most one of the two has records.
     rels: std::slice::Iter<'d, Rel64<Le>>,
     relas: std::slice::Iter<'d, Rela64<Le>>,
 }
@@ -597,7 +600,7 @@ fn names_owner(sh_type: u32) -> bool {
         || (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type)
 }
 
-/// What is wrong with the header of a section.
+/// An error in the header of a section.
 enum HeaderDefect {
     Alignment,
     Size,
@@ -630,7 +633,7 @@ impl HeaderDefect {
     }
 }
 
-/// True for tables whose headers must tell how long a record is.
+/// True for tables whose headers must have the size of a record.
 fn is_table(sh_type: u32) -> bool {
     matches!(
         sh_type,
@@ -646,7 +649,8 @@ fn is_table(sh_type: u32) -> bool {
     )
 }
 
-/// Bytes of a record of a section of that type; 1 where there are none, or of several sizes.
+/// Bytes of a record of a section of that type; 1 for sections without records, or with records of
+/// several sizes.
 fn record_size(sh_type: u32) -> u64 {
     match sh_type {
         // The header of the first may be without it, and actions are not read.
@@ -729,9 +733,9 @@ fn check_overlap(
     Ok(())
 }
 
-/// Where the last section ends, if all lie one behind the other in the order of their headers, as
-/// compilers write them. Only data of Mercury may lie elsewhere: where its twin's bytes are, one
-/// section for each twin, in the order of the twins.
+/// The end of the last section, if all sections follow each other in the order of their headers, as
+/// compilers write them. Only data of Mercury may lie elsewhere: at the bytes of its counterpart,
+/// one section for each counterpart, in their order.
 fn follow_each_other(table: &[RawSection], sections: &[Section<'_>]) -> Option<u64> {
     let mut all = table.iter().zip(sections).filter(|(_, section)| !section.data.is_empty());
     let mut twins = all.clone().filter(|(_, section)| !section.is_mercury());
@@ -746,7 +750,7 @@ fn follow_each_other(table: &[RawSection], sections: &[Section<'_>]) -> Option<u
     })
 }
 
-/// Where a section with bytes starts and ends in the file.
+/// Start and end of a section with bytes in the file.
 fn extent(raw: &RawSection, section: &Section<'_>) -> (u64, u64) {
     let start = raw.sh_offset.get(Le);
     (start, start + section.data.len() as u64)

@@ -107,11 +107,11 @@ pub mod shf {
     pub const EXECINSTR: u64 = 4;
     /// `sh_info` is a section index.
     pub const INFO_LINK: u64 = 0x40;
-    /// On the note that tells tools what made the file.
+    /// The flag of the note about the tools that made the file.
     pub const NOTE_TKINFO: u64 = 0x200_0000;
-    /// On the note that tells the driver what the file needs.
+    /// The flag of the note about the needs of the file, for the driver.
     pub const NOTE_CUINFO: u64 = 0x100_0000;
-    /// How many barriers machine code of CUDA 12 has.
+    /// The number of barriers of machine code of CUDA 12.
     pub const BARRIERS: u64 = 0x7f << 20;
 
     /// How many barriers the flags of machine code of CUDA 12 tell.
@@ -128,7 +128,7 @@ pub mod shf {
     pub const MERCURY: u64 = 0x1000_0000;
 }
 
-/// Section indices that are none.
+/// Section indices with a special meaning.
 pub mod shn {
     /// Defined in no section of this file.
     pub const UNDEF: u16 = 0;
@@ -156,7 +156,7 @@ pub mod stt {
     pub const CUDA_SAMPLER: u8 = 11;
     /// Legacy surface reference.
     pub const CUDA_SURFACE: u8 = 12;
-    /// A data object whose memory space is told by `st_other`.
+    /// A data object whose memory space is in `st_other`.
     pub const CUDA_OBJECT: u8 = 13;
 }
 
@@ -188,7 +188,7 @@ pub mod sto {
     pub const SPACE_CONSTANT: u8 = 0x80;
 }
 
-/// `sh_entsize` of sections of type `sh_type`, as ptxas and nvlink tell it.
+/// `sh_entsize` of sections of type `sh_type`, as ptxas and nvlink write it.
 pub fn entsize(sh_type: u32) -> u64 {
     match sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB => 24,

@@ -12,11 +12,11 @@ use crate::elf;
 /// `EI_OSABI`, `EI_ABIVERSION` and `e_version` of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abi {
-    /// That of CUDA 13, and of CUDA 12.8 and 12.9 for sm_100 and later.
+    /// The header of CUDA 13, and of CUDA 12.8 and 12.9 for sm_100 and later.
     Current,
-    /// That of CUDA 12 and older for sm_90a and older.
+    /// The header of CUDA 12 and older for sm_90a and older.
     Old {
-        /// The release, which the header tells: 124 is 12.4.
+        /// The release in the header: 124 is 12.4.
         release: u16,
     },
 }

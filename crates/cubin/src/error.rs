@@ -1,4 +1,4 @@
-//! The one error of this crate: which part of a file is not what the format says, and where.
+//! The one error of this crate: the part of a file that violates the format, and its place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Malformed {
     pub section: Option<String>,
     /// Offset in bytes: inside the section when there is one, else inside the file.
     pub offset: u64,
-    /// What is wrong, in words.
+    /// The violation, in words.
     pub what: Cow<'static, str>,
 }
 

@@ -38,7 +38,7 @@ pub fn write_record(out: &mut Vec<u8>, note_type: u32, descriptor: &[u8], size: 
     out.resize(out.len() + size - descriptor.len(), 0);
 }
 
-/// What one tool tells about itself.
+/// The record of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolRecord {
     /// Name of the object made; empty unless debugging.
@@ -54,7 +54,8 @@ pub struct ToolRecord {
 }
 
 impl ToolRecord {
-    /// Reads a descriptor; `None` for another version, a string that does not end or is no UTF-8.
+    /// Reads a descriptor; `None` for another version, or a string that does not end or is not
+    /// UTF-8.
     pub fn parse(descriptor: &[u8]) -> Option<ToolRecord> {
         if read::u32_at(descriptor, 0) != Some(2) {
             return None;
@@ -97,7 +98,7 @@ pub struct CuInfo {
     pub version: u16,
     /// The PTX target the code was made from (75, 90, ...).
     pub virtual_sm: u16,
-    /// The toolkit release: 130 is 13.0. Version 1 does not tell it, see [`release_of_cuda_12`].
+    /// The toolkit release: 130 is 13.0. Version 1 has none, see [`release_of_cuda_12`].
     pub toolkit: u16,
 }
 
@@ -126,8 +127,8 @@ impl CuInfo {
     }
 }
 
-/// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` for what does
-/// not tell. Looks at as little of the file as possible.
+/// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` if the file
+/// does not record it. Reads as little of the file as possible.
 pub fn toolkit(file: &[u8]) -> Option<u16> {
     if *file.get(7)? == OSABI_CUDA_12 {
         return u16::try_from(read::u32_at(file, 20)?).ok();
@@ -146,7 +147,7 @@ pub fn toolkit(file: &[u8]) -> Option<u16> {
         let info = CuInfo::parse(b"", bytes).ok()?;
         if info.version == CUVER { release_of_cuda_12(note(tools)?.0) } else { Some(info.toolkit) }
     };
-    // The flags of the file tell where the note is, unless it is behind many sections.
+    // The flags of the file have the index of the note, unless it is behind many sections.
     let told = usize::from(*file.get(51)?);
     section(told).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
 }

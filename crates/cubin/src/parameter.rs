@@ -15,7 +15,7 @@
 
 use crate::attr::{Record, code};
 
-/// Where a parameter of a kernel is.
+/// The place of a kernel's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelParameter {
     /// Its number, from 0.
@@ -24,16 +24,16 @@ pub struct KernelParameter {
     pub offset: u32,
     /// Bytes.
     pub size: u32,
-    /// What it points to, if that is told.
+    /// The pointee, if the compiler recorded it.
     pub pointee: Option<Pointee>,
 }
 
-/// What a parameter points to.
+/// The pointee of a pointer parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pointee {
     /// Code of the state space; [`Pointee::space_name`].
     pub space: u8,
-    /// Binary logarithm of the alignment in bytes; 0 where none is told.
+    /// Binary logarithm of the alignment in bytes; 0 if it is not recorded.
     pub log_align: u8,
 }
 

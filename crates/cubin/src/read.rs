@@ -43,8 +43,8 @@ pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
     tail.get(..first_nul(tail)?)
 }
 
-/// Where the first NUL is. Most names end before a search made for long texts has begun: their
-/// words are looked at here.
+/// The index of the first NUL. Most names end before a search for long texts has started, so their
+/// words are read here.
 fn first_nul(text: &[u8]) -> Option<usize> {
     const WORDS: usize = 6;
     const ONES: u64 = u64::MAX / 255;

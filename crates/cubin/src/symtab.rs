@@ -1,4 +1,4 @@
-//! Symbol tables, and the tables of section indices beside them.
+//! Symbol tables, and their tables of section indices.
 //!
 //! In: the sections of a file. Out: the symbols of one table, and its strings. Guaranteed: every
 //! name is terminated, every symbol names a section that exists.
@@ -16,7 +16,7 @@ const COMMON: u32 = shn::COMMON as u32;
 /// Bytes of an entry.
 const ENTRY: u64 = 24;
 
-/// Section indices from here on are none, or those of a file with many sections.
+/// Section indices from here on are special, or those of a file with many sections.
 const SPECIAL: usize = 0xff00;
 
 /// One symbol table.
@@ -123,7 +123,7 @@ fn high_indices<'s, 'd>(
     Ok(Some(table))
 }
 
-/// Tells where the symbols of one table are.
+/// Finds the places of the symbols of one table.
 struct Places<'s, 'd> {
     sections: &'s [Section<'d>],
     table: &'s Section<'d>,
@@ -132,7 +132,7 @@ struct Places<'s, 'd> {
 }
 
 impl Places<'_, '_> {
-    /// What is no ordinary section index.
+    /// A special section index.
     #[cold]
     fn of(&self, index: usize, raw: &Sym64<Le>) -> Result<SymbolSection, Malformed> {
         let at = ENTRY * index as u64;
@@ -155,9 +155,10 @@ impl Places<'_, '_> {
         }
     }
 
-    /// True where the index of COMMON is that of a section. ptxas and nvlink leave it in the
-    /// symbol, and the index of the section's creation in the table; for what is common both say
-    /// COMMON. Code, sections and local variables cannot be (docs/LINKING.md, large programs).
+    /// True if the index of COMMON is the index of a section. ptxas and nvlink leave it in the
+    /// symbol, and put the index of the section's creation into the table; for common symbols both
+    /// say COMMON. Code, sections and local variables cannot be common (docs/LINKING.md, large
+    /// programs).
     fn is_number(&self, index: usize, raw: &Sym64<Le>) -> bool {
         if self.sections.len() <= usize::from(shn::COMMON) {
             return false;

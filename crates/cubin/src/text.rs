@@ -1,8 +1,8 @@
 //! Bytes of inputs as text.
 //!
-//! In: bytes of which nobody knows what they are. Out: text. Guaranteed: the text is a copy, and
-//! the copy is what was checked. Inputs may be mapped files that somebody else writes into: a `str`
-//! that borrows from one can cease to be UTF-8, which it must not.
+//! In: any bytes. Out: text. Guaranteed: the text is a copy, and the copy was checked. Inputs may
+//! be mapped files that another process writes into: a `str` that borrowed from one could cease to
+//! be UTF-8, which a `str` must not.
 
 /// `bytes` as text: UTF-8 as it is, any other byte as `\xe9`. For messages and the like: links need
 /// no text.

@@ -28,7 +28,7 @@ pub mod flag {
     pub const LINKED: u32 = 6;
 }
 
-/// What a source calls a unified function or variable: `.attribute(.unified(a, b))`.
+/// The id of a unified function or variable, `.attribute(.unified(a, b))` in PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64, pub u64);
 
@@ -89,7 +89,7 @@ pub const PLACE: usize = 24;
 /// From this version on a uidx file ends with 16 bytes more for each function.
 pub const TAIL_VERSION: u32 = 2;
 
-/// Where one function or variable goes.
+/// The place of one function or variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its id.
@@ -117,7 +117,7 @@ impl Window {
 /// A uidx file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uidx {
-    /// What it says of itself; from [`TAIL_VERSION`] on all are alike.
+    /// The version in the file; from [`TAIL_VERSION`] on all are alike.
     pub version: u32,
     /// `.nv.uft`.
     pub functions: Window,
@@ -125,7 +125,7 @@ pub struct Uidx {
     pub variables: Window,
 }
 
-/// Why some bytes are no uidx file.
+/// Why bytes are not a uidx file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadUidx {
     /// They begin otherwise.

@@ -1,9 +1,9 @@
 //! Why a name is undefined although the command line seems to bring it.
 //!
-//! In: undefined names and what the inputs hold besides the code that is linked: images for other
+//! In: undefined names, and the parts of the inputs that are not linked: images for other
 //! architectures, LTO-IR, code compiled without `-rdc=true`, libraries that were not found. Out:
-//! texts of notes. Guaranteed: no I/O of its own; contents are asked for when there is an undefined
-//! name, not before; order of the inputs.
+//! texts of notes. Guaranteed: no I/O; contents are read only when there is an undefined name;
+//! notes are in the order of the inputs.
 
 use std::collections::HashSet;
 
@@ -65,17 +65,17 @@ pub enum Hint {
 const LIBRARIES: &[(&str, &str)] =
     &[("cuda", "cudadevrt"), ("__cudaCDP2", "cudadevrt"), ("nvshmem", "nvshmem_device")];
 
-/// What a file without code for the target has instead, for the line that says so.
+/// The targets of a file without code for the link's target, for the line that says so.
 pub fn holds<'n>(file: &str, archs: impl IntoIterator<Item = &'n str>) -> Option<Hint> {
     let what: Vec<&str> = archs.into_iter().collect();
     let file = file.to_owned();
     (!what.is_empty()).then(|| Hint::Holds { file, what: what.join(", ") })
 }
 
-/// Hints for each undefined name. What may explain any of them is told with the last one.
+/// Hints for each undefined name. Hints that may explain any of them stand with the last one.
 ///
-/// `archives` are the names of those that were looked into, `missing_libraries` those of `-l` for
-/// which none was found.
+/// `archives` are the names of the archives that were searched, `missing_libraries` the names of
+/// `-l` without an archive.
 pub fn undefined(
     names: &[&str],
     elsewhere: &[Elsewhere<'_>],
@@ -111,7 +111,7 @@ pub fn undefined(
         }
     }
     for (name, hints) in names.iter().zip(&mut hints) {
-        // What every release knows is undefined as a variable only.
+        // A function of all releases is undefined only if it is used as a variable.
         let since = driver_function_since(name.as_bytes());
         let later = since.filter(|&since| since != Dialect::usual());
         hints.extend(later.map(|since| Hint::Driver { since }));

@@ -10,7 +10,7 @@ use crate::options::{Id, Options};
 use crate::os::output;
 use crate::toolkit::programs;
 
-/// What a host linker script needs for device code. nvlink's text, blanks included.
+/// The rules of a host linker script for device code. nvlink's text, blanks included.
 const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) }\n\
                         \t__nv_relfatbin : { *(__nv_relfatbin) } \n\
                         \t.nv_fatbin : { *(.nv_fatbin) }\n}\n";

@@ -19,7 +19,7 @@ pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
     };
     let bytes = match files::read(place) {
         Ok((bytes, _)) => bytes,
-        // nvlink tells a folder as `Memory allocation failure`.
+        // nvlink's line about a folder is `Memory allocation failure`.
         Err(error) => return fatal(InputError::Open(name), error.to_string()),
     };
     if bytes.is_empty() {

@@ -23,8 +23,8 @@ Prints a line for each fault, with file and line. Exit status: 0 without errors,
 that cannot be read.
 ";
 
-/// What there is to say of PTX `texts` of one link. What the linker tells itself, with more
-/// knowledge, is left out.
+/// Lines about the PTX `texts` of one link. Faults that the linker reports itself, with more
+/// knowledge, are left out.
 pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> Vec<Line> {
     let read = |&(name, text): &(&str, &[u8])| (name.to_owned(), Module::parse(&text_of(text)));
     let modules: Vec<(String, Module)> = texts.iter().map(read).collect();
@@ -87,7 +87,7 @@ fn module(path: &OsStr) -> Result<Module, Line> {
     if sniff(&bytes) != Format::Ptx {
         return Err(fatal(format!("'{name}' is no PTX text")));
     }
-    // What is behind a NUL is no text to any compiler.
+    // A compiler reads up to the first NUL.
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     Ok(Module::parse(&text_of(text)))
 }

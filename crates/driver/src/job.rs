@@ -1,8 +1,8 @@
-//! A link between its inputs and what is done with the image.
+//! A link from its inputs to the image.
 //!
-//! In: [`Options`] and [`Item`]s. Out: what the linker is given, and for programs the whole link:
-//! [`Linked`]. Guaranteed: no output is written, nothing is printed; all that was read is given
-//! back.
+//! In: [`Options`] and [`Item`]s. Out: the linker's inputs and options, and for programs the whole
+//! link: [`Linked`]. Guaranteed: no output is written, nothing is printed; everything that was read
+//! is freed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -21,16 +21,16 @@ use crate::options::{Id, Options, Target, VERSION, dialect};
 use crate::registration::SystemLibrary;
 use crate::{hints, index, origins, verify};
 
-/// What came of a link in memory.
+/// The result of a link in memory.
 #[derive(Debug)]
 pub struct Linked {
     /// The linked cubin; `None` when there was an error.
     pub image: Option<Vec<u8>>,
-    /// What there is to say, and how it ended.
+    /// The lines and the exit status.
     pub outcome: Outcome,
     /// Sizes; `None` when the inputs could not be merged.
     pub report: Option<Report>,
-    /// What became of the inputs, if it was asked for and there is an image.
+    /// The account of the inputs, if it was asked for and there is an image.
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
     pub parts: Vec<Part>,
@@ -64,7 +64,7 @@ pub struct Request<'j> {
     pub items: &'j [Item<'j>],
     /// The index file of unified functions and variables; else the one that the options name.
     pub index: Option<IndexFile>,
-    /// Where it runs.
+    /// The threads.
     pub session: &'j Session,
     /// [`Linked::account`] is wanted.
     pub account: bool,
@@ -148,7 +148,7 @@ pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
     (cubins, lines.end())
 }
 
-/// What a link is made of besides its inputs.
+/// The options of a link, without its inputs.
 pub(crate) struct Job<'j> {
     pub(crate) options: &'j Options,
     pub(crate) target: Target,
@@ -159,7 +159,7 @@ pub(crate) struct Job<'j> {
     pub(crate) session: &'j Session,
 }
 
-/// What the linker is given.
+/// The inputs and options of the linker.
 pub(crate) struct Staged<'a> {
     pub(crate) gathered: Gathered<'a>,
     pub(crate) link_options: LinkOptions,
@@ -329,12 +329,12 @@ fn is_about_unasked_debugging(message: &Message) -> bool {
     matches!(message, Message::DebugMixture { debug: true, .. })
 }
 
-/// What a link says that was cancelled.
+/// The line about a cancelled link.
 fn cancelled() -> Line {
     Line::about(Severity::Fatal, Cause::Link(Box::new(Message::Cancelled)))
 }
 
-/// Diagnostics of the linker as lines, with what the inputs tell about undefined names.
+/// Diagnostics of the linker as lines, with hints from the inputs about undefined names.
 pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
     let name = |diagnostic: &Diagnostic| match &diagnostic.message {
         Message::Undefined { symbol, .. } => Some(symbol.clone()),
@@ -403,7 +403,7 @@ pub fn link_options(
 
 /// Which kernels the options keep.
 fn selection(options: &Options) -> Selection {
-    // A list without elements is none.
+    // A list without elements does not count.
     let given = |id| options.values(id).filter(|values| !values.is_empty());
     let (kernels, variables) = (given(Id::KernelsUsed), given(Id::VariablesUsed));
     if kernels.is_none() && variables.is_none() {

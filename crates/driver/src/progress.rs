@@ -1,8 +1,8 @@
-//! A line on the terminal for links that last.
+//! A line on the terminal during a long link.
 //!
 //! In: the phases as they begin. Out: after a second the name of the phase and the time so far, on
-//! standard error, until the link ends; then the line is gone. Guaranteed: nothing where standard
-//! error is no terminal.
+//! standard error, until the link ends; then the line is gone. Guaranteed: no output if standard
+//! error is not a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// Back to the first column, and the rest of the line away.
 const CLEAR: &str = "\r\x1b[K";
 
-/// What the thread that writes the line knows.
+/// The state of the thread that writes the line.
 #[derive(Default)]
 struct Now {
     phase: &'static str,
@@ -35,7 +35,7 @@ impl Shared {
     }
 }
 
-/// Tells the line which phase it is.
+/// Sets the phase that the line shows.
 #[derive(Clone)]
 pub(crate) struct Phase(Option<Arc<Shared>>);
 
@@ -79,7 +79,7 @@ impl Progress {
                     break;
                 }
                 let text = line(now.phase, start.elapsed());
-                // A terminal that takes nothing is no reason to end.
+                // A terminal that cannot be written to does not end the link.
                 let _ = write!(out, "{CLEAR}{text}").and_then(|()| out.flush());
                 (wait, shown) = (EVERY, true);
             }
@@ -92,7 +92,7 @@ impl Progress {
         Progress { phase, thread }
     }
 
-    /// What tells the line of phases.
+    /// The setter for the running link.
     pub(crate) fn phase(&self) -> Phase {
         self.phase.clone()
     }

@@ -1,17 +1,16 @@
-//! Which modules a program registers with the CUDA runtime, and which an earlier device link has
-//! registered.
+//! The modules that a program registers with the CUDA runtime, and those that an earlier device
+//! link has registered.
 //!
 //! Every object with device code is a module with an id. The host object of a device link registers
-//! the modules that were linked, and lists their ids (`def <id>` in `__nv_module_id`). Such objects
-//! are inputs of later links, mostly as members of libraries that carry their own device link. What
-//! they list is in a program already: it is neither linked nor registered again, wherever it stands
-//! on the line (docs/rules/inputs.md, 6).
+//! the linked modules and lists their ids (`def <id>` in `__nv_module_id`). Such objects are inputs
+//! of later links, mostly as members of libraries that carry their own device link. The modules in
+//! their lists are in a program already: they are neither linked nor registered again, wherever
+//! they stand on the line (docs/rules/inputs.md, 6).
 //!
-//! In: modules and lists in the order of the inputs. Out: what is left out, and the text of the
-//! file of `--register-link-binaries`, which nvcc compiles into the host program. Guaranteed:
-//! nothing here depends on the target, but for modules that have been withdrawn and for whether the
-//! system library is needed: links of one program for several targets can share it, or make one
-//! list of theirs.
+//! In: modules and lists in the order of the inputs. Out: the modules to leave out, and the text of
+//! the file of `--register-link-binaries`, which nvcc compiles into the host program. Guaranteed:
+//! nothing here depends on the target, except for withdrawn modules and the need for the system
+//! library. So links of one program for several targets can share the values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,7 +18,7 @@ use std::collections::HashMap;
 /// In the id of the module of libcudadevrt, as nvlink looks for it.
 const SYSTEM_ID: &[u8] = b"_cuda_device_runtime_";
 
-/// As much of a register file is looked at, bytes: the lists of some million modules.
+/// Bytes of a register file that are read: the lists of some million modules.
 pub(crate) const MAX_FILE: u64 = 256 << 20;
 
 /// A module, by its place.
@@ -29,8 +28,8 @@ pub(crate) struct ModuleNumber(usize);
 /// Something that registers itself with the CUDA runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Module<'a> {
-    /// As the compiler of the host code calls it, or made of a path; `None` for code in an object
-    /// that a device link made.
+    /// The id from the compiler of the host code, or one made of a path; `None` for code in an
+    /// object that a device link made.
     id: Option<Cow<'a, [u8]>>,
     /// Part of a system library.
     system: bool,
@@ -39,22 +38,22 @@ struct Module<'a> {
     withdrawn: bool,
 }
 
-/// Where a module is in an object.
+/// The place of a module in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// It is the first or only one.
     First,
-    /// Behind the first, in an object that `ld -r` made of several, with code of its own.
+    /// Not the first, in an object that `ld -r` made of several, with its own code.
     Behind,
     /// Behind the first, whose code is all that there is. A device link is not asked for it: nvlink
     /// lists it always.
     Bare,
 }
 
-/// What became of the system library.
+/// The state of the system library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SystemLibrary {
-    /// It is none of the inputs.
+    /// It is not an input.
     NotGiven,
     /// Nothing needs it.
     NotNeeded,
@@ -97,7 +96,7 @@ impl<'a> Registration<'a> {
         }
     }
 
-    /// Whether a device link has linked the module before: all lists have to be known.
+    /// Whether a device link has linked the module before. All lists must have been added.
     pub(crate) fn is_linked_before(&self, module: ModuleNumber) -> bool {
         let Module { id, place, .. } = &self.modules[module.0];
         let listed = |id: &Cow<'_, [u8]>| self.linked_before.contains_key(&**id);
@@ -115,8 +114,8 @@ impl<'a> Registration<'a> {
         self.linked_before.get(&**id).map(String::as_str)
     }
 
-    /// What became of the system library, of which `needed` says whether anything needs it. It does
-    /// not count when it is linked before or alone.
+    /// The state of the system library; `needed` says whether anything needs it. A library that is
+    /// already linked, or alone, does not count.
     pub(crate) fn system_library(&self, needed: impl FnOnce() -> bool) -> SystemLibrary {
         let numbers = || (0..self.modules.len()).filter(|&number| !self.modules[number].withdrawn);
         let is_library = |number: usize| {
@@ -198,10 +197,10 @@ impl Listing {
     }
 }
 
-/// Whether a register file that is there already stays. nvcc has the links for all targets write
-/// one file: the module of libcudadevrt is in it if one of them needs the library.
+/// Whether an existing register file stays. nvcc makes the links for all targets write one file:
+/// the module of libcudadevrt is in it if one of them needs the library.
 pub(crate) fn keeps(existing: &[u8], system: SystemLibrary) -> bool {
-    // As a C string, which ends with the first NUL.
+    // Read as a C string, which ends with the first NUL.
     let text = existing.split(|&byte| byte == 0).next().unwrap_or_default();
     system == SystemLibrary::NotNeeded
         || text.windows(SYSTEM_ID.len()).any(|window| window == SYSTEM_ID)

@@ -20,7 +20,7 @@ use crate::timing::Timing;
 use crate::watch::Watch;
 use crate::{host_script, index, origins, reports, shadow, threads};
 
-/// What a whole command line comes to: text for standard output, and how it ended.
+/// Runs a command line. Returns the text for standard output, and lines and status.
 pub fn command(parsed: Parsed) -> (String, Outcome) {
     let redefined = parsed.redefined.into_iter();
     let mut first: Vec<Line> =
@@ -45,7 +45,7 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
     (text, outcome)
 }
 
-/// Links as `options` say and writes the outputs; returns what is for standard output.
+/// Links as `options` say and writes the outputs. Returns the text for standard output.
 pub fn run(options: &Options) -> (String, Outcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     let mut lines = Lines::new(options, &target.name());
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> (String, Outcome) {
     (said, lines.end_within(options.number(Id::ErrorLimit)))
 }
 
-/// What nvlink says of its own `--preserve-relocs`, spelling and all.
+/// nvlink's warning about its `--preserve-relocs`, with its spelling.
 fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
     let said = options.flag(Id::PreserveRelocs) && !options.flag(Id::DisableInfos);
     let text = || FileError::PreserveRelocs(target.name());
@@ -98,18 +98,18 @@ struct Link<'o> {
     target: Target,
     index: Option<IndexFile>,
     timing: Option<&'o mut Timing>,
-    /// Tells the line on the terminal.
+    /// Sets the phase of the line on the terminal.
     phase: progress::Phase,
     written: Written,
     /// Text for standard output.
     said: &'o mut String,
 }
 
-/// How far the output is.
+/// The state of the output.
 enum Written {
     Not,
-    /// It is open. What is written in place stays so between two attempts: who reads a pipe takes
-    /// it for complete when it is closed.
+    /// It is open. An output that is written in place stays open between two attempts: a reader of
+    /// a pipe takes it for complete when it is closed.
     Begun(Replacement),
     Whole,
 }
@@ -117,17 +117,17 @@ enum Written {
 /// An input may have changed while it was linked.
 struct Changed;
 
-/// How an attempt at a link ends.
+/// The end of an attempt at a link.
 #[derive(PartialEq)]
 enum End {
     Done,
-    /// Nobody knows whether what was linked is what any of the files was at any time.
+    /// The linked bytes may be those of no moment of a file.
     Again,
 }
 
 impl Link<'_> {
-    /// Links files that are mapped; where that may have gone wrong because somebody writes into
-    /// one, again with copies, and nothing stays of the first attempt.
+    /// Links files that are mapped. If a change of one may have spoiled the link, it links again
+    /// with copies, and nothing of the first attempt stays.
     fn run(mut self, lines: &mut Lines) {
         // All inputs stay until the process ends, which gives them back at once.
         let store: &Store =
@@ -160,7 +160,7 @@ impl Link<'_> {
         if matches!(ended, Ok(Ok(()))) && (is_whole || !lines.failed()) {
             return End::Done;
         }
-        // What was checked once need not hold for a file that changes.
+        // Checked bytes of a file may have changed since.
         match (store.change(&Session::serial()), ended) {
             (Change::Certain(path), _) => {
                 let note = "it changed while it was linked".to_owned();
@@ -186,12 +186,12 @@ struct Run<'o> {
     watch: Watch,
     /// Text for standard output.
     said: &'o mut String,
-    /// Tells the line on the terminal.
+    /// Sets the phase of the line on the terminal.
     phase: progress::Phase,
     written: &'o mut Written,
 }
 
-/// Why there is no output.
+/// The reason for a missing output.
 enum Stop {
     Told(Line),
     Changed(Changed),
@@ -301,7 +301,7 @@ impl Run<'_> {
         let written = self.write(session, &image, path);
         let account = written.is_ok() && reports::need_account(self.options);
         let account = account.then(|| image.account());
-        // What the image was made of stays until the process ends, as the inputs do.
+        // The data behind the image stays until the process ends, as the inputs do.
         std::mem::forget(image);
         written?;
         self.time("write", start);
@@ -369,7 +369,7 @@ impl Run<'_> {
         }
     }
 
-    /// What `--stats` and `--trace` ask for.
+    /// The outputs of `--stats` and `--trace`.
     fn tell(
         &self,
         input_bytes: u64,

@@ -1,4 +1,6 @@
-//! Commands of culd that are no link.
+//! Commands of culd that are not a link.
+//!
+//! In: words. Out: text, lines and status.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,8 +12,8 @@ use crate::messages::Outcome;
 use crate::options::{Shell, completions, man_page};
 use crate::shadow::{check_shadow, install_shadow};
 
-/// Runs the command that `words` begin with: what is for standard output, and how it ended.
-/// `None` when they are a link. `program` is this very program.
+/// Runs the command that `words` begin with. Returns the text for standard output, and lines and
+/// status; `None` if the words are a link. `program` is the path of this program.
 pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome)> {
     let (command, rest) = words.split_first()?;
     match command.to_str()? {

@@ -1,8 +1,7 @@
-//! How many threads a link gets.
+//! The number of threads of a link.
 //!
-//! In: the option. Out: a number, and a line if it is not the one that was asked for. Guaranteed:
-//! not more than help, whatever is asked for: each takes memory, and work is divided among all of
-//! them.
+//! In: the option. Out: a number, and a line if it is smaller than the option. Guaranteed: no more
+//! threads than help: each takes memory, and work is divided among all of them.
 
 use std::num::NonZero;
 use std::thread;
@@ -35,7 +34,7 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The threads that `options` ask for, 0 for one per core, and what there is to say about them.
+/// The threads that `options` ask for, 0 for one per core, and a line about them.
 pub(crate) fn threads(options: &Options) -> (usize, Option<Line>) {
     let most = most_threads();
     let asked = options.number(Id::Threads).and_then(|count| usize::try_from(count).ok());

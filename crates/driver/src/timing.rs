@@ -11,7 +11,7 @@ use crate::input::Time;
 const TITLES: &str = "source file name , phase name , phase input files , phase output file , \
                       arch , tool, metric , unit\n";
 
-/// Where the table goes.
+/// The destination of the table.
 enum To {
     StandardOutput,
     File(File),
@@ -49,13 +49,13 @@ impl Timing {
         }
     }
 
-    /// Adds one of culd's own phases in making `output`.
+    /// Adds one of culd's own phases that made `output`.
     pub(crate) fn phase(&mut self, name: &str, output: &str, time: Duration) {
         self.row(&[output, name, "", output], "culd", time.as_secs_f64() * 1e3);
     }
 
     fn row(&mut self, files: &[&str; 4], tool: &str, milliseconds: f64) {
-        // A name with a line's end in it would be a row of its own.
+        // A name with a line break would start a new row.
         let [source, phase, input, output] = files.map(culd_text::escaped);
         let target = &self.target;
         self.text.push_str(&format!(
@@ -71,7 +71,7 @@ impl Timing {
         });
     }
 
-    /// Writes the rows; returns what is for standard output.
+    /// Writes the rows. Returns the text for standard output.
     pub(crate) fn finish(self) -> io::Result<String> {
         match self.to {
             To::StandardOutput => Ok(self.text),

@@ -12,7 +12,7 @@ use crate::toolkit::programs::{folders, in_folders, own};
 /// A CUDA toolkit, as far as it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Toolkit {
-    /// Where its programs are.
+    /// The folder of its programs.
     bin: PathBuf,
     home: PathBuf,
 }
@@ -27,8 +27,8 @@ impl Toolkit {
     }
 }
 
-/// Where ptxas and NVIDIA's libraries are looked for, both in this order, so that they come from
-/// one toolkit: that of `-nvvmpath` in a link with LTO, the one that this program lies in, that of
+/// The toolkits in which ptxas and NVIDIA's libraries are looked for, in one order, so that they
+/// come from one toolkit: that of `-nvvmpath` in a link with LTO, that of this program, that of
 /// CUDA_HOME or CUDA_PATH, and those of PATH.
 fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
     // It names a folder of the toolkit.

@@ -1,16 +1,16 @@
-//! `--verify`: a linked cubin is read again, by a reader that shares no code with the linker, and
-//! its promises are proved.
+//! `--verify`: reads a linked cubin again, with a reader that shares no code with the linker, and
+//! proves its promises.
 //!
-//! In: the bytes of an output. Out: the first thing that is not as every consumer of ELF may expect
-//! it. Guaranteed: uses the readers of crate `object` and what is below, nothing of `culd-cubin`;
-//! any bytes may come in.
+//! In: the bytes of an output. Out: the first violation of the rules that consumers of ELF rely on.
+//! Guaranteed: uses the readers of crate `object` and this file, nothing of `culd-cubin`; any bytes
+//! may come in.
 //!
-//! What is proved: headers and tables lie in the file and agree with each other; names are in their
+//! It proves: headers and tables lie in the file and agree with each other; names are in their
 //! string tables; sections overlap neither each other nor the tables, and start at multiples of
 //! their alignment; segments lie in the file and hold whole sections; `sh_link` and `sh_info` name
-//! what they must; local symbols stand in front; symbols lie in their sections; every relocation
-//! names a symbol there is and a place inside its section; attribute records fill their sections;
-//! records of the call graph name symbols there are.
+//! existing sections of the right kind; local symbols stand in front; symbols lie in their
+//! sections; every relocation names an existing symbol and a place inside its section; attribute
+//! records fill their sections; records of the call graph name existing symbols.
 
 use std::fmt::Display;
 
@@ -51,7 +51,7 @@ const LISTS: [u32; 4] = [u32::MAX, u32::MAX - 1, u32::MAX - 2, u32::MAX - 3];
 /// Proves that `image` is sound.
 ///
 /// # Errors
-/// What is not.
+/// The first violation.
 pub fn verify(image: &[u8]) -> Result<(), String> {
     let header = Header::parse(image).map_err(text)?;
     let fields = [
@@ -106,7 +106,7 @@ impl<'d> File<'d> {
         for section in self.sections.iter().skip(1) {
             let (at, align) = (section.sh_offset(Le), section.sh_addralign(Le).max(1));
             let name = self.name(section);
-            // nvlink's arrays without size have alignments of their own.
+            // nvlink's arrays without size may have any alignment.
             if !align.is_power_of_two() && has_bytes(section) {
                 return Err(format!("section '{name}': alignment {align:#x} is no power of two"));
             }
@@ -130,7 +130,8 @@ impl<'d> File<'d> {
             }
             if let Some((start, last_end, half, other)) = last
                 && *at < last_end
-                // A Mercury section may be the same bytes as its twin (case mercury/two-files-110).
+                // A Mercury section may share the bytes of its counterpart (case
+                // mercury/two-files-110).
                 && ((start, last_end) != (at, end) || half == mercury)
             {
                 return Err(format!(
@@ -263,7 +264,7 @@ impl<'d> File<'d> {
         }
     }
 
-    /// The table of section indices above what a symbol can hold.
+    /// The table of section indices that do not fit into a symbol.
     fn section_indices(&self, symbols: usize) -> &'d [object::U32<Le>] {
         let table = self.sections.iter().find(|s| s.sh_type(Le).0 == 18);
         let table = table.and_then(|table| self.entries(table).ok());

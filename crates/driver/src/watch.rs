@@ -1,4 +1,4 @@
-//! What a run took: phases with their times, and counts.
+//! Times of phases, and counts.
 //!
 //! In: phases as they end, the linked cubin's counts. Out: the text of `--stats`, and the file of
 //! `--trace` in the format of Chrome's trace viewer and Perfetto.
@@ -84,7 +84,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The most memory that the process had, in what the system says of it.
+/// The most memory of the process, from the system's text about it.
 fn peak_kib(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()

@@ -1,7 +1,7 @@
 //! The cubin linker: bytes in, bytes out.
 //!
 //! In: the bytes of relocatable cubins and [`LinkOptions`]. Out: [`Outcome`]: the linked cubin,
-//! equal to nvlink's byte for byte except for its tool record, or what is wrong with the inputs.
+//! equal to nvlink's byte for byte except for its tool record, or the errors of the inputs.
 //! Guaranteed: no I/O, no globals, no printing. The result depends on the options, and on the
 //! order, names and bytes of the inputs; it does not depend on threads, paths or the machine.
 //!
@@ -107,8 +107,8 @@ where
     Outcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
 }
 
-/// Checks `inputs` as [`link`] does before it merges the first; returns what is wrong with one of
-/// them.
+/// Checks `inputs` as [`link`] does before it merges the first; returns the errors of the first bad
+/// input.
 pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Vec<Diagnostic> {
     let mut diags = Diagnostics::new(options.warnings_are_errors);
     // The lines say why it failed.

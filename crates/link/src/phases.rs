@@ -1,4 +1,4 @@
-//! How long the phases of a link take, and their spans for `tracing`.
+//! The times of the phases of a link, and their spans for `tracing`.
 
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,7 @@ pub(crate) struct LinkedProgram<'o, 'd> {
     pub(crate) merged: Merged<'d>,
     pub(crate) data: Data,
     pub(crate) attributes: Attributes<'d>,
-    /// What is wrong with unified functions and variables, if anything is.
+    /// The error of unified functions and variables, if there is one.
     pub(crate) unified: Option<Message>,
     pub(crate) options: &'o LinkOptions,
 }

@@ -1,7 +1,7 @@
-//! What can be said of each part alone, and of their names.
+//! Checks of each part alone, and of all names.
 //!
-//! In: a [`Builder`]. Out: nothing, or what is wrong. Guaranteed: what passes has names that are
-//! some, sizes that fit, and references to symbols of this builder only.
+//! In: a [`Builder`]. Out: nothing, or an error. Guaranteed: parts that pass have valid names,
+//! sizes that fit, and references to symbols of this builder only.
 
 use std::collections::HashSet;
 
@@ -72,7 +72,7 @@ fn check_code(builder: &Builder, symbol: &Symbol, code: &Code) -> Result<(), Bui
     }
 }
 
-/// Places in Mercury code count otherwise than its bytes.
+/// Offsets in Mercury code count before compression.
 fn check_mercury(builder: &Builder, symbol: &Symbol, mercury: &Mercury) -> Result<(), BuildError> {
     check_relocations(builder, &symbol.name, &mercury.relocations, u64::MAX)?;
     check_attributes(symbol, &mercury.attributes)
@@ -159,8 +159,8 @@ fn check_relocations(
     Ok(())
 }
 
-/// Where the parameters of a kernel lie and how long they are: aligned by their addresses in
-/// bank 0.
+/// Offsets of the parameters of a kernel, aligned by their addresses in bank 0, and their total
+/// size.
 pub(super) fn parameters(sizes: &[(u32, u32)], base: u32) -> (Vec<u32>, u64) {
     let mut end = u64::from(base);
     let mut offsets = Vec::with_capacity(sizes.len());

@@ -1,7 +1,7 @@
 //! From functions and variables to sections and symbols.
 //!
-//! In: a [`Builder`]. Out: an [`Object`], or what is wrong. Guaranteed: sections stand in the order
-//! in which ptxas writes them: debug information, notes, attributes, call graph, relocations,
+//! In: a [`Builder`]. Out: an [`Object`], or an error. Guaranteed: sections stand in the order in
+//! which ptxas writes them: debug information, notes, attributes, call graph, relocations,
 //! constants, code, shared memory, banks of kernels, variables; then the same for Mercury.
 
 use super::object::{Contents as Data, Info, Link, Object, Section, SectionRef, SymbolRef};
@@ -49,21 +49,21 @@ pub(super) fn object(builder: &Builder) -> Result<Object, BuildError> {
     Ok(file.object)
 }
 
-/// A section of machine code's half and its twin.
+/// A section of the first half and its counterpart in Mercury.
 pub(super) type Pair = (Option<SectionRef>, Option<SectionRef>);
 
-/// What there is of a symbol.
+/// The sections of a symbol.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) symbol: Option<SymbolRef>,
-    /// Where it is; nothing for what is defined elsewhere.
+    /// The section that defines it; none for a symbol that is defined elsewhere.
     pub(super) section: Pair,
     pub(super) value: u64,
     pub(super) size: u64,
-    /// What is to be filled in there.
+    /// The relocations of that section.
     pub(super) relocations: Pair,
-    /// Of a function: its attributes, and literals with their relocations; of a kernel: its bank,
-    /// and the symbol of that.
+    /// A function's attributes, and its literals with their relocations; a kernel's bank, and the
+    /// symbol of the bank.
     pub(super) attributes: Pair,
     pub(super) literals: Pair,
     pub(super) literal_relocations: Pair,
@@ -90,7 +90,7 @@ pub(super) struct File<'b> {
     pub(super) builder: &'b Builder,
     pub(super) object: Object,
     pub(super) places: Vec<Place>,
-    /// Where parameters begin in bank 0.
+    /// Offset of the first parameter in bank 0.
     pub(super) base: u32,
 }
 
@@ -267,7 +267,7 @@ impl<'b> File<'b> {
         }
     }
 
-    /// Relocation sections and attributes of one half say what they are for.
+    /// Sets `sh_info` of the relocation sections and attributes of one half.
     pub(super) fn point(&mut self, fixed: &Fixed, half: fn(Pair) -> Option<SectionRef>) {
         let mut pairs = vec![
             (fixed.init_relocations, fixed.init),

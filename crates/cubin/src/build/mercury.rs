@@ -4,7 +4,7 @@ use super::{AttributeValue, Relocation};
 use crate::capmerc::{Capsule, INSTRUCTION};
 use crate::error::Malformed;
 
-/// Mercury code of a function: what a finalizer makes machine code of other devices of. See
+/// Mercury code of a function, from which a finalizer makes machine code for other devices. See
 /// [`crate::capmerc`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mercury {
@@ -19,11 +19,11 @@ pub struct Mercury {
 }
 
 impl Mercury {
-    /// That of a section `.nv.capmerc.text.F`, all its bytes; `size` is that of the function in
-    /// Mercury's symbol table. The index in its first word is made anew.
+    /// The contents of a section `.nv.capmerc.text.F`. `size` is the size of the function in
+    /// Mercury's symbol table. The section index in the first word is replaced.
     ///
     /// # Errors
-    /// It is no Mercury code.
+    /// The bytes are not Mercury code.
     pub fn new(section: &[u8], size: u64) -> Result<Self, Malformed> {
         let capsule = Capsule::parse(b"Mercury code", section)?;
         Ok(Mercury {

@@ -50,7 +50,7 @@ pub use self::mercury::Mercury;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SymbolId(usize);
 
-/// Who sees a name.
+/// Which objects can see a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linkage {
     /// This object only.
@@ -61,7 +61,7 @@ pub enum Linkage {
     Weak,
 }
 
-/// Where a variable lives.
+/// The memory of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     /// Global memory.
@@ -83,7 +83,7 @@ pub struct Variable {
     /// The function whose literal it is.
     owner: Option<SymbolId>,
     contents: Contents,
-    /// The initial value in Mercury, where it is another.
+    /// The initial value in Mercury, if it differs.
     mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
     /// Mercury's records for the same places.
@@ -94,13 +94,13 @@ pub struct Variable {
 enum Contents {
     Bytes(Vec<u8>),
     Zero(u64),
-    /// Of several of a name the linker makes one, of the largest size.
+    /// Tentative: the linker makes one variable of all of the name, with the largest size.
     Common(u64),
     /// Defined elsewhere.
     None(u64),
 }
 
-/// What a legacy reference is to.
+/// The kind of a legacy reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
     /// `.texref`.
@@ -112,23 +112,23 @@ pub enum Reference {
 }
 
 impl Variable {
-    /// One with initial values.
+    /// A variable with initial values.
     pub fn initialised(name: impl Into<String>, space: Space, bytes: impl Into<Vec<u8>>) -> Self {
         Variable::new(name.into(), space, Contents::Bytes(bytes.into()))
     }
 
-    /// One of `size` bytes that are zero, or in shared memory anything.
+    /// A variable of `size` bytes. They are zero at the start, in shared memory undefined.
     pub fn zero(name: impl Into<String>, space: Space, size: u64) -> Self {
         Variable::new(name.into(), space, Contents::Zero(size))
     }
 
-    /// One of `size` bytes in global memory that other objects may define too: of all, one is made,
-    /// of the largest size.
+    /// A variable of `size` bytes in global memory that other objects may define, too: the linker
+    /// makes one of them, with the largest size.
     pub fn common(name: impl Into<String>, size: u64) -> Self {
         Variable::new(name.into(), Space::Global, Contents::Common(size))
     }
 
-    /// One that another object defines; of size 0 where the size is not known.
+    /// A variable that another object defines; size 0 if the size is not known.
     pub fn external(name: impl Into<String>, space: Space, size: u64) -> Self {
         Variable::new(name.into(), space, Contents::None(size))
     }
@@ -151,7 +151,7 @@ impl Variable {
         }
     }
 
-    /// What Mercury has in the place of a literal's bytes: zeros where machine code has addresses.
+    /// The bytes of a literal in Mercury: zeros where machine code has addresses.
     #[must_use]
     pub fn mercury(self, bytes: impl Into<Vec<u8>>) -> Self {
         Variable { mercury: Some(bytes.into()), ..self }
@@ -165,25 +165,25 @@ impl Variable {
         Variable { owner: Some(of), linkage: Linkage::Local, ..variable }
     }
 
-    /// Its memory is managed: host and device have it at the same address.
+    /// The variable is in managed memory: host and device see it at the same address.
     #[must_use]
     pub fn managed(self) -> Self {
         Variable { managed: true, ..self }
     }
 
-    /// Who sees it; all objects if it is not said.
+    /// Which objects can see it. Default: all.
     #[must_use]
     pub fn linkage(self, linkage: Linkage) -> Self {
         Variable { linkage, ..self }
     }
 
-    /// Its alignment in bytes, a power of two; 4 if it is not said.
+    /// Its alignment in bytes, a power of two. Default: 4.
     #[must_use]
     pub fn align(self, align: u64) -> Self {
         Variable { align, ..self }
     }
 
-    /// An address in its initial value; offsets count from its begin.
+    /// Adds an address to its initial value; the offset counts from the start of the variable.
     #[must_use]
     pub fn relocation(mut self, relocation: Relocation) -> Self {
         self.relocations.push(relocation);
@@ -191,16 +191,16 @@ impl Variable {
     }
 }
 
-/// A place that the linker fills in.
+/// A place that the linker or the driver fills in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
-    /// Bytes from the begin of the code or variable.
+    /// Offset in the code or variable, bytes.
     pub offset: u64,
     /// The type, such as `R_CUDA_ABS32_LO_32`; crate `culd_reloc` has them.
     pub kind: u32,
-    /// What it is the address of; some types need nothing.
+    /// The symbol whose address is filled in; some types need none.
     pub symbol: Option<SymbolId>,
-    /// What is added.
+    /// The addend.
     pub addend: i64,
 }
 
@@ -258,31 +258,31 @@ impl Code {
         }
     }
 
-    /// The same code for other devices of the family: needed from sm_100 on.
+    /// Adds the same code for other devices of the family. Functions for sm_100 and later need it.
     #[must_use]
     pub fn mercury(self, mercury: Mercury) -> Self {
         Code { mercury: Some(mercury), ..self }
     }
 
-    /// How many registers it uses.
+    /// The number of registers per thread.
     #[must_use]
     pub fn registers(self, registers: u8) -> Self {
         Code { registers, ..self }
     }
 
-    /// How many bytes of stack it uses itself.
+    /// The stack frame of the function itself, bytes.
     #[must_use]
     pub fn frame(self, frame: u32) -> Self {
         Code { frame, ..self }
     }
 
-    /// How many barriers it uses.
+    /// The number of barriers.
     #[must_use]
     pub fn barriers(self, barriers: u8) -> Self {
         Code { barriers, ..self }
     }
 
-    /// It is a kernel.
+    /// Makes the function a kernel.
     #[must_use]
     pub fn kernel(self, kernel: Kernel) -> Self {
         Code { kernel: Some(kernel), ..self }
@@ -295,7 +295,7 @@ impl Code {
         self
     }
 
-    /// It calls this function. A call needs its relocation besides.
+    /// The function calls `callee`, for the call graph. The call's relocation is added separately.
     #[must_use]
     pub fn call(mut self, callee: SymbolId) -> Self {
         self.calls.push(callee);
@@ -317,7 +317,7 @@ impl Code {
     }
 }
 
-/// What makes a function a kernel.
+/// The properties of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// Size and alignment of each parameter, bytes.
@@ -332,22 +332,22 @@ impl Kernel {
     }
 }
 
-/// Why there is no object.
+/// Why no object can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Objects from sm_100 on have Mercury code, others have none; it is for as many instructions
-    /// as there are.
+    /// An object for sm_100 or later lacks Mercury code, an object for an earlier target has some,
+    /// or the code has another number of instructions.
     #[error("the Mercury code of '{0}' is missing, not wanted, or not for its machine code")]
     Mercury(String),
-    /// A symbol behind one that is missing in Mercury's table, or one that belongs there and is
-    /// not.
+    /// A symbol is in Mercury's table although an earlier one is not, or belongs there and is
+    /// missing.
     #[error("'{0}' is in Mercury's table, but not a symbol before it")]
     Twin(String),
-    /// A section names one that is none.
+    /// A section reference names no section.
     #[error("'{0}' names a section that is none")]
     Section(String),
-    /// A section without bytes has some, or another way round, or too many.
+    /// A section without bytes has contents, or one with bytes has none, or too many.
     #[error("section '{0}' cannot have such contents")]
     Contents(String),
     /// A name is empty or has a NUL.
@@ -359,10 +359,10 @@ pub enum BuildError {
     /// A local function has no code.
     #[error("'{0}' is local and not defined")]
     Undefined(String),
-    /// A symbol is of another builder, or is no function where one is needed.
+    /// A symbol belongs to another builder, or is not a function where one is needed.
     #[error("'{0}' names a symbol that is none, or not of this kind")]
     Symbol(String),
-    /// An alignment is no power of two, or larger than a linker takes.
+    /// An alignment is not a power of two, or too large.
     #[error("'{name}' is aligned to {align} bytes")]
     #[allow(missing_docs, reason = "the text says what the fields are")]
     Align { name: String, align: u64 },
@@ -370,14 +370,14 @@ pub enum BuildError {
     #[error("the code of '{name}' has {size} bytes, which is no multiple of 16, or nothing")]
     #[allow(missing_docs, reason = "the text says what the fields are")]
     Code { name: String, size: usize },
-    /// A relocation is outside of what it is for.
+    /// A relocation is outside of its code or variable.
     #[error("a relocation of '{name}' at {offset:#x} is outside")]
     #[allow(missing_docs, reason = "the text says what the fields are")]
     Relocation { name: String, offset: u64 },
     /// Shared memory has no initial values.
     #[error("'{0}' is in shared memory and has initial values")]
     Shared(String),
-    /// The parameters of a kernel are more than its attributes can tell.
+    /// The parameters of a kernel are too large for its attributes.
     #[error("the parameters of '{0}' are too large")]
     Parameters(String),
     /// An attribute is longer than a record can be.
@@ -390,7 +390,7 @@ pub enum BuildError {
     TooLarge,
 }
 
-/// A symbol and what it stands for.
+/// A symbol and its definition.
 #[derive(Debug, Clone)]
 struct Symbol {
     name: String,
@@ -426,7 +426,7 @@ pub struct Builder {
     symbols: Vec<Symbol>,
     tool: ToolRecord,
     compat: Option<Vec<u8>>,
-    /// What was wrong first.
+    /// The first error.
     error: Option<BuildError>,
 }
 
@@ -437,14 +437,14 @@ impl Builder {
         Builder { arch, symbols: Vec::new(), tool, compat: None, error: None }
     }
 
-    /// What made the object, for its note.
+    /// The tool that made the object, for its note.
     pub fn tool(&mut self, tool: ToolRecord) -> &mut Self {
         self.tool = tool;
         self
     }
 
-    /// The contents of `.nv.compat`, records that tell what the code needs from a device (sm_90 and
-    /// later). If it is not said, those that ptxas 13.0 writes for code without special needs.
+    /// The contents of `.nv.compat`: records of the devices that the code needs (sm_90 and later).
+    /// Default: those that ptxas 13.0 writes for code without special needs.
     pub fn compat(&mut self, records: Vec<u8>) -> &mut Self {
         self.compat = Some(records);
         self
@@ -497,9 +497,9 @@ impl Builder {
         self.symbol(name.into(), Linkage::Global, What::Reference(to))
     }
 
-    /// A section with debug information: `.debug_frame`. Mercury has bytes of its own (sm_100 and
-    /// later). What is returned stands for the section; its relocations are added as those of
-    /// variables are.
+    /// Adds a section with debug information, such as `.debug_frame`. Mercury has its own bytes
+    /// (sm_100 and later). The returned symbol stands for the section; its relocations are added
+    /// like those of variables.
     pub fn debug(
         &mut self,
         name: impl Into<String>,
@@ -511,8 +511,9 @@ impl Builder {
         self.symbol(name.into(), Linkage::Local, What::Debug(Box::new(debug)))
     }
 
-    /// An address in the initial value of a variable, or in debug information; the offset counts
-    /// from its begin. For addresses of what is declared after the variable, its own among them.
+    /// Adds an address to the initial value of a variable, or to debug information. The offset
+    /// counts from the start. It is for addresses of symbols that are declared after the variable,
+    /// including its own.
     pub fn relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
         match self.records_of(variable) {
             Some((relocations, _)) => relocations.push(relocation),
@@ -521,7 +522,7 @@ impl Builder {
         self
     }
 
-    /// What is to be filled in in a variable or debug information, in either half.
+    /// The relocations of a variable or debug section, in either half.
     fn records_of(
         &mut self,
         variable: SymbolId,
@@ -559,10 +560,10 @@ impl Builder {
         self.object()?.finish()
     }
 
-    /// The object's sections and symbols, for what a builder has no part for.
+    /// The object's sections and symbols, for additions that a builder does not support.
     ///
     /// # Errors
-    /// The parts do not go together.
+    /// The parts do not fit together.
     pub fn object(self) -> Result<object::Object, BuildError> {
         finish::object(&self)
     }

@@ -65,11 +65,11 @@ pub struct Section {
     pub link: Link,
     /// `sh_info`.
     pub info: Info,
-    /// What is in it.
+    /// The contents.
     pub contents: Contents,
 }
 
-/// What `sh_link` says.
+/// The value of `sh_link`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Nothing.
@@ -80,14 +80,14 @@ pub enum Link {
     Section(SectionRef),
 }
 
-/// What `sh_info` says.
+/// The value of `sh_info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Info {
     /// A number.
     Number(u32),
     /// The section that this one is about.
     Section(SectionRef),
-    /// Of code: the function, and in front of sm_90 how many registers it uses.
+    /// For code: the function and, before sm_90, its number of registers.
     Function {
         /// The first function in it.
         symbol: SymbolRef,
@@ -96,7 +96,7 @@ pub enum Info {
     },
 }
 
-/// What is in a section.
+/// The contents of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// Bytes that name nothing.
@@ -109,7 +109,7 @@ pub enum Contents {
     Relocations(Vec<Relocation>),
     /// Attributes.
     Attributes(Vec<Attribute>),
-    /// Who calls whom.
+    /// Records of the call graph.
     CallGraph(Vec<Edge>),
     /// Functions and their prototypes.
     Prototypes(Vec<(SymbolRef, Vec<u8>)>),
@@ -131,9 +131,9 @@ pub struct Relocation {
     pub offset: u64,
     /// The type.
     pub kind: u32,
-    /// What it is the address of; some types need nothing.
+    /// The symbol whose address is filled in; some types need none.
     pub symbol: Option<SymbolRef>,
-    /// What is added; 0 in a section without addends.
+    /// The addend; 0 in a section without addends.
     pub addend: i64,
 }
 
@@ -194,7 +194,7 @@ pub struct Unified {
     pub id: Id,
 }
 
-/// What a symbol table says of a symbol.
+/// An entry of a symbol table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
@@ -205,15 +205,15 @@ pub struct Entry {
     pub kind: u8,
     /// `st_other`, see [`crate::elf::sto`].
     pub other: u8,
-    /// Where it is.
+    /// The place of the definition.
     pub place: Place,
-    /// Offset in its section; the alignment of what is common, or in shared memory.
+    /// Offset in its section; the alignment of a common or shared symbol.
     pub value: u64,
     /// Bytes.
     pub size: u64,
 }
 
-/// Where a symbol is.
+/// The place of a symbol's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In another object.
@@ -222,7 +222,7 @@ pub enum Place {
     In(SectionRef),
     /// Nowhere: it is a number.
     Absolute,
-    /// Where the linker says: a tentative definition.
+    /// A tentative definition: the linker chooses the place.
     Common,
 }
 
@@ -233,25 +233,25 @@ impl Section {
         Section { name: name.into(), sh_type, flags, align, link, info, contents }
     }
 
-    /// The same with these flags.
+    /// Sets the flags.
     #[must_use]
     pub fn flags(self, flags: u64) -> Self {
         Section { flags, ..self }
     }
 
-    /// The same with this alignment.
+    /// Sets the alignment in bytes.
     #[must_use]
     pub fn align(self, align: u64) -> Self {
         Section { align, ..self }
     }
 
-    /// The same with this `sh_link`.
+    /// Sets `sh_link`.
     #[must_use]
     pub fn link(self, link: Link) -> Self {
         Section { link, ..self }
     }
 
-    /// The same with this `sh_info`.
+    /// Sets `sh_info`.
     #[must_use]
     pub fn info(self, info: Info) -> Self {
         Section { info, ..self }
@@ -277,7 +277,7 @@ impl Entry {
 #[derive(Debug, Clone)]
 struct Symbol {
     own: Entry,
-    /// In Mercury's table; it has no entry for what is for machine code only.
+    /// The entry in Mercury's table; none for symbols of machine code only.
     twin: Option<Entry>,
 }
 
@@ -305,7 +305,7 @@ impl Object {
         Object { arch, e_type, kind, sections: Vec::new(), symbols: Vec::new() }
     }
 
-    /// What it is for.
+    /// The target.
     pub fn arch(&self) -> &'static Arch {
         self.arch
     }
@@ -326,14 +326,14 @@ impl Object {
         self.sections.iter().enumerate().map(|(at, section)| (SectionRef(at), section))
     }
 
-    /// Adds a symbol behind the others. Beside Mercury it needs its twin, too, unless no symbol
-    /// that follows has one.
+    /// Adds a symbol behind the others. In an object with Mercury it needs a counterpart, unless no
+    /// later symbol has one.
     pub fn symbol(&mut self, entry: Entry) -> SymbolRef {
         self.symbols.push(Symbol { own: entry, twin: None });
         SymbolRef(self.symbols.len() - 1)
     }
 
-    /// What Mercury's table says of a symbol.
+    /// Sets a symbol's entry in Mercury's table.
     pub fn twin(&mut self, symbol: SymbolRef, entry: Entry) -> &mut Self {
         if let Some(symbol) = self.symbols.get_mut(symbol.0) {
             symbol.twin = Some(entry);

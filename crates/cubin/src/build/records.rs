@@ -1,9 +1,8 @@
-//! What names symbols: the symbol table, attributes, call graph, relocations; and Mercury's half of
-//! all sections.
+//! Parts that name symbols: the symbol table, attributes, call graph, relocations; and Mercury's
+//! half of all sections.
 //!
-//! In: a [`File`] with the sections of machine code's half. Out: the same, complete. Guaranteed:
-//! symbols stand in the order in which ptxas writes them: those of sections, local ones, those that
-//! others see.
+//! In: a [`File`] with the sections of the first half. Out: the complete file. Guaranteed: symbols
+//! stand in the order in which ptxas writes them: those of sections, local ones, global ones.
 
 use super::finish::{File, Fixed, Pair, Place, plain, records};
 use super::object::{
@@ -75,7 +74,7 @@ impl File<'_> {
         }
     }
 
-    /// A twin with the same bytes.
+    /// A counterpart with the same bytes.
     fn shared_bytes(
         &mut self,
         own: Option<SectionRef>,
@@ -144,7 +143,7 @@ impl File<'_> {
         }
     }
 
-    /// The symbol tables: the sections, what is local, what others see.
+    /// The symbol tables: sections, local symbols, global symbols.
     pub(super) fn symbols(&mut self, fixed: &Fixed) {
         let code: Vec<usize> = self.functions().map(|(at, ..)| at).collect();
         let has_mercury = self.has_mercury();

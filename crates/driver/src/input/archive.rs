@@ -13,20 +13,20 @@ use crate::messages::{Ignored, InputError};
 use crate::options::Id;
 use crate::os::files::{self, Identity, Kinds};
 
-/// How deep archives may lie in each other.
+/// The limit of archives in archives.
 pub(super) const MAX_DEPTH: usize = 16;
 
-/// How many members of an archive are told of one by one when they are ignored. Lines take more
-/// memory than members.
+/// The number of ignored members of an archive that have a line each. Lines take more memory than
+/// members.
 pub(super) const MAX_TOLD: usize = 16;
 
 /// An archive being read.
 pub(super) struct Archive<'s, 'a> {
     /// Its name in messages.
     pub(super) name: &'s str,
-    /// The same as bytes.
+    /// The name as bytes.
     path: &'s [u8],
-    /// Where members of a thin archive are looked for.
+    /// The folder in which members of a thin archive are opened.
     pub(super) folder: PathBuf,
     pub(super) bytes: &'a [u8],
     pub(super) system: bool,
@@ -37,7 +37,7 @@ pub(super) struct Archive<'s, 'a> {
 }
 
 impl<'s, 'a> Archive<'s, 'a> {
-    /// An archive in memory: what it names outside itself is looked for in the working folder.
+    /// An archive in memory: members of a thin one are opened in the working folder.
     pub(super) fn bytes(name: &'s str, bytes: &'a [u8], system: bool) -> Self {
         let path = name.as_bytes();
         Archive { name, path, folder: PathBuf::new(), bytes, system, depth: 0, files: Vec::new() }
@@ -57,7 +57,7 @@ impl<'s, 'a> Archive<'s, 'a> {
 }
 
 impl<'a> Gather<'a, '_> {
-    /// Links all members: there is no choice by what is undefined.
+    /// Links all members, whether or not anything needs them.
     pub(super) fn archive(&mut self, archive: &Archive<'_, 'a>) -> Result<(), Stopped> {
         self.opened(InputError::Internal)?;
         let bad = |error: &culd_fatbin::Error| format!("in '{}', {error}", archive.name);
@@ -110,7 +110,7 @@ impl<'a> Gather<'a, '_> {
         self.content(Source { name, path, member: true, system: archive.system }, bytes)
     }
 
-    /// Links an archive in `outer`; `file` tells where it is when `outer` is thin.
+    /// Links an archive in `outer`; `file` is its path if `outer` is thin.
     fn inner_archive(
         &mut self,
         outer: &Archive<'_, 'a>,
@@ -150,7 +150,7 @@ impl<'a> Gather<'a, '_> {
         self.fatal(InputError::Internal, Vec::new())
     }
 
-    /// Tells how many members are ignored besides those that have lines of their own.
+    /// Reports the number of ignored members that have no line.
     fn others_ignored(&mut self, path: &str, count: usize) {
         if count != 0 {
             self.ignored(Ignored::Others { file: path.to_owned(), count });

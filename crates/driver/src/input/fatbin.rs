@@ -42,7 +42,7 @@ impl<'a> Gather<'a, '_> {
                 self.fatal(InputError::NoArch, vec![what]);
                 return Err(self.fatal(stop, Vec::new()));
             }
-            // As many as there are containers.
+            // There is one module for each container.
             let Some(module) = modules.next() else { break };
             let is_first = self.found.without_code == before;
             taken |= self.container(source, container, entries, module, is_first)?;
@@ -148,8 +148,8 @@ impl<'a> Gather<'a, '_> {
     }
 }
 
-/// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which tells most,
-/// before a cubin.
+/// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which has more
+/// names, before a cubin.
 fn sibling<'a>(
     usable: &[(Entry<'a>, Offer)],
     target: Target,
@@ -172,7 +172,7 @@ fn has_no_name(entry: &Entry<'_>) -> bool {
     form(entry).is_some() && !(1..1000).contains(&entry.sm())
 }
 
-/// What an entry is; `None` for what nvlink passes over.
+/// The form of an entry; `None` for entries that nvlink skips.
 fn form(entry: &Entry<'_>) -> Option<Form> {
     match entry.kind() {
         Kind::Elf => Some(Form::Elf),
@@ -182,7 +182,7 @@ fn form(entry: &Entry<'_>) -> Option<Form> {
     }
 }
 
-/// What an entry offers; `None` for those of 32-bit hosts, too.
+/// The image of an entry; `None` for those of 32-bit hosts, too.
 fn offer(entry: &Entry<'_>) -> Option<Offer> {
     let form = form(entry)?;
     entry.has(flag::BITS_64).then(|| Offer {

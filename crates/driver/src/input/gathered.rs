@@ -1,5 +1,4 @@
-//! What is gathered from the inputs: device code on its way into the link, and what is known about
-//! it.
+//! The result of reading the inputs: device code on its way into the link, and facts about it.
 
 use std::path::PathBuf;
 
@@ -14,14 +13,14 @@ use crate::registration::{ModuleNumber, Registration};
 /// Bytes of images that may be unpacked for one link: a small file can declare any size.
 pub(crate) const MAX_UNPACKED: u64 = 8 << 30;
 
-/// What the inputs come to.
+/// The result of reading the inputs.
 #[derive(Default)]
 pub(crate) struct Gathered<'a> {
     /// Cubins in link order.
     pub(crate) inputs: Vec<Ready<'a>>,
     /// The modules of the program.
     pub(crate) registration: Registration<'a>,
-    /// Kernels that host code refers to; `None` when some input does not tell.
+    /// Kernels that host code refers to; `None` if some input has no such list.
     pub(crate) references: Option<References<'a>>,
     /// Device code that is not linked, to explain undefined references.
     pub(crate) elsewhere: Vec<Elsewhere<'a>>,
@@ -31,9 +30,9 @@ pub(crate) struct Gathered<'a> {
     pub(crate) files: Vec<PathBuf>,
     /// Archives that `-l` names: path as messages name it, name.
     pub(crate) libraries: Vec<(String, String)>,
-    /// Names of `-l` for which there is no archive.
+    /// Names of `-l` without an archive.
     pub(crate) missing_libraries: Vec<String>,
-    /// How many fat binaries have nothing for the target.
+    /// The number of fat binaries without an image for the target.
     pub(crate) without_code: usize,
     /// Another release would choose other images.
     pub(crate) depends_on_release: bool,
@@ -43,9 +42,9 @@ pub(crate) struct Gathered<'a> {
     pub(crate) lto: Vec<LtoPiece<'a>>,
     /// There is LTO-IR in the inputs.
     pub(crate) has_lto: bool,
-    /// How many of [`Gathered::inputs`] stand in front of the last of it.
+    /// The number of [`Gathered::inputs`] in front of the last LTO-IR.
     pub(crate) lto_place: usize,
-    /// What was made of it, if that is linked with other code.
+    /// The cubin of all LTO-IR, in a link with other code.
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,
     /// The program is nothing but LTO-IR.
     pub(crate) whole: bool,
@@ -54,7 +53,7 @@ pub(crate) struct Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    /// What the linker is given.
+    /// The inputs of the linker.
     pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
         let ready = self.inputs.iter();
         ready
@@ -79,7 +78,7 @@ pub(crate) struct References<'a> {
     pub(crate) variables: Vec<&'a [u8]>,
     /// For variables in global memory with internal linkage.
     pub(crate) internal_variables: Vec<&'a [u8]>,
-    /// One of them is not from a system library; the lists of those alone select nothing.
+    /// Some list is not from a system library; lists of system libraries alone select nothing.
     pub(crate) selects: bool,
 }
 
@@ -112,7 +111,7 @@ pub(super) enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// What is told of it when nothing is linked.
+    /// The line about it, if nothing is linked.
     pub(super) fn line(self, options: &Options) -> Option<Line> {
         match self {
             Event::Line(line) => Some(line),
@@ -141,7 +140,7 @@ pub(crate) struct Stopped;
 pub(super) struct Piece<'a> {
     pub(crate) name: String,
     pub(crate) system: bool,
-    /// The code is a file of its own.
+    /// The code is a whole file.
     pub(crate) whole_file: bool,
     /// The module that it is in.
     pub(crate) module: ModuleNumber,
@@ -188,7 +187,7 @@ pub(crate) struct LtoPiece<'a> {
     pub(crate) bytes: &'a [u8],
     /// The module that it is in.
     pub(crate) module: ModuleNumber,
-    /// An image of the same source for the same target that is no LTO-IR.
+    /// An image of the same source for the same target that is not LTO-IR.
     pub(crate) sibling: Option<Entry<'a>>,
 }
 
@@ -206,7 +205,7 @@ impl<'a> LtoCubin<'a> {
     }
 }
 
-/// A cubin that an input came to.
+/// A cubin from an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cubin {
     /// Its name in messages.
@@ -215,7 +214,7 @@ pub struct Cubin {
     pub bytes: Vec<u8>,
 }
 
-/// What it is when an input is not linked; `None` when nobody wants to know.
+/// The severity of a line about an ignored input; `None` if such lines are silenced.
 pub(super) fn ignored_severity(options: &Options) -> Option<Severity> {
     match (options.flag(Id::Strict), options.flag(Id::DisableWarnings)) {
         (true, _) => Some(Severity::Error),

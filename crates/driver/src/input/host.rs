@@ -1,4 +1,6 @@
-//! Host objects: their device code, what they register, which kernels they refer to.
+//! Host objects: their device code, the modules that they register, the kernels that they refer to.
+//!
+//! In: an object. Out: its images and lists of names.
 
 use std::borrow::Cow;
 
@@ -33,7 +35,7 @@ impl<'a> Gather<'a, '_> {
             });
         let lists = tells.then(|| std::mem::take(&mut object.references));
         if object.module_ids.is_none() && self.found.lto.len() > before {
-            // LTO-IR without a name of its own registers nothing, and tells nevertheless.
+            // LTO-IR without an id registers nothing, but its lists count.
             modules.clear();
         }
         self.told.push(Told { modules, system: source.system, lists });
@@ -75,7 +77,7 @@ impl<'a> Gather<'a, '_> {
                 return Err(self.no_fatbin(source.clone(), None));
             }
             if matches!(object.module_ids, Some(ModuleIds::Linked(_))) {
-                // What it has is that of other objects.
+                // Its contents are those of other objects.
                 return Ok(Vec::new());
             }
             for entry in object.whole_programs.iter().flat_map(|section| entries(section.data)) {
@@ -98,8 +100,7 @@ impl<'a> Gather<'a, '_> {
         for section in sections() {
             has_code |= self.fatbins(source, section.data, of_containers, InputError::Internal)?;
         }
-        // One that has no name of its own registers only what it has for the target, like a fat
-        // binary.
+        // An object without an id registers only code for the target, like a fat binary.
         if object.module_ids.is_none() && !has_code {
             modules.iter().for_each(|&module| self.withdraw_without_code(module));
         }
@@ -135,21 +136,20 @@ impl<'a> Gather<'a, '_> {
         self.fatal(InputError::Internal, Vec::new())
     }
 
-    /// A file of nothing but device code is a module, and tells nothing of what host code refers
-    /// to.
+    /// Adds a file of device code only, which is a module and has no list of kernels.
     pub(super) fn device_file(&mut self, source: &Source) -> ModuleNumber {
         let module = self.module_of_path(source);
         self.device_only(source, module);
         module
     }
 
-    /// A file whose module this is tells nothing of what host code refers to.
+    /// Adds the file of `module`, which has no list of kernels.
     pub(super) fn device_only(&mut self, source: &Source, module: ModuleNumber) {
         let modules = vec![module];
         self.told.push(Told { modules, system: source.system, lists: None });
     }
 
-    /// Tells that a file has nothing but device code: what registers it has to be elsewhere.
+    /// Reports that a file has device code only, so the code that registers it must be elsewhere.
     pub(super) fn tell_missing_host_code(&mut self, source: &Source) {
         if self.follows_device_links() {
             self.found.depends_on_release = true;
@@ -201,8 +201,8 @@ impl<'a> Gather<'a, '_> {
     }
 }
 
-/// The kernels that host code refers to; `None` when not every input tells. One whose modules all
-/// are left out or have been withdrawn does not count.
+/// The kernels that host code refers to; `None` if some input has no list. An input does not count
+/// if all its modules are left out or withdrawn.
 pub(super) fn references<'a>(
     told: &[Told<'a>],
     registration: &Registration<'a>,

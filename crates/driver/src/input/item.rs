@@ -1,4 +1,6 @@
-//! What a link is given, before anybody looked into it.
+//! The inputs of a link, unread.
+//!
+//! In: paths and bytes. Out: [`Item`]s.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -13,13 +15,13 @@ use crate::messages::InputError;
 pub struct Item<'i> {
     /// Its name in messages; of a file, its path as text.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: InputKind,
-    /// Where its bytes are.
+    /// Its bytes, or their place.
     pub content: Content<'i>,
 }
 
-/// Where the bytes of an input are.
+/// The bytes of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content<'i> {
     /// In the file at this path, which is read when the link begins.
@@ -32,10 +34,9 @@ pub enum Content<'i> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum InputKind {
-    /// What its name says, as on the command line; where the name says nothing, what its content
-    /// says.
+    /// By the name, as on the command line; if the name does not say, by the content.
     Named,
-    /// What its content says.
+    /// By the content.
     #[default]
     Any,
     /// A relocatable cubin.

@@ -50,8 +50,8 @@ pub(super) struct Library<'a> {
 }
 
 impl<'a> Gather<'a, '_> {
-    /// Looks for the libraries that `-l` names; what is passed over is told before any input is
-    /// opened, as often as it is named.
+    /// Looks for the libraries of `-l`. Skipped files are reported before any input is opened, once
+    /// for each `-l`.
     pub(super) fn search(&mut self) -> Vec<Library<'a>> {
         let names = self.options.list(Id::Library);
         names.iter().map(|name| self.look_for(name)).collect()

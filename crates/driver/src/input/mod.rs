@@ -2,12 +2,11 @@
 //!
 //! In: [`Options`] and [`Item`]s. Out: [`Gathered`]: named cubin bytes in link order, the modules
 //! for the register file, the names that host code refers to; and lines for the user. Guaranteed:
-//! what a file offers and is not linked is told, unless it is no device code at all; nothing is
-//! compiled or unpacked that is not linked; lines come in the order of the inputs whatever ran at
-//! the same time. The rules are nvlink's (docs/rules/inputs.md) except where docs/DIFFERENCES.md
-//! says so.
+//! device code that is not linked is reported; nothing is compiled or unpacked that is not linked;
+//! lines come in the order of the inputs, whatever ran in parallel. The rules are nvlink's
+//! (docs/rules/inputs.md) except for entries of docs/DIFFERENCES.md.
 //!
-//! [`walk`] tells what a file is; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
+//! [`walk`] finds the kind of a file; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
 //! chooses images; [`ready`] unpacks and compiles them.
 
 mod archive;
@@ -61,17 +60,17 @@ pub(crate) struct Sources<'a> {
     pub(crate) shared: Option<&'a Shared<'a>>,
 }
 
-/// What an input tells of the kernels that host code refers to.
+/// The references of an input's host code to kernels.
 struct Told<'a> {
     /// The modules of the input.
     modules: Vec<ModuleNumber>,
     /// Part of a system library.
     system: bool,
-    /// Lists of names; `None` when it does not tell.
+    /// Lists of names; `None` if the input has none.
     lists: Option<Vec<(Reference, Section<'a>)>>,
 }
 
-/// What a walk over the inputs collects.
+/// A walk over the inputs, and its results so far.
 struct Gather<'a, 'o> {
     options: &'o Options,
     target: Target,
@@ -80,7 +79,7 @@ struct Gather<'a, 'o> {
     sources: Sources<'a>,
     session: &'o Session,
     events: Vec<Event<'a>>,
-    /// What each input tells of the kernels that host code refers to.
+    /// The references of each input's host code.
     told: Vec<Told<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
@@ -89,14 +88,14 @@ struct Gather<'a, 'o> {
     seen: Vec<Identity>,
     /// Files that thin archives name.
     thin_members: HashMap<Identity, &'a [u8]>,
-    /// How many members of the archive that is being read are ignored so far.
+    /// The number of ignored members of the archive that is being read.
     members_ignored: Option<usize>,
-    /// The working folder, once somebody asked for it.
+    /// The working folder, once it was needed.
     folder: Option<PathBuf>,
 }
 
-/// Reads all inputs; `failed` when there was an error before. Returns what there is to say: with
-/// [`Stopped`] the last line is fatal.
+/// Reads all inputs; `failed` if there was an error before. Returns the lines; with [`Stopped`] the
+/// last one is fatal.
 pub(crate) fn gather<'a>(
     options: &Options,
     sources: Sources<'a>,
@@ -163,7 +162,7 @@ impl<'a> Gather<'a, '_> {
         self.say(severity, error, notes);
     }
 
-    /// Tells that an input is not linked: nvlink says nothing (docs/DIFFERENCES.md,
+    /// Reports that an input is not linked. nvlink has no such lines (docs/DIFFERENCES.md,
     /// ignored-inputs).
     fn ignored(&mut self, ignored: Ignored) {
         if let Some(count) = &mut self.members_ignored {

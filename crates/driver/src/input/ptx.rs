@@ -1,8 +1,8 @@
 //! PTX compiled by the user's ptxas.
 //!
-//! In: PTX texts and the options they came with. Out: cubins, and what ptxas said, as nvlink words
-//! it. Guaranteed: a private folder for each that is gone afterwards, or none where there is no
-//! place for one; results in order, whatever ran at the same time.
+//! In: PTX texts and their options. Out: cubins, and ptxas's lines in nvlink's words. Guaranteed:
+//! each text has a private folder that is gone afterwards, or none if there is no place for one;
+//! results are in order, whatever ran in parallel.
 
 mod early;
 
@@ -26,7 +26,7 @@ use crate::tools;
 
 pub(crate) use early::Waiting;
 
-/// What nvlink calls the text when it compiles.
+/// nvlink's name of the text in messages.
 const INPUT_NAME: &str = "application ptx input";
 
 /// The file with the text.
@@ -36,7 +36,7 @@ const TEXT_NAME: &str = "ptx";
 const STDIN: &str = "/proc/self/fd/0";
 const STDOUT: &str = "/proc/self/fd/1";
 
-/// What nvlink calls the cubin; the tool note of code for a debugger has it.
+/// nvlink's name of the cubin; the tool note of code for a debugger has it.
 const OUTPUT_NAME: &str = "elf.o";
 
 /// One text to compile.
@@ -48,7 +48,7 @@ pub(crate) struct Job<'a> {
     pub(crate) options: String,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) cubin: Result<Vec<u8>, CompileError>,
@@ -74,30 +74,30 @@ pub(crate) enum CompileError {
     NoPlace(NoPlace),
     #[error("cannot use a temporary file: {0}")]
     Temporary(io::Error),
-    /// ptxas has said why. What there is to say of the program itself comes with it.
+    /// ptxas has printed the reason. The value says more about the program itself.
     #[error("ptxas failed")]
     Refused(Option<String>),
     #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
     NoCubin { path: PathBuf, release: Option<Release> },
-    /// Nobody asked ptxas: the option record has what no ptxas that is known here takes. It is told
-    /// in the words of ptxas.
+    /// ptxas did not run: the option record has an option that no known ptxas takes. The line has
+    /// ptxas's words.
     #[error("an option is not known")]
     Unknown,
     /// The option record does not only have options for a compilation.
     #[error("{0}")]
     Options(BadRecord),
-    /// Nobody wants the link any more.
+    /// The link was cancelled.
     #[error("cancelled")]
     Cancelled,
 }
 
-/// A ptxas and what it is always told.
+/// A ptxas, and its arguments for every text.
 pub(crate) struct Compiler {
     /// A path that does not depend on the folder it runs in; else the name that is in no folder of
     /// PATH, if there is one.
     path: Result<PathBuf, Option<PathBuf>>,
     arguments: Vec<OsString>,
-    /// That of the link.
+    /// The output of the link.
     output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
@@ -113,7 +113,7 @@ impl Compiler {
         let mut arguments: Vec<OsString> = Vec::new();
         let level = options.text(Id::FastCompile).filter(|&level| level != "0");
         let protector = options.text(Id::StackProtector);
-        // One thread is none more.
+        // One thread is the default.
         let threads = options.text(Id::SplitCompile).filter(|&count| count != "1");
         for (name, value) in
             [("-Ofc", level), ("-device-stack-protector", protector), ("-split-compile", threads)]
@@ -227,9 +227,9 @@ impl Compiler {
     }
 }
 
-/// Where the compiler finds the text and leaves the cubin.
+/// The place of the text and of the cubin.
 enum Place {
-    /// Names are the same in every link: what is compiled for a debugger has them in its tool note.
+    /// Names are the same in every link: the tool note of code for a debugger has them.
     Folder(Scratch),
     /// No folder can be written to. The compiler opens its own standard streams, whose names are
     /// the same, too.
@@ -293,7 +293,8 @@ fn reason(path: &Path, place: &Place, lines: &[String], status: ExitStatus) -> O
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Release(u32, u32);
 
-/// That of the program at `path`, as it tells itself; none of one that is no ptxas.
+/// The release of the program at `path`, as `--version` prints it; none for a program that is not
+/// ptxas.
 fn release(path: &Path, place: &Place) -> Option<Release> {
     let mut command = Command::new(path);
     command.arg("--version");
@@ -313,7 +314,7 @@ fn release_in(said: &str) -> Option<Release> {
     Some(Release(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What a message says of a program of this release, or of none.
+/// The end of a message about a program of this release; a program without one is not ptxas.
 fn what_it_is(release: Option<Release>) -> &'static str {
     if release.is_some() { "" } else { "; it is no ptxas" }
 }

@@ -31,7 +31,7 @@ enum Unpacking<'a> {
     /// The place of the job.
     Ptx(usize),
     Broken(culd_fatbin::Error),
-    /// Of a system library that nothing needs.
+    /// It belongs to a system library that nothing needs.
     LeftOut,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// What unpacking comes to.
+/// The result of unpacking.
 type Unpacked<'a> = Result<&'a [u8], culd_fatbin::Error>;
 
 /// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc
@@ -157,8 +157,7 @@ fn unpack_needed<'a>(
         }
     };
     unpack(&own, &mut unpacked);
-    // With -lto every input is told of. To look for what is undefined has to be less work than it
-    // saves.
+    // With -lto every input has a line. A search for undefined names must cost less than it saves.
     let always = options.lto() || options.flag(Id::KeepSystemLibraries);
     if always || total(&own) > total(&system) || needs_system(pieces, &unpacked) {
         unpack(&system, &mut unpacked);
@@ -166,7 +165,7 @@ fn unpack_needed<'a>(
     unpacked
 }
 
-/// Whether something in the link needs a system library, as far as can be told before anything is
+/// Whether something in the link needs a system library, as far as is known before anything is
 /// compiled.
 fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) -> bool {
     let input = |(piece, unpacked): (&&Piece<'a>, &Option<Unpacked<'a>>)| -> Input<'a> {
@@ -182,8 +181,8 @@ fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) ->
     culd_link::needs_system_libraries(&inputs)
 }
 
-/// What each piece may take, bytes; [`MAX_UNPACKED`] is for all together. It is decided before any
-/// is unpacked, so that it cannot depend on threads.
+/// The limit of each piece, bytes; [`MAX_UNPACKED`] is the limit of all. Limits are set before any
+/// piece is unpacked, so they do not depend on threads.
 fn limits(pieces: &[&Piece<'_>]) -> Vec<u64> {
     let mut left = MAX_UNPACKED;
     let limit = |piece: &&Piece<'_>| {
@@ -296,7 +295,7 @@ impl<'a> Finish<'a, '_, '_> {
     }
 }
 
-/// What `-lto` says when nothing was made for it.
+/// The lines of `-lto` in a link without LTO-IR.
 pub(crate) fn no_lto(options: &Options) -> Vec<Line> {
     let quiet = options.flag(Id::DisableInfos);
     if !options.lto() || quiet {

@@ -1,20 +1,20 @@
 //! The options that an entry of PTX carries for ptxas.
 //!
-//! In: the record of an entry. Out: words for ptxas, or why there are none. Guaranteed: no word
-//! names a file or makes ptxas print instead of compile. An input must not choose what is read or
+//! In: the record of an entry. Out: words for ptxas, or an error. Guaranteed: no word names a file
+//! or makes ptxas print instead of compile. An input must not choose which files are read or
 //! written.
 
 use thiserror::Error;
 
 use Takes::{Level, Nothing, Number, Value};
 
-/// What an option takes.
+/// The value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,
     /// A value, behind `=` or as the next word.
     Value,
-    /// A number, which may also stand behind the short name; the next word is none.
+    /// A number. It may follow the short name directly; it is never the next word.
     Number,
     /// One of [`LEVELS`], or nothing.
     Level,
@@ -98,10 +98,10 @@ const REFUSED: &[(&str, &str)] = &[
 /// Why a record is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum BadRecord {
-    /// As ptxas says it.
+    /// In ptxas's words.
     #[error("Unknown option '{0}'")]
     Unknown(String),
-    /// As ptxas says it.
+    /// In ptxas's words.
     #[error("argument expected after '{0}'")]
     NoValue(String),
     #[error(

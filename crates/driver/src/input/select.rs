@@ -1,6 +1,6 @@
-//! Which image of a fat binary is linked.
+//! The image of a fat binary that is linked.
 //!
-//! In: what the images are for. Out: the one that nvlink of the given release would take, or none.
+//! In: the targets of the images. Out: the image that nvlink of the given release takes, or none.
 //! Guaranteed: pure. The rules are those of docs/rules/inputs.md, section 3.
 
 use culd_cubin::arch::{Flavour, Variant};
@@ -8,7 +8,7 @@ use culd_link::Dialect;
 
 use crate::options::Target;
 
-/// What an image is.
+/// The form of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A cubin.
@@ -19,7 +19,7 @@ pub(crate) enum Form {
     Lto,
 }
 
-/// What an image is and what it is for.
+/// The form and target of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) form: Form,
@@ -31,8 +31,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// True when the image can become code for `target`; a virtual one is content with what is no
-    /// machine code. `lto`: link-time optimization is asked for.
+    /// True if the image can become code for `target`. For a virtual target anything but machine
+    /// code can. `lto`: the link has link-time optimization.
     pub(crate) fn suits(&self, target: Target, rules: &Dialect, lto: bool) -> bool {
         let read = self.form == Form::Ptx || lto && self.form == Form::Lto;
         if !matches!(target, Target::Real(_)) && !read {
@@ -63,7 +63,7 @@ impl Offer {
         }
     }
 
-    /// True for a cubin of which nothing tells which devices of its family it is good for.
+    /// True for a cubin that does not record which devices of its family it suits.
     fn is_for_its_number(&self) -> bool {
         let mercury = Flavour::of_sm(self.sm) == Flavour::Mercury;
         self.form == Form::Elf && mercury && !self.has_compat
@@ -92,7 +92,7 @@ pub(crate) fn choose(
             continue;
         }
         let better = best.is_none_or(|(_, best)| {
-            // Of equal ones the first is taken, except PTX for just this number.
+            // Of equal images the first is taken, except PTX for just this number.
             let last_wins =
                 offer.form == Form::Ptx && offer.variant == Variant::Plain && offer.sm == sm;
             offer.rank() > best.rank() || (last_wins && offer.rank() == best.rank())

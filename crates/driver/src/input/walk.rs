@@ -1,7 +1,8 @@
-//! The inputs, looked into.
+//! A walk over the inputs.
 //!
-//! What a file is taken for depends on the extension of its name first, as in nvlink; where nvlink
-//! would go on to ignore it, its content decides (docs/DIFFERENCES.md, ignored-inputs).
+//! In: files and bytes. Out: events in the order of the inputs. The extension of a file's name says
+//! first what it is, as in nvlink. Where nvlink would then ignore the file, its content decides
+//! (docs/DIFFERENCES.md, ignored-inputs).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,7 @@ use crate::options::base_name;
 use crate::os::files::{Identity, Kinds, Loaded};
 use crate::registration::ModuleNumber;
 
-/// What nvlink ignores shorter files for; not even a fat binary fits.
+/// nvlink ignores files below this many bytes; not even a fat binary fits.
 const SHORTEST: usize = 56;
 
 /// A file or archive member that is being looked at.
@@ -25,9 +26,9 @@ const SHORTEST: usize = 56;
 pub(super) struct Source {
     /// Its name in messages.
     pub(super) name: String,
-    /// The same as bytes: a path, with that of its archive in front of a member's.
+    /// The name as bytes: a path, with the archive's path in front of a member's.
     pub(super) path: Vec<u8>,
-    /// A member of an archive: nvlink does not tell when it lacks the target.
+    /// A member of an archive: nvlink has no line if it lacks the target.
     pub(super) member: bool,
     /// Part of a library that is linked only if something needs it.
     pub(super) system: bool,
@@ -63,7 +64,7 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    /// An input whose kind is known, or told by its content alone.
+    /// An input of a known kind, or known by its content alone.
     fn item_bytes(
         &mut self,
         item: &Item<'_>,
@@ -194,7 +195,7 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    /// An input that is no archive, by its content.
+    /// An input that is not an archive, by its content.
     pub(super) fn content(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
         match sniff(bytes) {
             Format::HostElf { relocatable: false } => Ok(()),
@@ -275,7 +276,7 @@ impl<'a> Gather<'a, '_> {
     }
 }
 
-/// The name of NVIDIA's runtime library, of which only what is used is linked. nvlink looks for
+/// The name of NVIDIA's runtime library, which is linked only if it is used. nvlink looks for
 /// `cudadevrt` anywhere in a path (docs/DIFFERENCES.md, system-library).
 pub(super) fn is_system(path: &(impl AsRef<OsStr> + ?Sized)) -> bool {
     let name = base_name(path);

@@ -1,8 +1,8 @@
-//! What is made of the LTO-IR of a link.
+//! The LTO-IR of a link.
 //!
-//! In: LTO-IR, the other inputs and the options. Out: the output, where LTO-IR is all of the
-//! program; else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md); a link
-//! that does without a compilation of the whole says why.
+//! In: LTO-IR, the other inputs and the options. Out: the output, if the program is nothing but
+//! LTO-IR; else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md); a partial
+//! link says why it is one.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ use crate::messages::{InputError, Kind, Line};
 use crate::options::{Id, Options, UsageError};
 use crate::os::files::Bytes;
 
-/// What libnvJitLink returns when a compilation fails.
+/// libnvJitLink's code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
 /// When LTO-IR is for a later target.
 const ARCH_MISMATCH: i32 = 13;
@@ -46,7 +46,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     waiting: Option<Waiting>,
 }
 
-/// What the names of all LTO-IR are known of.
+/// The names of all LTO-IR.
 struct Names<'a> {
     outline: Outline,
     /// LTO-IR without a sibling that can be read.
@@ -80,7 +80,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let partial = others || self.options.flag(Id::Relocatable);
         let open = |names: &Names| names.outline.open().filter(|_| system).map(str::to_owned);
         self.start_assembler(!partial && (!names.unknown.is_empty() || open(&names).is_none()));
-        // What a piece whose names are not known defines is not open.
+        // Definitions of a piece without known names are not counted yet.
         if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
             self.complete(&mut names);
         }
@@ -121,7 +121,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Stopped
     }
 
-    /// The names in what lies beside the LTO-IR.
+    /// The names in the images next to the LTO-IR.
     fn names(&self) -> Names<'a> {
         let mut names = Names { outline: Outline::default(), unknown: Vec::new(), failure: None };
         for part in &self.found.lto {
@@ -133,8 +133,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         names
     }
 
-    /// Adds names of LTO-IR that has no sibling: those of a cubin that libnvJitLink makes of it.
-    /// Where there is none, the compilation that follows says why, or else [`LinkTime::part`].
+    /// Adds names of LTO-IR without a sibling, from a cubin that libnvJitLink makes of it. If that
+    /// fails, the compilation that follows reports the reason, or else [`LinkTime::part`].
     fn complete(&mut self, names: &mut Names<'a>) {
         let object = Task { parts: &names.unknown, ..self.task() }.object();
         let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
@@ -182,7 +182,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let made = self.task().ptx(&[], module.as_deref());
         let ptx = self.made(made, begin)?;
         if let Some(failure) = names.failure {
-            // What only other code uses would be missing.
+            // Definitions that only other code uses would be missing.
             return Err(self.failed(failure));
         }
         if self.options.flag(Id::EmitPtx) {
@@ -243,7 +243,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Stopped
     }
 
-    /// Prints what the libraries said.
+    /// Prints the libraries' lines.
     fn say(&mut self, said: Said) {
         let Said { log, lines } = said;
         self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
@@ -319,8 +319,8 @@ fn open_in(ptx: &[u8]) -> Option<String> {
     Outline::of_ptx(ptx).open().map(str::to_owned)
 }
 
-/// What of a whole program is used, in the words of libnvJitLink: what the options name, else what
-/// host code refers to.
+/// The used kernels and variables of a whole program, as options of libnvJitLink: those that the
+/// options name, else those that host code refers to.
 fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
     let (named, host) = match options.list(Id::KernelsUsed).is_empty()
         && options.list(Id::VariablesUsed).is_empty()
@@ -356,7 +356,7 @@ fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
     kernels.chain(variables).chain(unused).collect()
 }
 
-/// The log of libnvJitLink as nvlink has it: what the compiler said, then the name of the error.
+/// The log of libnvJitLink in nvlink's form: the compiler's lines, then the name of the error.
 fn log_of_nvlink(log: &str) -> String {
     const BEFORE: &str = "ERROR in nvvmCompileProgram: ";
     const BEHIND: &str = " in nvvmCompileProgram";

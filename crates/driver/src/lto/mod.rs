@@ -1,10 +1,10 @@
 //! Link-time optimization: LTO-IR becomes PTX, by the program `culd-lto` and NVIDIA's libnvJitLink.
 //!
-//! In: LTO-IR and the options of the link. Out: PTX, or why not. Guaranteed: nothing of
-//! NVIDIA's is loaded into this process; one private folder that is gone afterwards.
+//! In: LTO-IR and the options of the link. Out: PTX, or an error. Guaranteed: nothing of NVIDIA's
+//! is loaded into this process; there is one private folder, which is gone afterwards.
 //!
-//! [`link`] decides what is made of the LTO-IR of a link, [`outline`] tells which names it has,
-//! [`roots`] writes down which of them have to stay.
+//! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
+//! defines and needs, [`roots`] writes down those that must stay.
 
 mod link;
 mod outline;
@@ -33,15 +33,15 @@ pub(crate) use link::LinkTime;
 /// The program that has NVIDIA's library compile.
 const PROGRAM: &str = "culd-lto";
 
-/// Where it comes from: installing the command alone does not bring it.
+/// How to get the program: installing the command alone does not bring it.
 const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'cargo install --locked --path crates/lto' \
                           installs it, and 'cargo xtask dist' puts it beside culd";
 
-/// What messages call the cubin of all LTO-IR, as nvlink does.
+/// The name of the cubin of all LTO-IR in messages, as in nvlink.
 const CUBIN: &str = "lto.cubin";
 
-/// NVVM IR that names what has to stay of LTO-IR beside the cubins `others`: what the object of it
-/// that libnvJitLink makes has, and what they need.
+/// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
+/// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
 pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
     let mut roots = Outline::of_cubin(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);
@@ -49,19 +49,19 @@ pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
     (!roots.is_empty()).then(|| roots.module())
 }
 
-/// What the program made.
+/// The output of the program.
 #[derive(Debug)]
 struct Made {
     bytes: Vec<u8>,
     said: Said,
 }
 
-/// What is said besides.
+/// Lines of the program.
 #[derive(Debug, Default)]
 struct Said {
     /// The log of the compiler, which nvlink prints as an info.
     log: String,
-    /// What NVIDIA's libraries print themselves.
+    /// Lines that NVIDIA's libraries print themselves.
     lines: Vec<String>,
 }
 
@@ -76,10 +76,10 @@ enum Failure {
     NoPlace(NoPlace),
     #[error("cannot use a temporary file: {0}")]
     Temporary(#[from] io::Error),
-    /// Nobody wants the link any more.
+    /// The link was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// What the program says, a line each; the first says why.
+    /// The lines of the program; the first has the reason.
     #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
     Failed(Vec<String>),
     /// NVIDIA's library has refused.
@@ -187,7 +187,7 @@ impl Task<'_, '_> {
     }
 }
 
-/// What the program's report says of a failure; `lines` is what it printed besides.
+/// The failure in the program's report; `lines` are its other lines.
 fn failure(report: &str, lines: Vec<String>) -> Failure {
     let (first, log) = report.split_once('\n').unwrap_or((report, ""));
     if let Some((code, library)) =
@@ -202,7 +202,7 @@ fn failure(report: &str, lines: Vec<String>) -> Failure {
     Failure::Failed(told.chain(lines).collect())
 }
 
-/// The options in the words of libnvJitLink, those about what is used left out.
+/// The options as options of libnvJitLink, without those about used names.
 fn words(options: &Options) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
     if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
@@ -225,7 +225,7 @@ fn words(options: &Options) -> Result<Vec<OsString>, UsageError> {
     Ok(words)
 }
 
-/// The program beside this one, or in PATH.
+/// The program in the folder of this one, or in PATH.
 fn find() -> Option<PathBuf> {
     // The file behind a link: a shadow's nvlink has no such neighbour.
     let own = env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));

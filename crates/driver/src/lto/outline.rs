@@ -22,7 +22,7 @@ pub(super) fn is_of_driver(name: &[u8]) -> bool {
 /// Names of a piece of LTO-IR, or of several.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    /// What other code can see and the compiler would drop or make its own.
+    /// Definitions that other code can see and that the compiler would drop or make local.
     pub(super) roots: Roots,
     /// Functions that are named and not defined, without those that the driver defines.
     needs: BTreeSet<String>,

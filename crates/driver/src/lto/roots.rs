@@ -1,4 +1,4 @@
-//! What has to stay in a program of LTO-IR although no LTO-IR uses it.
+//! Definitions that must stay in a program of LTO-IR although no LTO-IR uses them.
 //!
 //! In: names. Out: a module of NVVM IR that uses them, of which NVIDIA's libnvvm makes LTO-IR.
 //! Guaranteed: any name can be written.
@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Where a variable is.
+/// The memory of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Space {
     Global,
@@ -15,7 +15,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// That of the variables in the section called `name` of a relocatable cubin.
+    /// The memory of the variables in the section called `name` of a relocatable cubin.
     pub(super) fn of_section(name: &[u8]) -> Option<Self> {
         match name {
             b".nv.global" | b".nv.global.init" => Some(Space::Global),
@@ -87,7 +87,7 @@ impl Roots {
     }
 
     /// A module that needs a function which nothing defines. Without one, libnvJitLink before 13.3
-    /// takes LTO-IR beside other code for all of a program.
+    /// takes LTO-IR for the whole program although the link has other code.
     pub(super) fn open() -> String {
         let mut roots = Roots::default();
         roots.function("culd_other_code".to_owned());

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::line::Line;
 
-/// What goes wrong around a link. Texts are nvlink's where it has them.
+/// Messages about outputs and options. Texts are nvlink's if it has one.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
     #[error("Could not open output file '{0}'")]
@@ -36,7 +36,7 @@ impl FileError {
     /// The line about an output that could not be written.
     pub(crate) fn output(path: &Path, error: &io::Error) -> Line {
         let path = culd_text::name(path);
-        // nvlink tells a full disk otherwise, and no path.
+        // nvlink has another line about a full disk, without a path.
         let full =
             matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         match full {

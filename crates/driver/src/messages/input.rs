@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What an input is when it is not linked. Texts are culd's own.
+/// An input that is not linked. Texts are culd's own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
@@ -90,7 +90,7 @@ pub enum InputError {
     MergeFailed,
     #[error("LTO-IR in '{file}' cannot be compiled: {error}")]
     Lto { file: String, error: String },
-    /// What NVIDIA's compiler says.
+    /// A message of NVIDIA's compiler.
     #[error("{0}")]
     NvvmLog(String),
     /// Words for it that cannot be split.

@@ -1,4 +1,6 @@
-//! A line for the user: what it is, what it says and what it is about.
+//! A line for the user: its kind, text, notes and cause.
+//!
+//! In: messages as values. Out: lines as programs print them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,15 +11,15 @@ use culd_link::{Message, Severity};
 use super::input::{Ignored, InputError};
 use crate::options::{Id, Options};
 
-/// What a note begins with: as in lld and mold, and nothing that tools search for.
+/// The start of a note: as in lld and mold, and nothing that tools search for.
 pub const NOTE: &str = "  >>> ";
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A message.
     Message(Severity),
-    /// What another program printed.
+    /// A line of another program.
     Tool,
     /// Something that was asked for, such as the call graph.
     Dump,
@@ -73,13 +75,13 @@ impl fmt::Display for Cause {
 /// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Lines below it that explain it.
     pub notes: Vec<String>,
-    /// The same as a value; lines about options and outputs have none.
+    /// The message as a value; lines about options and outputs have none.
     pub cause: Option<Cause>,
 }
 
@@ -96,7 +98,7 @@ impl Line {
         Line { kind: Kind::Message(severity), text, notes: Vec::new(), cause: None }
     }
 
-    /// The same line with notes below it.
+    /// Sets the notes below the line.
     #[must_use]
     pub fn with_notes(self, notes: Vec<String>) -> Self {
         Line { notes, ..self }
@@ -107,7 +109,7 @@ impl Line {
         Line { kind, text, notes: Vec::new(), cause: None }
     }
 
-    /// How bad it is, if it is a message.
+    /// The severity, if it is a message.
     pub fn severity(&self) -> Option<Severity> {
         match self.kind {
             Kind::Message(severity) => Some(severity),
@@ -127,7 +129,7 @@ impl Line {
         };
         let line = format!("{program} {severity} : {}", self.text);
         if let Some(Cause::Input(InputError::NvvmLog(_))) = self.cause {
-            // It has lines of its own.
+            // The text has several lines.
             return line.split('\n').map(culd_text::escaped).collect::<Vec<_>>().join("\n");
         }
         match culd_text::escaped(&line) {
@@ -142,7 +144,7 @@ impl Line {
     }
 }
 
-/// What a warning of nvlink's is.
+/// The severity of a warning that `-Werror` turns into an error.
 pub(crate) fn warning_severity(options: &Options) -> Severity {
     match options.flag(Id::WarningsAreErrors) {
         true => Severity::Error,

@@ -1,6 +1,6 @@
-//! What is said to the user: messages as values, the lines they become, and the exit status.
+//! Messages as values, the lines that they become, and the exit status.
 //!
-//! [`input`] and [`files`] have the messages of the driver, [`line`] what a line is; those of the
+//! [`input`] and [`files`] have the messages of the driver, [`line`] has lines; messages of the
 //! link are `culd_link`'s.
 
 pub(crate) mod files;
@@ -16,12 +16,12 @@ pub use line::{Cause, Kind, Line, NOTE};
 
 use crate::options::{Id, Options, UsageError};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// 0, 1 after a fatal line, 255 after errors.
     pub status: u8,
-    /// What to print to standard error.
+    /// Lines for standard error.
     pub lines: Vec<Line>,
 }
 
@@ -64,7 +64,7 @@ impl Lines {
         Lines { notes: !options.flag(Id::NoNotes), ..Lines::of(told) }
     }
 
-    /// No lines yet; each will tell the target `told`.
+    /// No lines yet; each will name the target `told`.
     pub(crate) fn of(told: Option<&str>) -> Self {
         let suffix = told.map(|target| format!(" (target: {target})")).unwrap_or_default();
         Lines { lines: Vec::new(), suffix, notes: true }

@@ -1,4 +1,6 @@
-//! What a command line must have, and what excludes what, in nvlink's order.
+//! Required and conflicting options, in nvlink's order.
+//!
+//! In: options. Out: the first error.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,8 +8,8 @@ use std::path::Path;
 use super::table::{Id, Row, Support, TABLE};
 use super::{Options, Target, UsageError};
 
-/// The first thing that is wrong with a line that asks for a link: the part that nvlink looks at
-/// before it tells what it ignores.
+/// The first error of a line that asks for a link: the part that nvlink checks before it reports
+/// ignored options.
 pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
     if options.output().is_none() && matches!(target, Target::Real(_)) {
@@ -20,8 +22,8 @@ pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
     Ok(target)
 }
 
-/// True when the line itself says what is used, and asks for what the host's code uses too. nvlink
-/// tells which of the two it ignores even when it prints no infos.
+/// True if the line names used kernels and also asks for those of host code. nvlink reports which
+/// of the two it ignores, even if it prints no infos.
 pub(super) fn ignores_host_info(options: &Options) -> bool {
     let named = |id| options.list(id).iter().any(|name| !name.is_empty());
     options.flag(Id::UseHostInfo) && (named(Id::KernelsUsed) || named(Id::VariablesUsed))

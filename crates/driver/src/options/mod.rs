@@ -1,8 +1,8 @@
 //! The command line.
 //!
-//! In: words. Out: [`Options`], or what is wrong with them in nvlink's words. One table
-//! ([`TABLE`]) has a row for each option and drives parsing, help, the man page, completions and
-//! the tool note. The grammar is nvlink's (docs/rules/command-line.md).
+//! In: words. Out: [`Options`], or an error in nvlink's words. One table ([`TABLE`]) has a row for
+//! each option and drives parsing, help, the man page, completions and the tool note. The grammar
+//! is nvlink's (docs/rules/command-line.md).
 
 mod check;
 pub(crate) mod dialect;
@@ -29,7 +29,7 @@ pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What `-arch` names.
+/// The target of `-arch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// `sm_*`: code for this architecture.
@@ -40,20 +40,20 @@ pub enum Target {
     Lto(&'static Arch),
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Paths of input files in order.
     pub inputs: Vec<OsString>,
     /// The target; [`parse`] accepts no link without one.
     pub target: Option<Target>,
-    /// What was given, by [`Id`]: a flag has one empty value, a list any number.
+    /// The given values, by [`Id`]: a flag has one empty value, a list any number.
     values: Vec<Option<Vec<OsString>>>,
-    /// What was given that only some releases know, and what others say of it.
+    /// Given options that only some releases know, and the errors of the others.
     newer: Vec<(Newer, UsageError)>,
 }
 
-/// What not every release knows.
+/// An option, value or target that not every release knows.
 #[derive(Debug, Clone, Copy)]
 enum Newer {
     /// An option or a value, as [`Dialect::has_word`] takes it.
@@ -250,7 +250,7 @@ impl Options {
         Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// The limit of `-maxrregcount`; none of a number that is no limit.
+    /// The limit of `-maxrregcount`; none for a number that is no limit.
     pub(crate) fn max_registers(&self) -> Option<i32> {
         self.number(Id::MaxRegisters).filter(|&count| count > 0)
     }
@@ -260,14 +260,14 @@ impl Options {
         self.path(Id::Output)
     }
 
-    /// What the tool note calls the output: its name with `-g`, else nothing.
+    /// The name of the output in the tool note: with `-g` only.
     pub fn object_name(&self) -> String {
         let output = self.output().filter(|_| self.flag(Id::Debug));
         output.map(|path| culd_text::bytes(base_name(path))).unwrap_or_default()
     }
 }
 
-/// What stands behind the last slash of a path.
+/// The part of a path behind its last slash.
 pub(crate) fn base_name(path: &(impl AsRef<OsStr> + ?Sized)) -> &[u8] {
     let path = path.as_ref().as_bytes();
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)

@@ -1,10 +1,12 @@
-//! The options as the tool note of an output tells them.
+//! The options in the tool note of an output.
+//!
+//! In: options. Out: text in nvlink's words and order.
 
 use super::table::{Id, Row, Takes};
 use super::{Options, base_name};
 
-/// Options in the order of the note. Those that are missing are not told; the option line of `-g`
-/// stands behind the second (`testdata/cli/notes.toml`).
+/// Options in the order of the note. Options that are missing here are not in the note; the option
+/// line of `-g` stands behind the second (`testdata/cli/notes.toml`).
 const ORDER: &[Id] = &[
     Id::SuppressStackSizeWarning,
     Id::SuppressArchWarning,
@@ -51,7 +53,7 @@ const ORDER: &[Id] = &[
 const WITH_DEBUG: &[Id] = &[Id::RegisterFile, Id::Time, Id::OptionsFile];
 
 impl Options {
-    /// The options as the tool note of an output tells them: nvlink's words and order.
+    /// The options as the tool note has them: nvlink's words and order.
     pub fn normalised(&self) -> String {
         let mut line = String::new();
         if self.flag(Id::Debug) {
@@ -69,7 +71,7 @@ impl Options {
             }
             let Row { short, takes, .. } = Row::of(id);
             line.push_str(&match takes {
-                // A flag is told with an empty value.
+                // A flag has an empty value.
                 Takes::Nothing => format!("-{short}  "),
                 // Even one without a short name.
                 _ if is_file => {

@@ -1,4 +1,6 @@
-//! What explains a wrong command line, below nvlink's words for it.
+//! Notes below errors about the command line.
+//!
+//! In: an error. Out: notes.
 
 use super::table::{Row, TABLE, Takes};
 use super::{Id, Target, UsageError};
@@ -47,7 +49,7 @@ fn similar_option(typed: &str) -> Option<String> {
     found.map(|name| format!("there is an option '{name}'"))
 }
 
-/// What the value could have been.
+/// Possible values.
 fn value_note(value: &str, option: &str) -> Option<String> {
     let row = TABLE.iter().find(|row| row.long == option)?;
     match row.takes {

@@ -1,4 +1,6 @@
-//! What is made of the table for people and shells: help, manual page, completions.
+//! Pages made from the table: help, manual page, completions.
+//!
+//! In: the table. Out: text.
 
 use std::fmt::Write;
 
@@ -76,7 +78,7 @@ pub fn help() -> String {
     text
 }
 
-/// What `row` does, and that culd does not do it.
+/// The help of `row`, with a remark if culd does not support it.
 fn told(row: &Row) -> String {
     format!("{}{}", row.help, support(row))
 }

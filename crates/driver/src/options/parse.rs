@@ -15,17 +15,17 @@ use super::{Newer, Options, Target, UsageError, dialect, help, response, version
 use crate::os::files::{self, Kinds};
 use culd_link::{DIALECTS, Dialect};
 
-/// How many options files may be open at once, one naming the next; nvlink's number.
+/// The number of options files that may be open at once, one naming the next; nvlink's number.
 const MAX_DEPTH: usize = 15;
 
-/// What options files may come to in all, however often each is named: a few bytes can name others
+/// Limits of all options files together, however often each is named: a few bytes can name others
 /// thousands of times. A link of 100,000 objects stays below.
 const MAX_FILES: usize = 1000;
 const MAX_BYTES: u64 = 32 << 20;
 /// Words of options files, and elements of lists.
 const MAX_WORDS: usize = 1 << 18;
 
-/// What to do.
+/// The parsed command line.
 #[derive(Debug)]
 pub enum Request {
     /// Link.
@@ -39,14 +39,14 @@ pub enum Request {
 /// A command line that was read.
 #[derive(Debug)]
 pub struct Parsed {
-    /// What it asks for.
+    /// The request.
     pub request: Result<Request, UsageError>,
     /// Options that were repeated with another value, in order: nvlink warns even when the line
     /// is wrong as a whole.
     pub redefined: Vec<&'static str>,
-    /// `-use-host-info` is ignored, which nvlink tells even when something else is wrong.
+    /// `-use-host-info` is ignored; nvlink reports that even if there is another error.
     pub ignores_host_info: bool,
-    /// The target, if the line asks that lines tell it. Errors about single words never do.
+    /// The target, if the line asks for it in messages. Errors about single words never have it.
     pub told_target: Option<String>,
     /// Notes are wanted.
     pub notes: bool,
@@ -100,8 +100,7 @@ fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
 struct Parser {
     options: Options,
     redefined: Vec<&'static str>,
-    /// How many options files may still be read, how many bytes of them, and how many words they
-    /// and lists may still have.
+    /// The remaining numbers of options files, of their bytes, and of words in them and in lists.
     files: usize,
     bytes: u64,
     room: usize,
@@ -187,7 +186,7 @@ impl Parser {
             self.room -= values.len();
         }
         if row.id == Id::OptionsFile {
-            // That there was one is told in the tool note; its words stand for themselves.
+            // The tool note records that there was one; its words are parsed like others.
             self.options.values[row.id as usize] = Some(Vec::new());
             return values.iter().try_for_each(|file| self.options_file(file, depth));
         }
@@ -204,7 +203,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The value in the form in which it is kept and told in the tool note.
+    /// The value as it is stored and recorded in the tool note.
     fn one_value(&mut self, row: &'static Row, value: &OsStr) -> Result<String, UsageError> {
         let bad = || UsageError::BadValue { value: culd_text::name(value), option: row.long };
         let Some(value) = value.to_str() else {
@@ -242,7 +241,7 @@ impl Parser {
     }
 }
 
-/// What stands in front of a word's `=`, and what behind it.
+/// The parts of a word in front of its `=` and behind it.
 pub(crate) fn split_name(word: &OsStr) -> (&OsStr, Option<&OsStr>) {
     let bytes = word.as_bytes();
     match bytes.iter().position(|&byte| byte == b'=') {
@@ -262,7 +261,7 @@ fn joined(word: &OsStr) -> Result<(&'static Row, &OsStr), UsageError> {
     Ok((row, OsStr::from_bytes(value)))
 }
 
-/// nvlink names an unknown option by what follows its first dash.
+/// nvlink names an unknown option without its first dash.
 fn unknown(typed: &str) -> UsageError {
     UsageError::Unknown(typed.strip_prefix('-').unwrap_or(typed).to_owned())
 }

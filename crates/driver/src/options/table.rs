@@ -3,7 +3,7 @@
 use Origin::{Culd, Hidden, Later, Nvlink};
 use Takes::{Bool, Choice, List, Nothing, Number, Path, Target, Text};
 
-/// The options by what they are about.
+/// The identity of an option.
 #[allow(missing_docs, reason = "TABLE says what each option does")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[rustfmt::skip]
@@ -22,7 +22,7 @@ pub enum Id {
     Undefined, Verify, WhyExtract, WhyLive,
 }
 
-/// What an option takes.
+/// The value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// Nothing.
@@ -33,7 +33,7 @@ pub enum Takes {
     Path(&'static str),
     /// Values of any bytes, separated by commas; repeated options add up.
     List(&'static str),
-    /// One of these.
+    /// One of the listed words.
     Choice(&'static [&'static str]),
     /// The name of a target.
     Target,
@@ -43,7 +43,7 @@ pub enum Takes {
     Bool,
 }
 
-/// Where an option comes from.
+/// The program that an option comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// In `nvlink --help` of 13.0.
@@ -56,10 +56,10 @@ pub enum Origin {
     Culd,
 }
 
-/// What culd makes of an option.
+/// culd's support of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// What its help says.
+    /// As the help says.
     Full,
     /// Nothing.
     Ignored,
@@ -74,15 +74,15 @@ pub struct Row {
     pub id: Id,
     /// Name after two dashes.
     pub long: &'static str,
-    /// Name after one dash; empty where there is none.
+    /// Name after one dash; empty if there is none.
     pub short: &'static str,
-    /// What it takes.
+    /// Its value.
     pub takes: Takes,
-    /// Who has it.
+    /// The program that has it.
     pub origin: Origin,
-    /// What it does, in nvlink or in culd.
+    /// Its help, for nvlink or for culd.
     pub help: &'static str,
-    /// What culd makes of it.
+    /// culd's support of it.
     pub support: Support,
 }
 
@@ -232,7 +232,7 @@ impl Row {
         }
     }
 
-    /// What the help calls the value; empty for a flag.
+    /// The name of the value in the help; empty for a flag.
     pub fn value_name(&self) -> String {
         match self.takes {
             Nothing => String::new(),

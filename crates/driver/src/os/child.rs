@@ -1,7 +1,7 @@
 //! A program that is started and waited for.
 //!
-//! In: a command, and what it reads and writes besides files. Out: what it said and its exit
-//! status. Guaranteed: it is killed when the link is cancelled, and reads nothing that it was not
+//! In: a command, its standard input and place of its standard output. Out: its output and exit
+//! status. Guaranteed: it is killed when the link is cancelled; it reads no input that it was not
 //! given.
 
 use std::ffi::CStr;
@@ -14,28 +14,28 @@ use std::{env, io, thread};
 use culd_link::Cancel;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// Bytes of what it says that are looked at.
+/// Bytes of output that are read.
 const MOST: u64 = 4096;
 
-/// How often a link that can be cancelled looks whether the program has ended.
+/// The interval at which a link that can be cancelled looks whether the program has ended.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// Why it has said nothing.
 #[derive(Debug)]
 pub(crate) enum Failure {
     CannotRun(io::Error),
-    /// There is no place for what it says.
+    /// There is no place for its output.
     Temporary(io::Error),
-    /// Nobody wants the link any more.
+    /// The link was cancelled.
     Cancelled,
 }
 
-/// How long a program may take to say what it is.
+/// The time that a program may take to print its version.
 const BRIEF: Duration = Duration::from_secs(5);
 
 /// The first that `command` prints, if it ends soon and well.
 pub(crate) fn briefly(command: &mut Command) -> Option<Vec<u8>> {
-    // A pipe could be held open by what it starts itself.
+    // A process that it starts could hold a pipe open.
     let mut file = memory(c"stdout").ok()?;
     command.stdin(Stdio::null()).stdout(file.try_clone().ok()?).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
@@ -58,15 +58,15 @@ pub(crate) fn briefly(command: &mut Command) -> Option<Vec<u8>> {
     status.success().then_some(said)
 }
 
-/// What the standard streams of a program are, if not nothing to read and what it says.
+/// The standard streams of a program. Default: nothing to read, and output that is returned.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     pub(crate) stdin: Option<File>,
     pub(crate) stdout: Option<File>,
 }
 
-/// What has glibc's allocator ask for large pages and keep what it has. NVIDIA's compilers spend a
-/// sixth of a small compilation in page faults.
+/// Makes glibc's allocator ask for large pages and keep them. NVIDIA's compilers spend a sixth of a
+/// small compilation in page faults.
 const HEAP: (&str, &str) = (
     "GLIBC_TUNABLES",
     "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=1073741824:\
@@ -84,8 +84,8 @@ fn prepare(command: &mut Command, streams: Streams) {
     }
 }
 
-/// Runs `command`, a compiler. Where it may be cancelled, what it says goes to memory: a pipe would
-/// have to be read all the time.
+/// Runs `command`, a compiler. If the link can be cancelled, the output goes to memory: a pipe
+/// would have to be read all the time.
 pub(crate) fn output(
     command: &mut Command,
     streams: Streams,

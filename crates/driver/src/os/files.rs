@@ -1,8 +1,8 @@
 //! Reading inputs.
 //!
-//! In: paths. Out: their bytes. Guaranteed: what is read is a copy that nobody can change, as it
-//! was at one moment as far as the file's times tell; large files are mapped, by the command only.
-//! What a map means is in one place, at [`map`].
+//! In: paths. Out: their bytes. Guaranteed: bytes that were read are a copy that nobody can change,
+//! of one moment as far as the file's times show. Large files are mapped, by the command only;
+//! [`map`] says how a map can affect a link.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -25,19 +25,19 @@ use super::guard;
 /// inputs).
 const MAP_FROM: u64 = 16 << 10;
 
-/// What a look at a file is worth in bytes of work ([`Session::map`]).
+/// The cost of a look at a file, in bytes of work ([`Session::map`]).
 const LOOK: usize = 1 << 12;
 
-/// The most bytes that are read from what has no size of its own.
+/// The most bytes that are read from a file without a size, such as a pipe.
 const MAX_PIPE: u64 = 1 << 30;
 
-/// As often a file is read that changes while it is read.
+/// The number of attempts to read a file that changes while it is read.
 const ATTEMPTS: usize = 8;
 
 /// The bytes of an input.
 pub(crate) enum Bytes {
     Read(Vec<u8>),
-    /// Of a pipe or device, which has them only once.
+    /// From a pipe or device, which can be read once only.
     Stream(Arc<Vec<u8>>),
     #[cfg(feature = "command")]
     Mapped(memmap2::Mmap),
@@ -56,10 +56,10 @@ impl Deref for Bytes {
     }
 }
 
-/// What a path may name that is to be read.
+/// The kinds of files that a path may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kinds {
-    /// What the command line names is its own choice, and waited for.
+    /// Any kind: the path is from the command line, so a pipe is waited for.
     Any,
     /// Regular files, pipes and the null device. Another device may never end.
     FilesAndPipes,
@@ -93,7 +93,7 @@ fn is_null(meta: &Metadata) -> bool {
     meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3)
 }
 
-/// What tells a file from all others, whatever its names: device and inode.
+/// Identifies a file, whatever its names: device and inode.
 pub(crate) type Identity = (u64, u64);
 
 /// Which file is at `path`.
@@ -127,7 +127,7 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(Bytes, Identity)> {
     Ok((copy(&file, &meta)?, identity_of(&meta)))
 }
 
-/// The bytes of what is at `path`: one of `kinds`, and no more than `limit` bytes.
+/// The bytes of the file at `path`, which must be one of `kinds` and have at most `limit` bytes.
 pub(crate) fn read_limited(path: &Path, kinds: Kinds, limit: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open(path, kinds)?;
     let mut bytes = Vec::new();
@@ -149,19 +149,19 @@ pub(crate) fn below<'p>(root: Option<&Path>, path: &'p Path) -> Cow<'p, Path> {
 /// Holds the bytes of everything that was read or made, so that the rest can borrow them.
 pub(crate) struct Store {
     arena: Arena<Bytes>,
-    /// What the mapped files were when they were opened; `None` if none is to be mapped.
+    /// States of the mapped files when they were opened; `None` if no file is to be mapped.
     mapped: Option<RefCell<Vec<Stamp>>>,
-    /// What was read of pipes and devices, by path: inputs may be looked at twice.
+    /// The bytes of pipes and devices, by path: inputs may be read twice.
     streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
     /// Where files with absolute paths are.
     root: Option<PathBuf>,
 }
 
-/// What was read of a file.
+/// A file that was read or mapped.
 pub(crate) struct Loaded {
     bytes: Bytes,
     identity: Identity,
-    /// What it was, if it was mapped.
+    /// Its state, if it was mapped.
     stamp: Option<Stamp>,
 }
 
@@ -171,7 +171,8 @@ impl Loaded {
         let (file, meta) = open(path, kinds)?;
         let identity = identity_of(&meta);
         if kinds == Kinds::Files && meta.len() == 0 {
-            // What the system makes while it is read, in /proc, has no size and may have no end.
+            // Files that the system makes while they are read, in /proc, have no size and may have
+            // no end.
             return Ok(Loaded { bytes: Bytes::Read(Vec::new()), identity, stamp: None });
         }
         #[cfg(feature = "command")]
@@ -189,7 +190,7 @@ impl Loaded {
     }
 }
 
-/// What a file was.
+/// The state of a file at one time.
 struct Stamp {
     path: PathBuf,
     identity: Identity,
@@ -202,7 +203,7 @@ struct State {
     size: u64,
     /// When bytes were changed last, as whoever changed them says: seconds and nanoseconds.
     modified: (i64, i64),
-    /// When anything about it was changed last, its names and owner included; nobody can put this
+    /// When anything about it was last changed, including its names and owner. Nobody can put this
     /// back.
     touched: (i64, i64),
 }
@@ -217,10 +218,10 @@ impl State {
     }
 }
 
-/// What became of the mapped files since they were opened.
+/// The change of the mapped files since they were opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing, as far as can be told.
+    /// None that can be seen.
     None,
     /// One has other names, another owner or mode, or other bytes under an old time.
     Perhaps,
@@ -229,7 +230,7 @@ pub(crate) enum Change {
 }
 
 impl Store {
-    /// For programs: files are copied, so that nobody can change what is linked.
+    /// For programs: files are copied, so that nobody can change them during a link.
     pub(crate) fn copying() -> Self {
         Store { arena: Arena::new(), mapped: None, streams: RefCell::default(), root: None }
     }
@@ -258,7 +259,7 @@ impl Store {
         below(self.root.as_deref(), path)
     }
 
-    /// True when there is a file that somebody else may change.
+    /// True if a file is mapped, so that another process may change it.
     #[cfg(feature = "command")]
     pub(crate) fn has_maps(&self) -> bool {
         self.mapped.is_some() && guard::has_maps()
@@ -303,7 +304,7 @@ impl Store {
             // A pipe is not opened before its turn.
             std::fs::metadata(path).ok().filter(Metadata::is_file)?;
             let loaded = Loaded::new(path, Kinds::Any, maps).ok()?;
-            // The first page comes in here, and not in the middle of what is done one by one.
+            // This brings in the first page here, not in the middle of serial work.
             std::hint::black_box(loaded.bytes.first().copied());
             Some(loaded)
         };
@@ -319,7 +320,7 @@ impl Store {
         (bytes, identity)
     }
 
-    /// What became of the mapped files. One that another took the place of is as it was.
+    /// The change of the mapped files. A file that was replaced by another one is unchanged.
     pub(crate) fn change(&self, session: &Session) -> Change {
         let Some(stamps) = &self.mapped else { return Change::None };
         let stamps = &stamps.borrow()[..];
@@ -348,7 +349,7 @@ fn copy(mut file: &File, meta: &Metadata) -> io::Result<Bytes> {
     for _ in 0..ATTEMPTS {
         let bytes = to_end(file, before.size)?;
         let after = State::of(&file.metadata()?);
-        // Files of the system's own tell no size.
+        // The system's own files have no size.
         if before.size == 0 || (after == before && bytes.len() as u64 == before.size) {
             return Ok(Bytes::Read(bytes));
         }
@@ -358,9 +359,9 @@ fn copy(mut file: &File, meta: &Metadata) -> io::Result<Bytes> {
     Err(io::Error::other("it changed while it was read"))
 }
 
-/// What follows in a file that says to have `size` bytes.
+/// The rest of a file whose size should be `size` bytes.
 fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
-    // One byte more than there should be, so that one call tells the end.
+    // One byte more than expected, so that one call finds the end.
     let mut bytes = Vec::new();
     let expected = usize::try_from(size).unwrap_or(usize::MAX);
     bytes.try_reserve_exact(expected.saturating_add(1))?;

@@ -1,12 +1,12 @@
-//! What the command does when the system ends it: a file that it has mapped becomes shorter
-//! (SIGBUS), there is no memory (SIGABRT), a file may not become longer (SIGXFSZ), or any signal
-//! that ends a process: from a terminal, another process, a timer or a limit.
+//! The end of the command by the system: a mapped file becomes shorter (SIGBUS), there is no memory
+//! (SIGABRT), a file may not become longer (SIGXFSZ), or any other signal that ends a process, from
+//! a terminal, another process, a timer or a limit.
 //!
-//! In: the maps, the temporary file and the temporary folders of the one link that a process of the
-//! command makes. Out: a fatal line and exit status 1 for the first three; the end by the same
-//! signal for the others. Guaranteed: what is temporary is gone and the old output as it was; what
-//! the parent has had ignored stays so. Only the command sets this up; a program that uses the
-//! library has its files copied and its signals left alone.
+//! In: the maps, the temporary file and the temporary folders of the one link of a process. Out: a
+//! fatal line and exit status 1 for the first three; the end by the same signal for the others.
+//! Guaranteed: temporary files are removed and the old output stays; signals that the parent
+//! ignores stay ignored. Only the command sets this up. For a program that uses the library, files
+//! are copied and signals are left alone.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the handler reads: grows at its head, and nothing in it is ever moved or freed.
+/// A list that the handler reads. It grows at its head; nothing in it is ever moved or freed.
 struct List<T: 'static>(AtomicPtr<Node<T>>);
 
 struct Node<T: 'static> {
@@ -59,7 +59,7 @@ impl<T: 'static> List<T> {
 struct Map {
     start: usize,
     end: usize,
-    /// What is told when it becomes shorter.
+    /// The line for the case that it becomes shorter.
     told: Vec<u8>,
 }
 
@@ -74,17 +74,16 @@ static MAPS: List<Map> = List::new();
 static FOLDERS: List<Folder> = List::new();
 /// A C string, or null.
 static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
-/// Signals are taken over.
+/// Signals are handled.
 static SET_UP: AtomicBool = AtomicBool::new(false);
-/// A thread tells of a fault and ends the process.
+/// A thread prints a line about a fault and ends the process.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Behind what the standard library says before it gives up.
+/// This line follows that of the standard library.
 const ABORTED: &[u8] =
     b"culd fatal   : Internal error: the line above says why this link was given up\n";
 
-/// By default these do not end a process, or nobody can take them over. (SIGXFSZ has a handler of
-/// its own.)
+/// These do not end a process by default, or cannot be handled. (SIGXFSZ has another handler.)
 const OTHERS: [c_int; 10] = [
     libc::SIGKILL,
     libc::SIGSTOP,
@@ -98,13 +97,13 @@ const OTHERS: [c_int; 10] = [
     libc::SIGXFSZ,
 ];
 
-/// These are taken over whoever has them: the standard library has a handler for two of them.
+/// These are handled even if they have a handler: the standard library has one for two of them.
 const FAULTS: [c_int; 3] = [libc::SIGBUS, libc::SIGABRT, libc::SIGSEGV];
 
 /// An instruction that raises one of these raises it again when the handler returns.
 const REPEATED: [c_int; 4] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE];
 
-/// What the standard library does about SIGSEGV: it says which stack overflows. Null before
+/// The standard library's handler of SIGSEGV, which reports a stack overflow. Null before
 /// [`set_up`].
 static OVERFLOW: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
@@ -119,7 +118,7 @@ pub(crate) fn watch(map: &[u8], path: &Path) {
     MAPS.push(Map { start, end: start + map.len(), told: told.into_bytes() });
 }
 
-/// Whether anything is watched over.
+/// Whether a file is mapped.
 pub(crate) fn has_maps() -> bool {
     MAPS.iter().next().is_some()
 }
@@ -154,8 +153,8 @@ impl ListedFolder {
     }
 }
 
-/// Takes over every signal that ends a process. What the parent has had ignored, as nohup(1) does,
-/// stays so, and so does what another part of the process has taken over, such as a profiler.
+/// Handles every signal that ends a process. Signals that the parent ignores, as nohup(1) does,
+/// stay ignored, and handlers of other parts of the process, such as a profiler, stay.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
     for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
@@ -180,15 +179,15 @@ pub(crate) fn set_up() {
             unsafe { libc::sigaction(signal, &before, null_mut()) };
         }
     }
-    // With a handler the write fails, and the error is told; other programs that are started do not
-    // inherit one. SAFETY: the handler does nothing.
+    // With a handler the write fails with an error, and the error is reported; started programs do
+    // not inherit a handler. SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGXFSZ, too_long as *const () as libc::sighandler_t) };
     SET_UP.store(true, Ordering::Release);
 }
 
-/// Has panics print nothing while `held`, once a file is mapped: somebody may have written into it,
-/// and the link is made again with copies. A defect of culd panics in that link, too, which prints
-/// it.
+/// Makes panics print nothing while `held`, once a file is mapped: the panic may come from a change
+/// of the file, and the link is made again with copies. A defect of culd panics in that link, too,
+/// which prints it.
 pub(crate) fn hold_panics(held: bool) {
     static HELD: AtomicBool = AtomicBool::new(false);
     static HOOK: Once = Once::new();
@@ -217,7 +216,7 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let map = MAPS.iter().find(|map| (map.start..map.end).contains(&address));
     let told: &[u8] = match (signal, map) {
         (libc::SIGBUS, Some(map)) if is_fault => &map.told,
-        // What abort(3) raises.
+        // Raised by abort(3).
         (libc::SIGABRT, _) if code == libc::SI_TKILL => ABORTED,
         _ => return end_by(signal, is_fault),
     };
@@ -235,8 +234,7 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     unsafe { libc::_exit(1) };
 }
 
-/// Removes what is temporary and lets `signal` do what it does by itself, which the parent may want
-/// to know.
+/// Removes temporary files and lets `signal` have its default effect, which the parent may look at.
 #[allow(unsafe_code, reason = "called in a handler")]
 fn end_by(signal: c_int, is_fault: bool) {
     remove_temporaries();

@@ -1,6 +1,5 @@
-//! What the driver needs of the operating system, beyond the standard library: files that are
-//! mapped, outputs that are replaced whole, signals, child processes, temporary files, stacks and
-//! heaps.
+//! The driver's needs of the operating system beyond the standard library: mapped files, outputs
+//! that are replaced as a whole, signals, child processes, temporary files, stacks and heaps.
 
 #[cfg(feature = "ptx")]
 pub(crate) mod child;

@@ -1,9 +1,9 @@
 //! Writing outputs.
 //!
-//! In: a path, and bytes. Out: a file that has taken the place of the one at the path, or bytes in
-//! what the path leads to. Guaranteed: where a file can be replaced there is the old one or the
-//! whole new one; what has no place in a folder (a device, a pipe, an open file without a name) or
-//! cannot be replaced there gets its first byte when the last one is known.
+//! In: a path, and bytes. Out: a new file at the path, or bytes in the file or device that the path
+//! leads to. Guaranteed: where a file can be replaced there is the old one or the whole new one. A
+//! device, a pipe, an open file without a name, or a file that cannot be replaced gets its first
+//! byte when the last one is known.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -22,14 +22,14 @@ use super::guard;
 /// Files of so many bytes get their room at once.
 const RESERVED_FROM: u64 = 1 << 20;
 
-/// What a new file gets; the system masks it.
+/// The mode of a new file; the system masks it.
 const NEW_FILE_MODE: u32 = 0o666;
-/// As many links may follow each other as the system follows.
+/// The limit of symbolic links in a row; the system's number.
 const MAX_LINKS: usize = 40;
 
-/// What a folder says that lets nobody make or rename a file in it, although one that is there can
-/// be written: no permission (a sticky folder too), a read-only mount around a writable file, a
-/// path with no room for the temporary name, a file that is a mount itself, as in a container.
+/// Errors of folders in which no file can be made or renamed, although a file in them can be
+/// written: no permission (a sticky folder too), a read-only mount around a writable file, a path
+/// with no room for the temporary name, a file that is a mount itself, as in a container.
 const NOT_REPLACEABLE: [Errno; 6] =
     [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::ENAMETOOLONG, Errno::EBUSY, Errno::EXDEV];
 
@@ -44,12 +44,12 @@ pub(crate) fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
 pub(crate) enum Replacement {
     /// A new file, which is to take the place of the old one.
     File { temporary: NamedTempFile<File>, path: PathBuf, old: Option<File> },
-    /// What the path leads to. It takes all bytes at once.
+    /// The file or device that the path leads to. It takes all bytes at once.
     InPlace(File),
 }
 
 impl Replacement {
-    /// Begins to write what is at `path`.
+    /// Begins to write to `path`.
     pub(crate) fn begin(path: impl AsRef<Path>) -> io::Result<Self> {
         let target = path.as_ref();
         let old = match open(target) {
@@ -73,14 +73,14 @@ impl Replacement {
         }
     }
 
-    /// Takes room for a large file of `size` bytes at once. ext4 takes twice as long to find room
-    /// for what is written bit by bit, and makes a file wait that replaces another one.
+    /// Reserves room for a large file of `size` bytes. Without it, ext4 takes twice as long to find
+    /// room bit by bit, and delays the rename over another file.
     pub(crate) fn reserve(&self, size: u64) {
         if let Replacement::File { temporary, .. } = self
             && size >= RESERVED_FROM
             && let Ok(size) = size.try_into()
         {
-            // Not every file system can; where there is no room, writing tells.
+            // Not every file system can reserve. If there is no room, writing fails.
             let _ = fallocate(temporary.as_file(), FallocateFlags::empty(), 0, size);
         }
     }
@@ -90,7 +90,7 @@ impl Replacement {
         matches!(self, Replacement::InPlace(_))
     }
 
-    /// What was written, read from the disk again; nothing of what is written in place.
+    /// The written bytes, read from the disk again; nothing for an output that is written in place.
     pub(crate) fn written(&self) -> io::Result<Vec<u8>> {
         match self {
             Replacement::File { temporary, .. } => std::fs::read(temporary.path()),
@@ -128,13 +128,13 @@ fn is_not_replaceable(error: &io::Error) -> bool {
     errno.is_some_and(|errno| NOT_REPLACEABLE.contains(&errno))
 }
 
-/// Opens what is there, which does not change it.
+/// Opens the existing file without a change of it.
 fn open(target: &Path) -> io::Result<File> {
     let descriptor = descriptor(target);
     let mut options = File::options();
     // A terminal that is written to does not become the one that ends this process.
     options.write(true).custom_flags(libc::O_NOCTTY);
-    // Who opened it for appending has bytes in it to keep.
+    // A descriptor that was opened for appending keeps its bytes.
     options.append(descriptor.as_deref().is_some_and(appends));
     options.open(target).or_else(|error| {
         let standard = match descriptor.as_deref() {
@@ -148,8 +148,7 @@ fn open(target: &Path) -> io::Result<File> {
     })
 }
 
-/// Where a new file is to take the place of the old one; `None` where it would not become what the
-/// path leads to.
+/// The place of a new file; `None` if it would not become the file that the path leads to.
 fn place(target: &Path, old: Option<&File>) -> io::Result<Option<PathBuf>> {
     let Some(place) = end_of_links(target).ok() else { return Ok(None) };
     let Some(old) = old else { return Ok(Some(place)) };
@@ -160,8 +159,8 @@ fn place(target: &Path, old: Option<&File>) -> io::Result<Option<PathBuf>> {
     Ok((replaceable && same()).then_some(place))
 }
 
-/// What a row of symbolic links names, be it there or not. The error is a link of the system's own,
-/// which leads to an open file whatever it says: there may be none of that name.
+/// The end of a row of symbolic links; it need not exist. The error is a link of the system's own,
+/// which leads to an open file whatever it says: there may be no file of that name.
 fn end_of_links(path: &Path) -> Result<PathBuf, PathBuf> {
     let mut end = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -182,7 +181,7 @@ fn folder(path: &Path) -> &Path {
 
 /// The number of the open file of this process that `target` leads to.
 fn descriptor(target: &Path) -> Option<String> {
-    // Most outputs are no link: this is one call.
+    // Most outputs are not links: this is one call.
     if !target.is_symlink() {
         return None;
     }
@@ -193,7 +192,7 @@ fn descriptor(target: &Path) -> Option<String> {
     own.then(|| number.to_owned())
 }
 
-/// Whether a descriptor of this process appends.
+/// Whether a descriptor of this process was opened for appending.
 fn appends(number: &str) -> bool {
     let told = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
     let flags = |text: &str| {
@@ -211,8 +210,7 @@ fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>
     let mut options = File::options();
     let mode = if permissions.is_some() { 0o600 } else { NEW_FILE_MODE };
     options.write(true).create_new(true).mode(mode);
-    // Opened here, because tempfile would add the temporary path, which is nobody's business, to
-    // errors.
+    // Opened here, because tempfile would add the temporary path to errors.
     let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
         // Before it is there, so that it is not left behind whenever the process is ended.
         guard::temporary(Some(path));
@@ -225,14 +223,14 @@ fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>
     Ok(temporary)
 }
 
-/// Writes all of `bytes` to what is open; to a file, in the place of what it has.
+/// Writes all of `bytes` to an open file; a regular file is emptied first.
 fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     let meta = file.metadata()?;
     let appending = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL)? & libc::O_APPEND != 0;
     if !meta.is_file() || appending {
         return file.write_all(bytes);
     }
-    // Where there is no room, the old bytes stay. Not every file system can tell.
+    // If there is no room, the old bytes stay. Not every file system can check.
     let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let room = fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size);
     if let Err(error @ (Errno::ENOSPC | Errno::EDQUOT)) = room {

@@ -1,8 +1,8 @@
-//! Where there is room for the files of a program that is started.
+//! A folder with room for the files of a program that is started.
 //!
-//! In: what the files are, and the output of the link. Out: a folder with them. Guaranteed: the
-//! folders are tried in a fixed order, and the next one where a folder is read-only or full. The
-//! last is the folder of the output, where a link has to write anyway.
+//! In: the files, and the output of the link. Out: a folder with them. Guaranteed: folders are
+//! tried in a fixed order; the next one is tried if a folder is read-only or full. The last is the
+//! folder of the output, in which a link must write anyway.
 
 use std::path::{Path, PathBuf};
 use std::{env, fmt, io};
@@ -12,7 +12,7 @@ use super::scratch::Scratch;
 /// Folders for everybody's temporary files, behind the one that TMPDIR names.
 const FOLDERS: &[&str] = &["/var/tmp", "/dev/shm"];
 
-/// There is no room anywhere.
+/// No folder has room.
 #[derive(Debug)]
 pub(crate) struct NoPlace(Vec<(PathBuf, io::Error)>);
 

@@ -11,7 +11,7 @@ use std::{fs, io};
 #[cfg(feature = "command")]
 use super::guard::ListedFolder;
 
-/// Without the command nobody handles signals.
+/// Signals are handled by the command only.
 #[cfg(not(feature = "command"))]
 #[derive(Clone, Copy)]
 struct ListedFolder;
@@ -57,7 +57,7 @@ impl Deref for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody is interested in why it stays.
+        // An error would be of no use to the user.
         let _ = fs::remove_dir_all(&self.path);
         if let Some(folder) = self.listed {
             folder.gone();

@@ -1,7 +1,7 @@
-//! A stack that is large enough.
+//! A large enough stack.
 //!
-//! In: what the command does. Out: what comes of it. Guaranteed: `ulimit -s 16` is enough, as it is
-//! for nvlink; a link with a usual limit starts no thread for that.
+//! In: the work of the command. Out: its result. Guaranteed: `ulimit -s 16` is enough, as for
+//! nvlink; with a usual limit no thread is started.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -12,9 +12,9 @@ use nix::sys::resource::{Resource, getrlimit};
 /// Bytes. A link takes some 40 KiB of the main stack, whatever its inputs are.
 const ENOUGH: u64 = 1 << 20;
 
-/// Runs `work`, on a thread of its own if the system gives the main one little stack.
+/// Runs `work`, on a new thread if the main thread's stack is small.
 pub fn on_enough_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // Where the system does not tell, there is what is usual.
+    // If the limit is not known, the usual one is assumed.
     if getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(bytes, _)| bytes < ENOUGH) {
         return on_thread(work);
     }

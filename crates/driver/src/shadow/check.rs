@@ -1,6 +1,6 @@
-//! `check-shadow`: whether a shadow toolkit is what `install-shadow` would make of it now.
+//! `check-shadow`: compares a shadow toolkit with the one that `install-shadow` would make now.
 //!
-//! In: the words after the command, the path of this program. Out: what is wrong, a line each.
+//! In: the words after the command, the path of this program. Out: the faults, a line each.
 //! Guaranteed: nothing is changed.
 
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ every entry has its link, and nvlink is this very culd. Exit status 1 if somethi
 mends it.
 ";
 
-/// What is wrong with a shadow.
+/// A fault of a shadow.
 #[derive(Debug, PartialEq, Eq, Error)]
 enum Fault {
     #[error("'{0}' is no shadow toolkit")]
@@ -76,7 +76,7 @@ pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, O
     }
 }
 
-/// What is wrong with the shadow at `dir`; without a marker it is none.
+/// The faults of the shadow at `dir`; without a marker it is not a shadow.
 fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
     let Some(marker) = Marker::read(dir) else {
         return (None, vec![Fault::NoShadow(dir.to_owned())]);
@@ -123,7 +123,7 @@ fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<Fault>) {
     faults.extend(stray.map(|name| Fault::Stray(to.join(name))));
 }
 
-/// What is wrong with a program that is to be a copy of `program`.
+/// The fault of a program that should be a copy of `program`.
 fn copy(path: &Path, program: &Path) -> Option<Fault> {
     let Ok(meta) = path.symlink_metadata() else { return Some(Fault::Missing(path.to_owned())) };
     if meta.is_symlink() {

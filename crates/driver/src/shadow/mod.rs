@@ -1,14 +1,14 @@
 //! Shadow toolkits: a CUDA toolkit of symbolic links in which only `nvlink` is another program.
 //!
-//! nvcc runs the nvlink beside itself, by the path it was started with and before anything on
+//! nvcc runs the nvlink in its own folder, by the path it was started with and before anything in
 //! `PATH`. In a folder of links to a toolkit it therefore finds the nvlink of that folder, and the
-//! toolkit stays as it is. That program is a copy of culd: where there is a link to a file that has
-//! moved, nvcc runs NVIDIA's nvlink of `PATH` without a word.
+//! toolkit does not change. That program is a copy of culd: if it were a link to a file that has
+//! moved, nvcc would run NVIDIA's nvlink of `PATH` without a message.
 //!
-//! In: the words after a command, the path of this program. Out: a shadow toolkit and what to say
-//! about it; before a link, what is wrong with the shadow that this program is in. Guaranteed: the
-//! folder is built beside its place and renamed, so there is the old state or the new one; nothing
-//! that culd did not put there is ever replaced or removed.
+//! In: the words after a command, the path of this program. Out: a shadow toolkit and lines about
+//! it; before a link, the faults of the shadow that this program is in. Guaranteed: the folder is
+//! built next to its place and renamed, so there is the old state or the new one; files that culd
+//! did not put there are never replaced or removed.
 
 mod check;
 mod toolkit;
@@ -51,10 +51,10 @@ fn is_replaced(toolkit: &Path, name: &str) -> bool {
     name == "nvlink" || toolkit.join("bin").join(name).exists()
 }
 
-/// Programs beside culd that its copies need beside them.
+/// Programs that must lie in one folder with culd and its copies.
 const COMPANIONS: &[&str] = &["culd-lto"];
 
-/// Why there is no shadow toolkit.
+/// The reason for a missing shadow toolkit.
 #[derive(Debug, Error)]
 enum ShadowError {
     #[error("install-shadow: {0}; see 'culd install-shadow --help'")]
@@ -82,7 +82,7 @@ enum ShadowError {
     Io { what: &'static str, path: PathBuf, error: io::Error },
 }
 
-/// What is wrong with the shadow toolkit that a link is made in.
+/// A fault of the shadow toolkit that a link is made in.
 #[derive(Debug, Error)]
 enum Outdated {
     #[error(
@@ -93,7 +93,7 @@ enum Outdated {
     Program { program: PathBuf },
 }
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Help,
@@ -215,8 +215,8 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
     Ok(real)
 }
 
-/// What there is to say before a link by the linker of a shadow. A toolkit of another release is an
-/// error, unless the options name the release: another one may choose other rules, images and
+/// The line before a link by the linker of a shadow. A toolkit of another release is an error,
+/// unless the options name the release: another release may choose other rules, images and
 /// libraries.
 pub(crate) fn before_link(options: &Options) -> Result<Option<Line>, Line> {
     let Some((dir, marker)) = marker::own() else { return Ok(None) };

@@ -1,7 +1,7 @@
-//! Which toolkit a shadow is made of.
+//! The toolkit behind a shadow.
 //!
-//! In: what the command line says, the environment. Out: the real path of a toolkit. Guaranteed:
-//! never a shadow.
+//! In: the command line, the environment. Out: the real path of a toolkit. Guaranteed: never a
+//! shadow.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use super::{ShadowError, failed};
 use crate::toolkit::marker::Marker;
 use crate::toolkit::programs;
 
-/// Where NVIDIA's installer puts it.
+/// The place of NVIDIA's installer.
 const DEFAULT: &str = "/usr/local/cuda";
 
 /// Variables that name a toolkit, in the order in which they count.

@@ -1,8 +1,8 @@
-//! The file that tells a shadow toolkit from any other folder, and what the shadow was made of.
+//! The file that marks a shadow toolkit and records its origin.
 //!
 //! In: a toolkit and the program culd. Out: a [`Marker`], in a file of the shadow and read from it.
-//! Guaranteed: to see that nothing has changed takes one small file and a look at five others, so
-//! that every link can do it.
+//! Guaranteed: the check for changes reads one small file and looks at five others, so every link
+//! can do it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,29 +22,29 @@ pub(crate) const NAME: &str = ".culd-shadow";
 const SIGNS: &[&str] =
     &["bin/nvcc", "version.json", "include/cuda_runtime_api.h", "include/cuda.h"];
 
-/// What a shadow was made of.
+/// The origin of a shadow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) toolkit: PathBuf,
-    /// `13.0`; empty if the toolkit does not tell.
+    /// `13.0`; empty if the toolkit has no version.
     pub(crate) release: String,
-    /// What the toolkit's [`SIGNS`] were.
+    /// The states of the toolkit's [`SIGNS`].
     signs: String,
-    /// The program that is copied, and what it was; shadows of the first culd have a link to it.
+    /// The copied program, and its state; shadows by the first culd have a link to it.
     program: Option<(PathBuf, String)>,
 }
 
-/// What has become of a toolkit since its shadow was made.
+/// The change of a toolkit since its shadow was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToolkitChange {
     /// Its files are others, of the same release.
     Files,
-    /// It is of this release, or of none that can be told.
+    /// It has this release, or an unknown one.
     Release(String),
 }
 
 impl Marker {
-    /// Of a shadow that is made now.
+    /// The marker of a new shadow.
     pub(crate) fn new(toolkit: &Path, program: &Path) -> Self {
         Marker {
             toolkit: toolkit.to_owned(),
@@ -54,7 +54,7 @@ impl Marker {
         }
     }
 
-    /// Of the shadow at `dir`, if it is one.
+    /// The marker of the shadow at `dir`, if it is one.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = fs::read(dir.join(NAME)).ok()?;
         let mut lines = bytes.split(|&byte| byte == b'\n').map(OsStr::from_bytes);
@@ -84,7 +84,7 @@ impl Marker {
         self.release.parse().ok()
     }
 
-    /// Whether the toolkit is another than it was. Shadows of the first culd do not tell.
+    /// The change of the toolkit. Shadows by the first culd do not record its state.
     pub(crate) fn toolkit_change(&self) -> Option<ToolkitChange> {
         if self.signs.is_empty() || self.signs == signs(&self.toolkit) {
             return None;
@@ -118,14 +118,13 @@ pub(crate) fn release() -> Option<&'static Dialect> {
     own()?.1.dialect()
 }
 
-/// What the files are that tell one toolkit from another.
+/// The states of the files that identify a toolkit.
 fn signs(toolkit: &Path) -> String {
     let signs: Vec<String> = SIGNS.iter().map(|name| stamp(&toolkit.join(name))).collect();
     signs.join(" ")
 }
 
-/// Size and time of the last change of a file, `-` when there is none: as copies keep both, they
-/// stay the same.
+/// Size and time of the last change of a file, `-` if there is none. Copies keep both.
 fn stamp(path: &Path) -> String {
     fs::metadata(path).map_or_else(
         |_| "-".to_owned(),
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(Marker::read(folder.path()), Some(marker.clone()));
         assert_eq!(marker.dialect().map(ToString::to_string).as_deref(), Some("13.0"));
         assert_eq!((marker.toolkit_change(), marker.changed_program()), (None, None));
-        // One of the first culd.
+        // A marker by the first culd.
         fs::write(folder.path().join(NAME), "/usr/local/cuda\n13.5\n").unwrap();
         let first = Marker::read(folder.path()).unwrap();
         assert_eq!((first.release.as_str(), &first.program), ("13.5", &None));
@@ -170,7 +169,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = toolkit(folder.path(), "13.0");
         let marker = Marker::new(&place, &place);
-        // Of as many bytes: what tells is the time.
+        // The size is the same, the time differs.
         toolkit(folder.path(), "13.5");
         assert_eq!(marker.toolkit_change(), Some(ToolkitChange::Release("13.5".to_owned())));
         toolkit(folder.path(), "13.0");

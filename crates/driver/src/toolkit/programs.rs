@@ -1,19 +1,19 @@
-//! Where programs are: this one, and those of the user that it runs.
+//! The paths of programs: this one, and those of the user that it runs.
 //!
-//! In: the environment. Out: paths. Guaranteed: a program in the working folder is found only
-//! where a path names that folder, and never by its name alone: whoever gives a folder of sources
-//! away would else choose what runs.
+//! In: the environment. Out: paths. Guaranteed: a program in the working folder is found only if a
+//! path names that folder, never by its name alone. Otherwise whoever sends somebody a folder of
+//! sources would choose the program.
 
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are if nobody says so, as for execvp(3).
+/// The folders of programs without PATH, as for execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The path that this program was started by: its folder tells what it stands for, not that of the
-/// file behind a link.
+/// The path that this program was started by. Its folder counts, not the folder of the file behind
+/// a link.
 pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
     if own.components().count() > 1 {

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use culd_cubin::text_of;
 
-/// The release of a toolkit, `13.5`: what it says of itself, or the version of its headers, which
-/// wheels have.
+/// The release of a toolkit, `13.5`: from `version.json`, or from its headers, which wheels have.
 pub(crate) fn of_toolkit(toolkit: &Path) -> Option<String> {
     let described = fs::read_to_string(toolkit.join("version.json")).ok();
     let described = described.as_deref().and_then(|text| {

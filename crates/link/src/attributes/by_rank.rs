@@ -46,7 +46,7 @@ impl ReachedRanks {
     }
 }
 
-/// Functions grouped by what they pass on, if repetition changes nothing.
+/// Functions grouped by the attributes that they pass on, if repetition changes nothing.
 struct PassedKinds {
     /// The kind of each function; [`MAX_SETS`] for none.
     of: IdVec<NodeId, u8>,
@@ -96,8 +96,8 @@ impl PassedKinds {
     }
 }
 
-/// What a function passes on, in the order of inheritance. Only for functions with an attribute
-/// that is inherited ([`crate::attributes::rules::is_inherited`]).
+/// The attributes that a function passes on, in the order of inheritance. Only for functions with
+/// an attribute that is inherited ([`crate::attributes::rules::is_inherited`]).
 fn passed_on<'l, 'd>(
     lists: &'l AttributeLists<'d>,
     node: NodeId,

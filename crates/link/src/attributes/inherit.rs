@@ -1,4 +1,4 @@
-//! How an entry's list inherits one attribute of a function that the entry reaches.
+//! Inheritance of one attribute of a function by the list of an entry that reaches it.
 
 use super::attribute::OutAttribute;
 use super::rules::{InheritMode, add, position, rule_of};

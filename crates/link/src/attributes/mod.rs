@@ -59,8 +59,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function without its callees.
     pub(crate) frames: IdVec<NodeId, u32>,
-    /// Functions whose number of barriers in the flags of their code changes, and the number: 0
-    /// where an attribute tells it now.
+    /// Functions whose number of barriers in the flags of their code changes, and the number: 0 if
+    /// an attribute has it now.
     pub(crate) barriers_in_flags: Vec<(NodeId, u32)>,
     /// Entries that use tensor memory both for one block and for a pair of blocks.
     pub(crate) mixed_groups: Vec<NodeId>,

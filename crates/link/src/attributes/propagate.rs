@@ -157,8 +157,7 @@ fn sparse_mask(
     }
 }
 
-/// The function whose code an alias names. A function that is a part of another one's code is no
-/// alias.
+/// The function whose code an alias names. A function inside another one's code is not an alias.
 fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeId> {
     let out = merged.function(graph, node);
     if merged.draft.symbols[out].value > 0 {

@@ -5,7 +5,7 @@ use culd_cubin::attr::{code, format};
 use super::attribute::OutAttribute;
 use crate::options::dialect::Dialect;
 
-/// How an attribute of a callee changes that of an entry.
+/// The effect of a callee's attribute on that of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InheritMode {
     /// Present or absent.

@@ -46,7 +46,7 @@ impl Prefix {
         }
     }
 
-    /// What names with this prefix start with.
+    /// The start of names with this prefix.
     pub(super) fn start(self) -> NameStart {
         match self {
             Prefix::Rel | Prefix::Rela => NameStart::Relocations,
@@ -55,7 +55,7 @@ impl Prefix {
     }
 }
 
-/// What a name starts with, as far as [`Prefix::precedes`] distinguishes.
+/// The start of a name, as far as [`Prefix::precedes`] distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameStart {
     /// `.`, but not `.rel`.

@@ -48,7 +48,7 @@ impl Half {
 
 /// One value for each half of the output.
 pub(crate) struct Halves<T> {
-    /// That of machine code.
+    /// The value for machine code.
     pub(crate) sass: T,
     pub(crate) mercury: Option<T>,
 }

@@ -47,7 +47,7 @@ impl NameHash {
     }
 }
 
-/// Where the bytes of a name are.
+/// The place of a name's bytes.
 #[derive(Clone, Copy)]
 pub(super) enum NameText<'d> {
     Input(&'d [u8]),
@@ -67,7 +67,7 @@ struct NameLink {
     next: Option<NameId>,
     /// The prefix of this name, if it is a derived name.
     prefix: Option<Prefix>,
-    /// What this name starts with.
+    /// The start of this name.
     start: NameStart,
 }
 

@@ -125,7 +125,7 @@ mod tests {
                 };
                 assert!(!cyclic);
                 assert_eq!(found, sum);
-                // The path is one of the graph, and its sum is the one that is told.
+                // The path is one of the graph, and its sum is the reported one.
                 let (mut at, mut total, mut steps) = (start, own[start as usize], 0);
                 while let Some(next) = deepest[at as usize].unwrap().next {
                     assert!(graph.of(at).contains(&next));

@@ -1,4 +1,6 @@
-//! Where work runs: on the caller's thread, or on a thread pool of the session.
+//! The threads that work runs on: the caller's thread, or a thread pool of the session.
+//!
+//! In: work. Out: its results in order.
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};

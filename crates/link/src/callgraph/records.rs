@@ -7,7 +7,7 @@ use crate::base::names::Names;
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
-/// What is known of a function's signature.
+/// Known facts about a function's signature.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FunctionSignature {
     pub(super) prototype: Option<NameId>,

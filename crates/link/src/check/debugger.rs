@@ -17,7 +17,7 @@ pub(crate) fn report(objects: &InputObjects<'_>, options: &LinkOptions, diags: &
     if options.target.flavour != Flavour::Mercury || options.relocatable || options.disable_infos {
         return;
     }
-    // Nobody compiles a system library anew.
+    // System libraries are not recompiled.
     let counts = |object: &InputObject<'_>| object.has_code() && !object.system;
     let with_code = || objects.iter().filter(|(_, object)| counts(object));
     let compiled = |wanted: bool| {

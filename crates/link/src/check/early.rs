@@ -46,7 +46,7 @@ struct Early<'a, 'd> {
 }
 
 impl Early<'_, '_> {
-    /// What references were resolved to that is elsewhere now.
+    /// A symbol that references were resolved to and that has another place now.
     fn found(&self) -> Option<String> {
         let symbols = self.object.outline.variables.iter();
         let mut found =
@@ -54,7 +54,7 @@ impl Early<'_, '_> {
         found.next().or_else(|| self.arrays()).or_else(|| self.banks())
     }
 
-    /// Another step could not tell any more what has been resolved: nothing may be.
+    /// Another step could not see any more which references have been resolved, so none may be.
     fn is_step(&self) -> bool {
         self.program.options.relocatable
     }
@@ -154,7 +154,7 @@ impl Early<'_, '_> {
         reached.iter().zip(&data.shared.sizes).any(|(nodes, &size)| size != 0 && !nodes.is_empty())
     }
 
-    /// The live functions of the object that are no kernels.
+    /// The live functions of the object that are not kernels.
     fn functions(&self) -> impl Iterator<Item = NodeId> {
         let functions = self.object.outline.functions.iter().filter(|function| {
             let symbol = self.object.symbol(function.index);

@@ -1,4 +1,4 @@
-//! Phase `check`: what is wrong with the program as a whole.
+//! Phase `check`: errors of the program as a whole.
 //!
 //! In: the program, laid out and resolved. Out: warnings and errors, in nvlink's order
 //! (docs/rules/diagnostics.md, section 2): stack sizes, limits, undefined references, register

@@ -65,7 +65,7 @@ pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, option
             let draft = &mut merged.draft;
             let made = add_records(draft, &mut tables, section, offset, &records);
             if made && options.preserve_relocs {
-                // Of the `.nv.resolvedrela` section only the name exists (case
+                // The `.nv.resolvedrela` section leaves its name only (case
                 // literals/jump-tables-of-copies).
                 let name = draft.names.prefixed(RESOLVED, draft.sections[section].name);
                 draft.intern_section_name(name);

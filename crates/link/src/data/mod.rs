@@ -26,7 +26,7 @@ use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
 
-/// Where shared variables and texture slots lie, and the synthetic sections.
+/// The places of shared variables and texture slots, and the synthetic sections.
 pub(crate) struct Data {
     pub(crate) shared: SharedLayout,
     pub(crate) slots: TextureSlots,

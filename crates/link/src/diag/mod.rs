@@ -18,7 +18,7 @@ use crate::options::dialect::Dialect;
 /// nvlink's internal error for a needed reference to something that is not in the output.
 pub(crate) const DELETED: &str = "reference to deleted symbol";
 
-/// How bad a line is, which decides the exit status.
+/// The severity of a line, which decides the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Severity {
@@ -35,11 +35,11 @@ pub enum Severity {
 /// One line for the user, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What the line says.
+    /// The message.
     pub message: Message,
-    /// Where and why, in reading order.
+    /// The place and the reason, in reading order.
     pub notes: Vec<Note>,
 }
 

@@ -1,8 +1,8 @@
 //! Explanations that culd adds below a line, as values, with their texts.
 //!
-//! nvlink's lines say what is wrong; notes say where and why. A note is one line of text without a
-//! prefix, and the printer sets it apart from lines that tools search for. A name is given as in
-//! the input, or as in the source if it is mangled (`name`, `place`).
+//! nvlink's lines name the error; notes name its place and reason. A note is one line of text
+//! without a prefix, and the printer sets it apart from lines that tools search for. A name is
+//! given as in the input, or as in the source if it is mangled (`name`, `place`).
 
 use std::fmt;
 

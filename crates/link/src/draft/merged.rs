@@ -20,7 +20,7 @@ use crate::objects::object::InputObject;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
 
-/// Where an input section went.
+/// The place of an input section in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SectionPlacement {
     /// Nowhere.
@@ -35,7 +35,7 @@ pub(crate) enum SectionPlacement {
     Lost(OutSymbolId),
 }
 
-/// What relocations against a program symbol mean.
+/// The meaning of relocations against a program symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolTarget {
     /// It is not in the output.
@@ -53,7 +53,7 @@ pub(crate) struct BankKey {
     pub(crate) number: u8,
 }
 
-/// A constant bank of a function that is no entry.
+/// A constant bank of a function that is not an entry.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionBank<'d> {
     pub(crate) node: NodeId,
@@ -110,7 +110,7 @@ impl FunctionBank<'_> {
     }
 }
 
-/// What is known of a shared variable's name.
+/// Known facts about a shared variable's name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SharedGroup {
     pub(crate) defined: bool,
@@ -118,7 +118,7 @@ pub(crate) struct SharedGroup {
     pub(crate) size: u64,
     /// Its node, as long as it is an `extern` array without size.
     pub(crate) unsized_node: Option<usize>,
-    /// It is no variable, but shared memory of an entry in which an object has no variable.
+    /// It is not a variable, but shared memory of an entry in which an object has no variable.
     pub(crate) bare: bool,
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Draft<'d> {
     pub(crate) local_strings: NameList,
     /// Third part of `.strtab`: names of the global list.
     pub(crate) global_strings: NameList,
-    /// What only a file with a Mercury half has.
+    /// Names, symbols and links that only a file with a Mercury half has.
     pub(crate) mercury: MercuryNames,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct MercuryNames {
 
 /// The sections that every output has from the start.
 pub(crate) struct FixedSections {
-    /// What a file of [`Form::Notes`] has.
+    /// Sections that only a file of [`Form::Notes`] has.
     pub(crate) notes: Option<NoteSections>,
     pub(crate) file_info: SectionId,
     pub(crate) compat: Option<SectionId>,

@@ -19,7 +19,7 @@ pub(crate) struct InputChunk<'d> {
     pub(crate) mercury: &'d [u8],
 }
 
-/// What is copied of an input section: all of it, or chunks.
+/// The copied part of an input section: all of it, or chunks.
 pub(crate) struct InputContent<'d> {
     /// Offsets count from the start of the section.
     pub(crate) chunks: Vec<InputChunk<'d>>,

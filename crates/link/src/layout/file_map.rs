@@ -11,7 +11,7 @@ use crate::base::id::SectionId;
 /// for few system calls.
 const CHUNK: u64 = 1 << 20;
 
-/// What a range of the file holds.
+/// The content of a range of the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RangeContent {
     FileHeader,

@@ -33,7 +33,7 @@ const ABOUT_SIZE: usize = 12;
 pub(crate) const REL_ACTION: [u8; 16] =
     [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
-/// What contents are made from.
+/// The sources of contents.
 #[derive(Clone, Copy)]
 pub(crate) struct ContentMaker<'a, 'd> {
     pub(crate) graph: &'a CallGraph,

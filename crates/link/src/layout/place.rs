@@ -168,8 +168,8 @@ impl FileLayout {
         layout
     }
 
-    /// What does not fit the file format, or is out of proportion to the inputs: damaged sizes and
-    /// alignments must not use up all memory.
+    /// A part that does not fit the file format, or is out of proportion to the inputs: damaged
+    /// sizes and alignments must not use up all memory.
     pub(crate) fn problem(&self, inputs_size: u64) -> Option<String> {
         if self.size > FREE_SIZE.saturating_add(inputs_size.saturating_mul(16)) {
             return Some(format!("{:#x} bytes from {inputs_size:#x} bytes of input", self.size));

@@ -95,7 +95,7 @@ fn taken_for_calls(
     pairs
 }
 
-/// What the lists of machine code are made from.
+/// The sources of machine code's lists.
 pub(crate) struct SassAttributes<'a, 'd> {
     objects: &'a InputObjects<'d>,
     merged: &'a Merged<'d>,

@@ -247,7 +247,8 @@ impl<'d> Merger<'_, 'd> {
                 output.chunks.clear();
                 output.size = 0;
                 output.emptied = true;
-                // nvlink keeps symbols of what is gone (docs/DIFFERENCES.md, literals-of-replaced).
+                // nvlink keeps symbols of removed literals (docs/DIFFERENCES.md,
+                // literals-of-replaced).
                 for symbol in self.banks.literal_symbols.remove(&section).unwrap_or_default() {
                     self.merged.draft.symbols[symbol].dropped = true;
                 }
@@ -390,9 +391,9 @@ fn bank_flags(input: &Section<'_>, number: u8) -> u64 {
     if number == 0 { input.flags } else { input.flags | shf::INFO_LINK }
 }
 
-/// What symbols name in a bank of literals; `None` for parameters, and if symbols name nothing.
-/// nvlink copies literal by literal, so bytes that no symbol names are zero
-/// (case weak/literal-banks in steps).
+/// The symbols' bytes in a bank of literals; `None` for parameters, and if symbols name nothing.
+/// nvlink copies literal by literal, so bytes that no symbol names are zero (case
+/// weak/literal-banks in steps).
 fn bank_content<'d>(
     object: &InputObject<'d>,
     index: SectionIndex,

@@ -184,7 +184,7 @@ impl<'d> Merger<'_, 'd> {
         self.remaining_sections(id, object);
         self.attributes(id, object);
         self.relocations(id, object);
-        // Those of nvlink's objects are laid out with the variables where nvlink counts them.
+        // Sections of nvlink's objects are laid out with the variables if nvlink counts them.
         if object.is_extensible() || !self.counts_bare(object) {
             for &index in &object.outline.laid_out {
                 self.laid_out_shared(id, object, index);

@@ -1,4 +1,4 @@
-//! Merging, second step of a file: all symbols that are no functions, in symbol order.
+//! Merging, second step of a file: all symbols that are not functions, in symbol order.
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolSection};
@@ -132,8 +132,8 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// What relocations against an internal symbol of ptxas mean. One in a bank of an entry gets an
-    /// output symbol if applied relocations are recorded.
+    /// The meaning of relocations against an internal symbol of ptxas. A symbol in a bank of an
+    /// entry gets an output symbol if applied relocations are recorded.
     fn internal_target(
         &mut self,
         program: SymbolId,
@@ -276,7 +276,7 @@ impl<'d> Merger<'_, 'd> {
         }
         let (size, align) = (symbol.size, symbol.value.max(1));
         let Some(section) = symbol.defined_in() else {
-            // A name that had a size before is no array without size.
+            // A name that had a size before is not an array without size.
             if size == 0 && known.is_none() {
                 let node =
                     SharedNode { group, size, align, defined: false, own: None, laid_out: false };
@@ -309,8 +309,8 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// Bytes of what has symbols in the shared memory of the kernel with that code. With `-g` only
-    /// these count for nvlink, so kernels without symbols lack the room that they need
+    /// Bytes of variables with symbols in the shared memory of the kernel with that code. With `-g`
+    /// nvlink counts only these, so kernels without symbols lack the room that they need
     /// (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
         let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);

@@ -18,7 +18,7 @@ use crate::diag::Message;
 /// The pairs of sections of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Counterparts {
-    /// By section: the counterpart in the other half; [`NONE`] where there is none.
+    /// By section: the counterpart in the other half; [`NONE`] if there is none.
     of: Vec<SectionIndex>,
     /// Mercury's symbol table.
     symbols: Option<SectionIndex>,
@@ -209,7 +209,7 @@ fn unpaired_by_name<'d>(
     unpaired
 }
 
-/// False for tables, and for sections that are paired otherwise than by name.
+/// False for tables, and for sections that are not paired by name.
 fn is_paired_by_name(role: SectionRole) -> bool {
     !matches!(role, SectionRole::Table | SectionRole::Text | SectionRole::JumpSlot)
 }

@@ -10,7 +10,7 @@ use culd_cubin::{Cubin, SymbolIndex, SymbolSection, note};
 use super::object::InputObject;
 use super::roles::{SectionRole, is_internal};
 
-/// What kernels refer to in the place of any `extern` array in objects of NVIDIA's linkers.
+/// The symbol that kernels in objects of NVIDIA's linkers name instead of any `extern` array.
 pub(super) const EXTERN_INSTANCE: &[u8] = b"externsharedinstance";
 
 /// A linker of NVIDIA's that makes objects.

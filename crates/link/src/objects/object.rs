@@ -61,8 +61,8 @@ impl<'d> InputObject<'d> {
         self.cubin.header.e_type == elf::TYPE_EXTENSIBLE
     }
 
-    /// True for an object (`-r`) that holds a whole program: symbol 0 has the alignment of what has
-    /// no symbol.
+    /// True for an object (`-r`) that holds a whole program: symbol 0 has the alignment of the
+    /// section without symbol.
     pub(super) fn is_made_of_extensible(&self) -> bool {
         let null = self.cubin.symbols.first();
         !self.is_extensible() && null.is_some_and(|symbol| symbol.value != 0)
@@ -83,7 +83,7 @@ impl<'d> InputObject<'d> {
         SymbolEntry::read(table, SymbolEntry::SIZE * index.0 as usize)
     }
 
-    /// The function of whose code `index` is a part, behind the start. An alias is no part.
+    /// The function in whose code `index` lies, behind the start. An alias does not lie inside.
     pub(crate) fn outer_function(&self, index: SymbolIndex) -> Option<SymbolIndex> {
         let symbol = self.symbol(index);
         let part = symbol.is_function() && symbol.value > 0 && symbol.binding() == elf::stb::LOCAL;
@@ -91,8 +91,8 @@ impl<'d> InputObject<'d> {
         (outer != index).then_some(outer)
     }
 
-    /// The offset in machine code of what is `offset` bytes behind the start of `function` in
-    /// Mercury, if a function that is a part of its code is there.
+    /// The offset in machine code of a place `offset` bytes behind the start of `function` in
+    /// Mercury, if it is in a function inside its code.
     pub(crate) fn place_in_machine_code(&self, function: SymbolIndex, offset: i64) -> i64 {
         if offset == 0 || !self.outline.has_inner_functions {
             return offset;
@@ -258,8 +258,8 @@ impl<'d> InputObject<'d> {
     }
 }
 
-/// What the object says about itself to the driver. CUDA 12.8 and 12.9 have another note for sm_100
-/// and later, and no note for older targets.
+/// The object's note for the driver. CUDA 12.8 and 12.9 have another note for sm_100 and later, and
+/// no note for older targets.
 fn driver_info(file: &str, cubin: &Cubin<'_>, tkinfo: &[u8]) -> Result<CuInfo, Message> {
     const CUDA_12_9: u16 = 129;
     let parse = |note: &Section<'_>| {

@@ -42,7 +42,7 @@ pub(crate) struct ObjectOutline<'d> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FunctionOutline<'d> {
     pub(crate) index: SymbolIndex,
-    /// The code section is named after it: it is no alias.
+    /// The code section is named after it, so it is not an alias.
     pub(crate) names_code: bool,
     /// It is the definition of a kernel.
     pub(crate) is_kernel: bool,

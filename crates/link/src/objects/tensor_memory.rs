@@ -10,9 +10,9 @@ use culd_cubin::attr::{Record, code};
 /// The way in which code allocates tensor memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TensorMemory {
-    /// That of CUDA 12: a mask and a phase.
+    /// The way of CUDA 12: a mask and a phase.
     Masked,
-    /// That of CUDA 13: a partition.
+    /// The way of CUDA 13: a partition.
     Partitioned,
 }
 

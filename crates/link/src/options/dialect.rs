@@ -124,7 +124,7 @@ dialects! {
     /// record to this length, so that all later offsets are equal.
     tool_strings: usize = steps(97, &[(131, 98), (132, 97)]);
 
-    /// Files for sm_90a and older have no notes: their header tells release and target.
+    /// Files for sm_90a and older have no notes: release and target are in their header.
     header_tells_all: bool = before(130);
 
     /// `-v` tells the barriers of entries.
@@ -132,7 +132,7 @@ dialects! {
     /// `-r` makes an object; older releases take it and make a program.
     makes_objects: bool = since(130);
 
-    // What is accepted.
+    // Accepted inputs.
     /// Objects for an `a` target may go into a target without that letter.
     mixes_accelerated: bool = before(131);
     /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
@@ -146,15 +146,15 @@ dialects! {
     tools_patch: &'static str = steps(PATCH, &[(133, "--astoolspatch"), (134, PATCH)]);
     /// A weak symbol that nothing defines is an error.
     weak_must_be_defined: bool = since(134);
-    /// With a register file, files of nothing but device code are told.
+    /// With a register file, files of device code only have a line.
     tells_missing_host_code: bool = since(133);
     /// Functions of the driver that came after the oldest release.
     driver_functions: Names = steps(&[], &[(133, FABRIC), (135, COPIES)]);
 
-    // Link-time optimization beside other code.
-    /// What LTO-IR becomes is the first input; else it stands where the last LTO-IR stood.
+    // Link-time optimization in links with other code.
+    /// The object made of LTO-IR is the first input; else it stands where the last LTO-IR stood.
     lto_comes_first: bool = since(135);
-    /// What host code refers to does not count.
+    /// References of host code do not count.
     lto_ignores_host: bool = since(135);
 
     // `.nv.compat`.
@@ -239,7 +239,7 @@ dialects! {
     entries_take_flag: bool = since(134);
     /// They also inherit it where an alias of such a function is called or named.
     flag_through_aliases: bool = since(135);
-    /// Mercury has a call graph and prototypes of its own.
+    /// Mercury has its own call graph and prototypes.
     mercury_callgraph: bool = since(134);
     /// A new writer makes the file: Mercury's names are collected when they are written, and in
     /// Mercury's half the symbol table comes first and code last.

@@ -14,7 +14,7 @@ impl IndexFile {
     /// Reads an index file.
     ///
     /// # Errors
-    /// If the bytes are no index file. nvlink says so before it reads any input.
+    /// The bytes are not an index file. nvlink says so before it reads any input.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, BadUidx> {
         let uidx = Uidx::parse(&bytes)?;
         Ok(IndexFile { bytes, uidx })

@@ -1,4 +1,4 @@
-//! What a link is asked to do: plain data, made by the driver, the C ABI or a program.
+//! The options of a link: plain data, made by the driver, the C ABI or a program.
 
 pub(crate) mod dialect;
 pub(crate) mod driver_functions;
@@ -22,7 +22,7 @@ pub struct LinkOptions {
     pub target: &'static Arch,
     /// The release whose rules are followed.
     pub dialect: &'static Dialect,
-    /// What the tool note of the output says about this linker.
+    /// The tool note's record of this linker.
     pub tool: ToolRecord,
     /// `-g`: no function is dead, and shared variables keep their symbols.
     pub debug: bool,
@@ -43,7 +43,7 @@ pub struct LinkOptions {
     /// `--preserve-relocs`: no function is dead, and every applied relocation is recorded in
     /// `.nv.resolvedrela.*`, with the symbols that it names.
     pub preserve_relocs: bool,
-    /// Undefined variables in global memory are no errors.
+    /// Undefined variables in global memory are not errors.
     pub allow_undefined_globals: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,

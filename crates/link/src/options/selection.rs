@@ -1,7 +1,7 @@
-//! Which kernels a link keeps, if it does not keep all.
+//! The kernels that a link keeps, if it does not keep all.
 //!
 //! In: patterns, from the command line or from the references of host code. Out: for each kernel
-//! whether it is kept. A kernel that is not kept is dead, like a function that nobody calls
+//! whether it is kept. A kernel that is not kept is dead, like a function without callers
 //! (docs/LINKING.md, kernel selection).
 
 use culd_cubin::Symbol;

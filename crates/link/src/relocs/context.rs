@@ -28,7 +28,7 @@ impl RelocContext<'_, '_> {
         Value { address: address.wrapping_add_signed(self.record.addend), bank }
     }
 
-    /// Clears the place, because what it refers to is not in the output.
+    /// Clears the place, because its target is not in the output.
     pub(super) fn cleared(&self) -> Resolution {
         let Some(desc) = self.desc else { return Resolution::Dropped };
         let (value, named) = (Value::default(), RecordedAs::Nothing);

@@ -19,7 +19,7 @@ use crate::objects::object::InputObject;
 use crate::options::dialect::Dialect;
 use crate::symbols::discarded::is_line_table;
 
-/// What all records of an output relocation section share.
+/// Facts that all records of an output relocation section share.
 pub(super) struct PlaceContext {
     pub(super) target: SectionId,
     /// The function, if the section is code.
@@ -43,7 +43,7 @@ pub(super) struct PlaceContext {
     pub(super) size: u64,
 }
 
-/// The records of an input section, with what they share.
+/// The records of an input section, with their shared facts.
 pub(super) struct InputRecords<'a, 'd> {
     pub(super) source: &'a RelocSource,
     pub(super) object: &'a InputObject<'d>,

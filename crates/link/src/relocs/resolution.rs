@@ -29,7 +29,7 @@ use crate::symbols::space;
 /// `R_CUDA_NONE`.
 const NONE: u32 = 0;
 
-/// What happens to a record.
+/// The treatment of a record.
 pub(super) enum Resolution {
     Dropped,
     /// Kept with this type and symbol.
@@ -53,7 +53,7 @@ impl Resolution {
 pub(super) struct KeptRecord {
     /// `None` for symbol 0.
     pub(super) symbol: Option<OutSymbolId>,
-    /// Offset of the file's part in what the symbol names; added to the addend.
+    /// Offset of the file's part in the named section or symbol; added to the addend.
     pub(super) base: u64,
     pub(super) kind: u32,
     /// Value written into the record's place.
@@ -118,7 +118,7 @@ pub(super) struct FixedAddress {
     bank: Option<u8>,
     /// The symbol of kept records.
     symbol: KeptSymbol,
-    /// Offset of the file's part in what is named; included in `address`.
+    /// Offset of the file's part in the named section; included in `address`.
     base: u64,
     /// How `.nv.resolvedrela` lists the record.
     recorded_as: RecordedAs,

@@ -1,4 +1,4 @@
-//! What the resolution of a relocation depends on.
+//! The data that the resolution of a relocation depends on.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::program::LaidOutProgram;
 use crate::symbols::Symbols;
 use crate::symbols::discarded::DiscardedRecords;
 
-/// What the resolution of a relocation depends on.
+/// The data that the resolution of a relocation depends on.
 #[derive(Clone, Copy)]
 pub(super) struct RelocResolver<'a, 'd> {
     pub(super) objects: &'a InputObjects<'d>,

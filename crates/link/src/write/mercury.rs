@@ -18,7 +18,7 @@ use crate::objects::InputObjects;
 use crate::relocs::relocated::ResolvedRelocs;
 use crate::symbols::Symbols;
 
-/// What the Mercury half is written from.
+/// The sources of the Mercury half.
 pub(crate) struct MercuryWriter<'a, 'd> {
     pub(crate) objects: &'a InputObjects<'d>,
     pub(crate) symbols: &'a Symbols,

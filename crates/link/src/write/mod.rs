@@ -160,7 +160,7 @@ impl Image<'_, '_> {
     }
 }
 
-/// What the file is written from.
+/// The sources of the file.
 struct ImageWriter<'a, 'd> {
     objects: &'a InputObjects<'d>,
     merged: &'a Merged<'d>,

@@ -59,7 +59,7 @@ impl Object {
 
 struct Apart<'c, 'd> {
     cubin: &'c Cubin<'d>,
-    /// What each section is called in the object; `None` for tables that are made anew.
+    /// The reference of each section; `None` for tables that are made anew.
     refs: Vec<Option<SectionRef>>,
 }
 
@@ -124,7 +124,7 @@ impl<'c, 'd> Apart<'c, 'd> {
         })
     }
 
-    /// What `sh_info` of code says.
+    /// `sh_info` of code.
     fn function(&self, section: &crate::Section<'d>) -> Info {
         let index = section.info & 0xff_ffff;
         let table = match section.flags & shf::MERCURY != 0 {
@@ -265,7 +265,7 @@ impl<'c, 'd> Apart<'c, 'd> {
     }
 }
 
-/// What a symbol is called in the object; the null symbol is none.
+/// The reference of a symbol; none for the null symbol.
 fn symbol_ref(index: u32) -> Option<SymbolRef> {
     index.checked_sub(1).map(|place| SymbolRef(place as usize))
 }

@@ -17,7 +17,7 @@ const LONGEST: usize = 64 << 10;
 /// Text that is made for each byte of a name. Substitutions and nesting copy text.
 const TEXT_PER_BYTE: usize = 512;
 
-/// How deep types, names and expressions are nested in each other.
+/// The limit of types, names and expressions in each other.
 const DEEPEST: usize = 128;
 
 /// The declaration that `name` stands for; `None` for names that are not mangled or not read here.
@@ -37,12 +37,12 @@ pub(super) fn declaration(name: &str) -> Option<String> {
     reader.rest.is_empty().then_some(text)
 }
 
-/// What is left of a name, and what it has named so far.
+/// The rest of a name, and the names in it so far.
 struct Reader<'n> {
     rest: &'n str,
     substitutions: Vec<Type>,
     depth: usize,
-    /// How much text may still be made.
+    /// Bytes of text that may still be written.
     text: usize,
     /// Reads the type of a conversion function, whose template arguments are the function's own.
     conversion: bool,
@@ -53,7 +53,7 @@ struct Name {
     text: String,
     /// Its last part has template arguments, so its function names a return type.
     template: bool,
-    /// What its function says behind the parameters, ` const`.
+    /// The qualifiers behind the parameters of its function, ` const`.
     qualifiers: String,
     /// Which variant of a constructor or destructor it is, ` [subobject]`.
     variant: &'static str,
@@ -163,7 +163,7 @@ impl<'n> Reader<'n> {
         Some(format!("Thunk for ({offset}) {}", self.encoding(true)?))
     }
 
-    /// How a thunk moves the object's address.
+    /// The offset that a thunk adds to the object's address.
     fn offset(&mut self) -> Option<String> {
         if self.eat("h") {
             let offset = self.signed()?;
@@ -199,7 +199,7 @@ impl<'n> Reader<'n> {
         Some(text)
     }
 
-    /// Types up to the end of what they are the parameters of.
+    /// Types up to the end of the parameter list.
     fn parameters(&mut self) -> Option<String> {
         if self.eat("v") {
             return Some(String::new());
@@ -226,7 +226,7 @@ impl<'n> Reader<'n> {
     fn unscoped(&mut self) -> Option<Name> {
         let (text, no_return) = if self.at("S") && !self.at("St") {
             let named = self.substitution()?;
-            // Alone it is no name of a function.
+            // Alone it is not the name of a function.
             self.at("I").then(|| (named.whole(), false))?
         } else {
             let scope = if self.eat("St") { "std::" } else { "" };
@@ -291,7 +291,7 @@ impl<'n> Reader<'n> {
         Some(name)
     }
 
-    /// What is declared in a function.
+    /// A declaration in a function.
     fn local(&mut self) -> Option<Name> {
         self.eat("Z").then_some(())?;
         let mut scope = self.encoding(true)?;
@@ -454,7 +454,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// What was named before, or has a short name of its own.
+    /// An entity that was named before, or that has a short name.
     fn substitution(&mut self) -> Option<Type> {
         self.eat("S").then_some(())?;
         let standard = match self.peek()? {

@@ -55,9 +55,9 @@ pub(crate) struct SharedLayout {
     filled: Vec<bool>,
     /// Users of each variable, ascending.
     users: Vec<Vec<EntryNumber>>,
-    /// Variables of the pool beside kernels of whole programs that use them.
+    /// Variables of the pool that kernels of whole programs use.
     pub(crate) clashes: Vec<(u32, EntryNumber)>,
-    /// Where the section of a whole program is that was placed last; none has a symbol.
+    /// The place of the last section of a whole program; none has a symbol.
     last_unnamed: u64,
 }
 
@@ -78,7 +78,7 @@ impl SharedLayout {
         self.is_extern[index as usize] && self.extern_values.is_none() && known
     }
 
-    /// True if entry `number` reaches an array without size. An object (`-r`) does not tell.
+    /// True if entry `number` reaches an array without size. In an object (`-r`) that is not known.
     pub(crate) fn is_dynamic(&self, number: EntryNumber) -> bool {
         self.is_dynamic.get(number).copied().unwrap_or(false)
     }
@@ -723,8 +723,8 @@ fn apply(
                 if let Some(entry) = entry {
                     own[entry] = Some(id);
                 }
-                // That of a kernel in a whole program stays, with nothing in it too, and of a
-                // function that is none.
+                // The section of a kernel in a whole program stays, even if it is empty, and so
+                // does the section of a function that is not a kernel.
                 let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
                 let unused = (0, whole.unwrap_or(1));
                 let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));

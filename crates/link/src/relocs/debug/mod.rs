@@ -136,7 +136,7 @@ impl RebuiltDebug {
     }
 }
 
-/// What the rebuilt sections are made from.
+/// The sources of the rebuilt sections.
 struct DebugBuilder<'a, 'd> {
     objects: &'a InputObjects<'d>,
     symbols: &'a Symbols,

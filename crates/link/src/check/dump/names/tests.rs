@@ -1,4 +1,4 @@
-//! What nvlink 13.0 prints with `-dump-callgraph` for these names.
+//! nvlink 13.0's output of `-dump-callgraph` for these names.
 
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
 //! Types in mangled names.
 //!
-//! A type has a part in front of what it declares and one behind it: `int (*` and `)(float)`.
+//! A type has a part in front of the declared name and one behind it: `int (*` and `)(float)`.
 
 use super::Reader;
 
-/// What a type is, for those that are made of it.
+/// The form of a type, for types that are made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Its qualifiers stand in front.
@@ -13,7 +13,7 @@ pub(super) enum Shape {
     Pointer,
     /// Its qualifiers stand behind the parameters.
     Function,
-    /// It has none of its own.
+    /// It has no brackets yet.
     Array,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Shape {
 pub(super) struct Type {
     front: String,
     behind: String,
-    /// What follows `front` has a blank before it.
+    /// Text behind `front` has a blank before it.
     blank: bool,
     shape: Shape,
 }
