@@ -60,7 +60,7 @@ pub struct Mapping {
     pub operation: Operation,
     /// Its order.
     pub order: Order,
-    /// Instructions, each with its semicolon; `<scope>` and `<rmw op>` stand for what they say.
+    /// Instructions, each with its semicolon; `<scope>` and `<rmw op>` are placeholders.
     pub instructions: &'static [&'static str],
 }
 

@@ -20,10 +20,10 @@ pub enum Type {
     Pointer(AddressSize),
     /// A native vector (`float4`); see [`vector`].
     Vector(Fundamental, u8),
-    /// A vector that the language aligns by a rule of its own: an element type, a count and the
-    /// alignment in bytes. CUDA C++ has `double4` with 16.
+    /// A vector with an alignment of the language's choice: element type, count, alignment in
+    /// bytes. CUDA C++ has `double4` with 16.
     LanguageVector(Fundamental, u8, u64),
-    /// As many elements as are told.
+    /// An array of this many elements.
     Array(Box<Type>, u64),
     /// A structure or union.
     Record(Record),
@@ -71,9 +71,9 @@ pub struct Measure {
     pub align: u64,
 }
 
-/// Size and alignment of a native vector: of elements up to four bytes there are vectors of 1 to 4,
-/// of others of 1 and 2. One with an odd number of elements is aligned as an element, one with an
-/// even number as all of them.
+/// Size and alignment of a native vector. Elements of up to four bytes have vectors of 1 to 4,
+/// others of 1 and 2. A vector with an odd number of elements is aligned like an element, one with
+/// an even number like all of them.
 ///
 /// # Errors
 /// There is no such vector.
@@ -99,7 +99,7 @@ pub struct Record {
     pub align: Option<u64>,
 }
 
-/// How members are placed.
+/// The placement of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// One behind the other.
@@ -122,7 +122,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// A member that is no bit-field.
+    /// A member that is not a bit-field.
     pub fn new(name: impl Into<String>, ty: Type) -> Self {
         Field { name: name.into(), ty, bits: None, align: None }
     }
@@ -133,7 +133,7 @@ impl Field {
     }
 }
 
-/// Where everything is.
+/// The layout of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes.
@@ -144,7 +144,7 @@ pub struct Layout {
     pub fields: Vec<Place>,
 }
 
-/// Where a member is.
+/// The place of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Bytes from the start; of a bit-field the byte that has its lowest bit.
@@ -155,7 +155,7 @@ pub struct Place {
     pub width: u64,
 }
 
-/// There is no such type.
+/// Why a type has no layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -170,7 +170,7 @@ pub enum LayoutError {
     #[error("bit-field '{name}' cannot have {bits} bits of {ty}")]
     #[allow(missing_docs, reason = "the text says what the fields are")]
     Width { name: String, bits: u32, ty: Fundamental },
-    /// An alignment is no power of two.
+    /// An alignment is not a power of two.
     #[error("alignment {0} is no power of two")]
     Alignment(u64),
     /// The size has no 64 bits.
@@ -238,7 +238,7 @@ impl Record {
 /// Places members one after the other. Positions are in bits.
 struct Packer {
     kind: RecordKind,
-    /// Where the next member may start.
+    /// The first bit of the next member.
     bits: u64,
     /// Behind all members.
     end: u64,
@@ -270,7 +270,7 @@ impl Packer {
         Ok(Place { offset: start / 8, bit: (start % 8) as u32, width })
     }
 
-    /// Where a bit-field goes: at the next bit, or at the next storage unit of its type if it would
+    /// The place of a bit-field: the next bit, or the next storage unit of its type if it would
     /// cross the end of one.
     fn bit_field(
         &mut self,

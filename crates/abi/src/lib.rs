@@ -1,12 +1,12 @@
-//! The documented ABI of CUDA: what code of different producers has to agree on before it can be
-//! linked.
+//! The documented ABI of CUDA: the interface on which code of different compilers has to agree
+//! before it can be linked.
 //!
-//! In: types, names and PTX text. Out: sizes, offsets, prototypes, words for codes, and what two
-//! modules disagree on. Guaranteed: no I/O, no state, no panic whatever the text; a table says what
-//! the document says, and what compilers do besides is marked as observed.
+//! In: types, names and PTX text. Out: sizes, offsets, prototypes, words for codes, and
+//! disagreements of modules. Guaranteed: no I/O, no state, no panic whatever the text; a table says
+//! what the document says, and observed behaviour of compilers is marked as observed.
 //!
 //! The documents are NVIDIA's *PTX Writer's Guide to Interoperability* (release 12.9, "the guide")
-//! and the *PTX ISA*, sections 5.1 and 7.1. `cargo xtask abi` holds the rules against nvcc, ptxas
+//! and the *PTX ISA*, sections 5.1 and 7.1. `cargo xtask abi` compares the rules with nvcc, ptxas
 //! and gcc.
 //!
 //! ```

@@ -41,10 +41,10 @@ pub enum ParameterError {
     /// 16-bit floating point is for storage only (note C).
     #[error("16-bit floating point cannot be passed: it is for storage only")]
     Half,
-    /// Bits without a type are no type of a source.
+    /// A source has no untyped bits.
     #[error("{0} is no type of a source")]
     Untyped(Fundamental),
-    /// The alignment is none of [`ALIGNMENTS`].
+    /// The alignment is not in [`ALIGNMENTS`].
     #[error("an aggregate aligned to {0} bytes cannot be passed: 128 is the most")]
     Alignment(u64),
     /// There is no such type.
@@ -52,10 +52,11 @@ pub enum ParameterError {
     Layout(#[from] LayoutError),
 }
 
-/// How a value of this type is passed to a device function, and returned.
+/// The PTX parameter for a value of this type in a call of a device function, and for a returned
+/// value.
 ///
 /// # Errors
-/// It cannot be.
+/// The type cannot be passed.
 pub fn parameter(source: &Source) -> Result<Parameter, ParameterError> {
     let Source::Type(ty) = source else { return Ok(Parameter::Scalar(Fundamental::B64)) };
     match ty {
@@ -118,14 +119,14 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// Where the parameters of a kernel lie, from the begin of all parameters, and how many bytes they
-/// take together, when they begin at `base` of constant bank 0. Each has the lowest offset at which
-/// its address in the bank is aligned; unlike those of functions, small ones are not extended.
-/// Observed with ptxas for sm_75, sm_90 and sm_100 (`cargo xtask abi`): with a base of 0x210, as on
-/// sm_90, an alignment of 32 bytes shows that it is not the offset that is aligned.
+/// The offsets of a kernel's parameters from the first one, and their total size in bytes, if they
+/// begin at `base` of constant bank 0. Each has the lowest offset at which its address in the bank
+/// is aligned; unlike those of functions, small ones are not extended. Observed with ptxas for
+/// sm_75, sm_90 and sm_100 (`cargo xtask abi`): with a base of 0x210, as on sm_90, an alignment of
+/// 32 bytes shows that addresses are aligned, not offsets.
 ///
 /// # Errors
-/// They are too large.
+/// The parameters are too large.
 pub fn kernel(parameters: &[Measure], base: u64) -> Result<(Vec<u64>, u64), LayoutError> {
     let mut offsets = Vec::with_capacity(parameters.len());
     let mut end = base;

@@ -1,23 +1,23 @@
 //! The prototypes of functions in cubins (`.nv.prototype`, `.nv.callgraph`), decoded.
 //!
-//! In: a string such as `#ib16l`. Out: the types of result and parameters. Guaranteed: what has
-//! another form is `None`.
+//! In: a string such as `#ib16l`. Out: the types of result and parameters. Guaranteed: a string of
+//! another form gives `None`.
 //!
-//! Observed with ptxas 13.0.88, every type and many sizes (`cargo xtask abi` holds it against
-//! ptxas): behind `#` stand the result, `v` for none, and the parameters. A letter is a type by its
-//! size, `f` and `d` floating point; a number behind it the count of an array's elements. Alignment
-//! is not in it. What follows `|` tells which registers the call keeps.
+//! Observed with ptxas 13.0.88, every type and many sizes (`cargo xtask abi` compares it with
+//! ptxas). Behind `#` stand the result, `v` for none, and the parameters. A letter is a type by its
+//! size, `f` and `d` are floating point; a number behind it is the count of an array's elements.
+//! Alignment is not recorded. The text behind `|` names the registers that the call keeps.
 
 use std::fmt;
 
 /// A decoded prototype.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prototype<'p> {
-    /// What it returns.
+    /// The result; `None` for `void`.
     pub result: Option<Value>,
-    /// What it takes.
+    /// The parameters in order.
     pub parameters: Vec<Value>,
-    /// What stands behind `|`: which registers a call keeps.
+    /// The text behind `|`: the registers that a call keeps.
     pub registers: Option<&'p str>,
 }
 
@@ -26,11 +26,11 @@ pub struct Prototype<'p> {
 pub struct Value {
     /// The type of an element.
     pub element: Element,
-    /// How many, if it is an array; 0 when that is not known.
+    /// The number of elements of an array; 0 if it is not known.
     pub count: Option<u64>,
 }
 
-/// An element type. Integers and untyped bits are not told apart.
+/// An element type. Integers and untyped bits have the same letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of PTX")]
 pub enum Element {

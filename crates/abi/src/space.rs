@@ -1,11 +1,11 @@
 //! State spaces of PTX and their properties: the PTX ISA, 5.1, tables 6 and 7.
 //!
-//! In: a state space. Out: what may be done with variables there. Guaranteed: the tables say what
-//! the document says, its notes included.
+//! In: a state space. Out: the permitted uses of its variables. Guaranteed: the tables say what the
+//! document says, its notes included.
 
 use std::fmt;
 
-/// Where a variable resides.
+/// The memory of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are those of PTX")]
 pub enum StateSpace {
@@ -105,7 +105,7 @@ pub enum Initializable {
     ViaDriver,
 }
 
-/// What programs may do with variables of a space.
+/// The accesses of programs to variables of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are those of table 7")]
 pub enum Access {
@@ -113,7 +113,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Who has the same variable.
+/// The threads that share a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are those of table 7")]
 pub enum Sharing {
@@ -129,15 +129,15 @@ pub enum Sharing {
 pub struct Properties {
     /// The space.
     pub space: StateSpace,
-    /// For `.param`, what it is used for.
+    /// The use of `.param`.
     pub used: Option<ParamUse>,
     /// Whether it has addresses.
     pub addressable: Addressable,
     /// Whether it has initial values.
     pub initializable: Initializable,
-    /// What may be done with it.
+    /// The permitted accesses.
     pub access: Access,
-    /// Who shares it.
+    /// The threads that share it.
     pub sharing: Sharing,
     /// Notes of the table that apply, numbers in [`NOTES`].
     pub notes: &'static [usize],
@@ -146,7 +146,7 @@ pub struct Properties {
 /// The two uses of `.param`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamUse {
-    /// As input to a kernel.
+    /// A parameter of a kernel.
     Kernel,
     /// In functions.
     Function,

@@ -29,11 +29,11 @@ impl Word {
 /// A parameter or result with its name in the guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument {
-    /// What the guide calls it.
+    /// Its name in the guide.
     pub name: &'static str,
     /// Its type.
     pub word: Word,
-    /// What it is.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -42,9 +42,9 @@ pub struct Argument {
 pub struct SystemCall {
     /// Its name.
     pub name: &'static str,
-    /// What it returns.
+    /// Its result.
     pub result: Option<Argument>,
-    /// What it takes.
+    /// Its parameters.
     pub parameters: &'static [Argument],
     /// Which function or macro of which header is made of it.
     pub emitted_by: (&'static str, &'static str),

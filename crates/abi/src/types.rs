@@ -1,11 +1,11 @@
 //! Fundamental types of PTX: the guide, 1.1.
 //!
-//! In: a type. Out: its name, size and alignment in bytes, and what it is in hardware. Guaranteed:
-//! alignment is size, both powers of two.
+//! In: a type. Out: its name, size and alignment in bytes, and its hardware representation.
+//! Guaranteed: alignment is size, both powers of two.
 
 use std::fmt;
 
-/// What the bits of a value mean.
+/// The meaning of a value's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Bits without a meaning (`.b32`).
@@ -39,7 +39,7 @@ macro_rules! fundamental {
                 match self { $(Fundamental::$variant => $size),* }
             }
 
-            /// What its bits mean.
+            /// The meaning of its bits.
             pub const fn class(self) -> Class {
                 match self { $(Fundamental::$variant => Class::$class),* }
             }
@@ -88,8 +88,8 @@ impl fmt::Display for Fundamental {
     }
 }
 
-/// How wide addresses of the host are (`.address_size`). Addresses of local and shared memory have
-/// 32 bits either way.
+/// The width of the host's addresses (`.address_size`). Addresses of local and shared memory have
+/// 32 bits in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AddressSize {
     /// 32 bits.
@@ -127,8 +127,8 @@ impl AddressSize {
 /// Observed: a parameter of theirs is laid out as an untyped one of that size (`cargo xtask abi`).
 pub const NEWER: &[(&str, u64)] = &[(".f16x2", 4), (".b128", 16)];
 
-/// Opaque types of references to textures, samplers and surfaces. What is passed to functions is a
-/// 64-bit handle (the guide, 1.4 and note E of 2.3).
+/// Opaque types of references to textures, samplers and surfaces. Functions get a 64-bit handle
+/// (the guide, 1.4 and note E of 2.3).
 pub const OPAQUE: &[&str] = &[".texref", ".samplerref", ".surfref"];
 
 /// The predicate type, which only registers have.

@@ -9,8 +9,8 @@ use object::archive::{MAGIC, THIN_MAGIC};
 use object::read::archive::{ArchiveFile, ArchiveMember, ArchiveMemberIterator};
 use std::iter::FusedIterator;
 
-/// Names of what the archiver keeps for itself. They stand in front of the members, except in files
-/// of careless tools.
+/// Names of the archiver's own members. They stand in front of the others, except in files of
+/// careless tools.
 const SPECIAL: &[&[u8]] = &[
     b"/",
     b"//",
@@ -27,11 +27,11 @@ const SPECIAL: &[&[u8]] = &[
 pub struct Member<'a> {
     /// Its name; in a thin archive the path from the archive's folder, or an absolute one.
     pub name: &'a [u8],
-    /// What it holds.
+    /// Its contents.
     pub contents: Contents<'a>,
 }
 
-/// Where the contents of a member are.
+/// The place of a member's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents<'a> {
     /// In the archive.
@@ -41,7 +41,7 @@ pub enum Contents<'a> {
         /// The bytes.
         data: &'a [u8],
     },
-    /// In the file that the name tells, which the caller opens.
+    /// In the file that the name names, which the caller opens.
     Elsewhere {
         /// Bytes of that file when the archive was made.
         size: u64,
@@ -74,7 +74,7 @@ pub struct Members<'a> {
     data: &'a [u8],
     thin: bool,
     inner: ArchiveMemberIterator<'a>,
-    /// End of what was read: where an error is reported.
+    /// The end of the bytes read so far, for errors.
     at: u64,
 }
 

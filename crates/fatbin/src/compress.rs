@@ -29,8 +29,8 @@ pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
 #[derive(Default)]
 pub(crate) struct Zstd {
     decoder: Option<Decompressor<'static>>,
-    /// The frame that is read: the library is C, which checks what it reads and may read it again,
-    /// and somebody may be writing into the file that the frame is part of.
+    /// A copy of the frame. The library is C; it may read a byte again after its check, and another
+    /// process may write into the file that the frame is part of.
     frame: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Zstd {
         {
             return Err(wrong_size(made, size));
         }
-        // The capacity of the vector bounds what is written.
+        // The capacity of the vector is the limit of the output.
         let mut data = reserve(size)?;
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,

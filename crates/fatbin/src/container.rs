@@ -92,12 +92,12 @@ impl<'a> Container<'a> {
         Ok(Container { offset: at, bytes })
     }
 
-    /// Where it starts in what [`containers`] was given.
+    /// Its offset in the argument of [`containers`].
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// All its bytes, header included: a fat binary of its own.
+    /// All its bytes, header included: a complete fat binary.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -133,7 +133,7 @@ impl<'a> Iterator for Entries<'a> {
 
 impl FusedIterator for Entries<'_> {}
 
-/// What an image is.
+/// The kind of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// PTX text.
@@ -168,10 +168,10 @@ impl From<Kind> for u16 {
     }
 }
 
-/// How a payload is stored.
+/// The storage of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// As it is, zeros to a multiple of eight bytes behind it.
+    /// Not compressed, with zeros to a multiple of eight bytes.
     Stored,
     /// An LZ4 block.
     Lz4,
@@ -181,7 +181,7 @@ pub enum Encoding {
     Opaque,
 }
 
-/// One entry: an image and what is said about it.
+/// One entry: an image and its description.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     offset: usize,
@@ -219,7 +219,7 @@ impl<'a> Entry<'a> {
         Ok(Entry { offset, header, head, payload, options })
     }
 
-    /// Where it starts in what [`containers`] was given.
+    /// Its offset in the argument of [`containers`].
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -229,7 +229,7 @@ impl<'a> Entry<'a> {
         &self.header
     }
 
-    /// What the image is.
+    /// The kind of the image.
     pub fn kind(&self) -> Kind {
         self.header.kind.into()
     }
@@ -265,7 +265,7 @@ impl<'a> Entry<'a> {
         self.options
     }
 
-    /// How the payload is stored.
+    /// The storage of the payload.
     pub fn encoding(&self) -> Encoding {
         match self.header.flags & (flag::LZ4 | flag::ZSTD | flag::SCRAMBLED) {
             0 => Encoding::Stored,
@@ -299,10 +299,10 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The image, by an [`Unpacker`] of its own: see there. For many images one for all is faster.
+    /// The image, by a new [`Unpacker`]. For many images one unpacker for all is faster.
     ///
     /// # Errors
-    /// Those of [`Unpacker::image`].
+    /// As [`Unpacker::image`].
     pub fn data(&self, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
         Unpacker::default().image(self, limit)
     }
@@ -356,7 +356,7 @@ impl Unpacker {
     }
 }
 
-/// Where the identifier is in the entry.
+/// The range of the identifier in the entry.
 fn ident_range(header: &EntryHeader) -> Result<Range<usize>, Error> {
     if header.ident_size == 0 {
         return Ok(ENTRY_HEADER..ENTRY_HEADER);

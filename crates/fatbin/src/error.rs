@@ -1,4 +1,4 @@
-//! The one error of this crate: what is wrong with a file, and where.
+//! The one error of this crate: the fault of a file, and its offset.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub struct Error {
     /// Offset in bytes in the slice that was given.
     pub offset: u64,
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub what: Cow<'static, str>,
 }
 

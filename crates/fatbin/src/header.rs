@@ -85,7 +85,7 @@ impl ContainerHeader {
 /// The first 64 bytes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EntryHeader {
-    /// What the image is, [`kind`].
+    /// The kind of the image, [`kind`].
     pub kind: u16,
     /// [`ENTRY_VERSION`]; nvlink accepts any.
     pub version: u16,

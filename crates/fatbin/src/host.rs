@@ -1,8 +1,7 @@
-//! What a host object holds for the device linker.
+//! The parts of a host object that concern the device linker.
 //!
 //! In: the bytes of a 64-bit little-endian ELF object or of a COFF object. Out: a [`HostObject`].
-//! Guaranteed: all contents lie in the file; sections that do not concern device code may be as
-//! they like.
+//! Guaranteed: all contents lie in the file; other sections are not checked.
 
 use crate::error::Error;
 pub use crate::module_id::ModuleIds;
@@ -28,7 +27,7 @@ pub enum Reference {
     InternalConstant,
 }
 
-/// What a host object holds for the device linker.
+/// The parts of a host object that concern the device linker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostObject<'a> {
     /// True when there is a section `.nvFatBinSegment`: without it nvlink takes an object for one
@@ -65,7 +64,7 @@ impl<'a> HostObject<'a> {
         self.module_ids.as_ref().map_or(&[], ModuleIds::here)
     }
 
-    /// Reads an object; `None` when it is none: another kind of file, or a cubin.
+    /// Reads an object; `None` for another kind of file, or a cubin.
     ///
     /// # Errors
     /// An object whose section table or whose sections for device code are damaged; ELF of 32 bits

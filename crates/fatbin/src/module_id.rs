@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::sections::Section;
 
-/// What an id begins with in the list of a device link.
+/// The start of the list of a device link, in front of each id.
 const LINKED: &[u8] = b"def ";
 
 /// The ids in a section `__nv_module_id`.
@@ -16,7 +16,7 @@ pub enum ModuleIds<'a> {
     /// The modules in the object: one, unless `ld -r` merged objects. Only the first may be empty.
     Here(Vec<&'a [u8]>),
     /// The modules that a device link has linked into the image of this object, which registers
-    /// them: no later device link of the same program has to. Or what is wrong with the list.
+    /// them: no later device link of the same program must link them. Or the fault of the list.
     Linked(Result<Vec<&'a [u8]>, Error>),
 }
 

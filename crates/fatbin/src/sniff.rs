@@ -1,4 +1,4 @@
-//! What kind of file the bytes are.
+//! The kind of a file.
 //!
 //! In: the first bytes of a file, better all. Out: a [`Format`]. Guaranteed: by content alone,
 //! names do not count; a file may still turn out to be damaged.
@@ -96,7 +96,7 @@ pub(crate) fn is_bigobj(data: &[u8]) -> bool {
     start == (Some(0), Some(0xffff)) && class == Some(pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID)
 }
 
-/// True when the first thing that is no white space or comment is a directive `.version`.
+/// True if the text starts with a directive `.version`, white space and comments aside.
 fn is_ptx(data: &[u8]) -> bool {
     let mut rest = data;
     loop {

@@ -17,7 +17,7 @@ use crate::sections;
 /// From this SM number on an entry repeats its cubin's `.nv.compat`.
 const COMPAT_SINCE: u32 = 100;
 
-/// What an image is made for.
+/// The target of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// The SM number.
@@ -43,7 +43,7 @@ impl Target {
     }
 }
 
-/// How an image is compressed.
+/// The compression of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// As an LZ4 block, `fatbinary -compress-mode speed`.
@@ -150,7 +150,7 @@ impl Image {
         self
     }
 
-    /// Compresses what is not compressed yet.
+    /// Compresses an image that is not compressed yet.
     ///
     /// # Errors
     /// No memory.

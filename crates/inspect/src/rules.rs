@@ -1,6 +1,6 @@
-//! What a cubin's text form leaves out because it follows from the rest.
+//! Fields that a cubin's text form leaves out because they follow from others.
 //!
-//! In: what the text says about a section. Out: the value that a field has unless the text says
+//! In: the text's description of a section. Out: the value that a field has unless the text says
 //! otherwise. The text form and the assembler share these rules; docs/TEXT-FORMAT.md lists them.
 
 use std::collections::{HashMap, HashSet};
@@ -41,17 +41,17 @@ pub fn info_is_section(sh_type: u32, flags: u64) -> bool {
     matches!(sh_type, sht::REL | sht::RELA) || flags & shf::INFO_LINK != 0
 }
 
-/// Where a section starts when the one before it ends at `end`.
+/// The start of a section, if the one before it ends at `end`.
 pub fn section_offset(end: u64, align: u64) -> u64 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX)
 }
 
-/// Where the section header table starts when the last section ends at `end`.
+/// The start of the section header table, if the last section ends at `end`.
 pub fn section_table(end: u64) -> u64 {
     section_offset(end, 8)
 }
 
-/// Where the program header table starts: right behind the section headers.
+/// The start of the program header table: right behind the section headers.
 pub fn segment_table(section_table: u64, sections: usize, segments: usize) -> u64 {
     if segments == 0 { 0 } else { section_table.saturating_add(64 * sections as u64) }
 }
@@ -61,7 +61,7 @@ pub fn section_ending_at(sections: &[SectionHeader], end: u64) -> Option<usize> 
     sections.iter().enumerate().skip(1).rfind(|(_, raw)| ends_at(raw) == Some(end)).map(|at| at.0)
 }
 
-/// Where the bytes of a section end, if it has any.
+/// The end of a section's bytes, if it has any.
 pub fn ends_at(raw: &SectionHeader) -> Option<u64> {
     let has_bytes = raw.sh_type != sht::NULL && !elf::is_nobits(raw.sh_type) && raw.size != 0;
     has_bytes.then(|| raw.offset.saturating_add(raw.size))
@@ -81,7 +81,7 @@ pub fn strings(data: &[u8]) -> Option<Vec<&[u8]>> {
     Some(entries.split(|&byte| byte == 0).collect())
 }
 
-/// Where each string of a table stands for the first time as a whole entry.
+/// The place of the first whole entry of each string of a table.
 #[derive(Debug, Clone, Default)]
 pub struct StringIndex<'d> {
     offsets: HashMap<&'d [u8], u32>,

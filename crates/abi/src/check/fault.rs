@@ -1,15 +1,15 @@
-//! What can be wrong with an interface, and its words.
+//! The faults of interfaces, and their texts.
 
 use thiserror::Error;
 
 use crate::space::{CONSTANT_BYTES, StateSpace};
 
-/// What is wrong.
+/// A fault of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Fault {
-    // Of two modules.
+    // Faults between two modules.
     #[error("'{name}' is {kind} here")]
     Kind { name: String, kind: &'static str },
     #[error("'{name}' is in {space} here")]
@@ -33,7 +33,7 @@ pub enum Fault {
     #[error("addresses have {found} bits here")]
     AddressSize { found: u32 },
 
-    // Of one module.
+    // Faults of one module.
     #[error(
         "{position} of '{name}' is aligned to {align} bytes, which is none of 1, 2, 4, 8, 16, 32, 64 and 128"
     )]
@@ -61,7 +61,7 @@ pub enum Position {
 }
 
 impl Fault {
-    /// True for what the linker says itself, of the machine code.
+    /// True if the linker reports the fault itself, from the machine code.
     pub fn is_told_by_linker(&self) -> bool {
         matches!(self, Fault::Duplicate { .. } | Fault::Constants { .. })
     }

@@ -1,12 +1,12 @@
-//! Whether PTX modules agree on their interfaces.
+//! Checks whether PTX modules agree on their interfaces.
 //!
-//! In: modules with their names. Out: [`Finding`]s: where two disagree, and where one goes beyond
-//! what is documented. Guaranteed: findings come in the order of the modules and their lines; what
-//! is not declared is not guessed.
+//! In: modules with their names. Out: [`Finding`]s: disagreements of two modules, and declarations
+//! beyond documented limits. Guaranteed: findings come in the order of the modules and their lines;
+//! nothing is guessed that is not declared.
 //!
-//! Types of one size are one type here when one of them is untyped: producers write `.b32` for
-//! every word. Registers and `.param` are not told apart for a parameter (PTX ISA, 7.1: the choice
-//! has no impact).
+//! Types of one size are one type here if one of them is untyped: compilers write `.b32` for every
+//! word. Registers and `.param` count as equal for a parameter (PTX ISA, 7.1: the choice has no
+//! impact).
 
 mod fault;
 mod single;
@@ -25,7 +25,7 @@ pub use fault::{Fault, Position};
 pub struct Named<'m> {
     /// Its file.
     pub name: &'m str,
-    /// What it declares.
+    /// Its declarations.
     pub module: &'m Module,
 }
 
@@ -41,11 +41,11 @@ pub struct Place {
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The fault.
     pub fault: Fault,
-    /// What it does not agree with.
+    /// The place and text of the declaration that it disagrees with.
     pub other: Option<(Place, String)>,
 }
 
@@ -104,7 +104,7 @@ fn address_sizes(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Constants of all modules beyond what a program may have; copies of weak ones count once.
+/// Constants of all modules beyond a program's limit; copies of weak ones count once.
 fn constants(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
     let mut total = 0u64;
     let mut weak: HashMap<&str, ()> = HashMap::new();
@@ -138,7 +138,7 @@ fn place(named: &Named<'_>, item: &Item) -> Place {
 /// A module and an item of it.
 type Site<'m> = (Named<'m>, &'m Item);
 
-/// How much a declaration says: the best one is what others are held against.
+/// The detail of a declaration: the others are compared with the most detailed one.
 fn rank(item: &Item) -> u32 {
     match (item.defined, item.linkage) {
         (true, Linkage::Visible) => 0,
@@ -202,7 +202,7 @@ impl<'m> Program<'m> {
     }
 }
 
-/// What `item` says otherwise than `other`, each with what that one says.
+/// The differences of `item` from `other`, each with the text of the latter.
 fn disagreements(item: &Item, other: &Item, faults: &mut Vec<(Fault, String)>) {
     let name = || item.name.clone();
     match (&item.what, &other.what) {
@@ -217,7 +217,7 @@ fn disagreements(item: &Item, other: &Item, faults: &mut Vec<(Fault, String)>) {
                 faults.push((fault, there.space.to_string()));
             }
         }
-        // What an alias stands for is not looked up; it declares a function before.
+        // The function behind an alias is not looked up; it is declared before.
         (What::Alias(_), What::Function(_)) | (What::Function(_), What::Alias(_)) => {}
         (What::Alias(_), What::Alias(_)) => {}
         (here, there) => {
@@ -307,7 +307,7 @@ fn variables(
     let name = || item.name.clone();
     // Two tentative definitions are as large as the larger one.
     let tentative = item.linkage == Linkage::Common || other.linkage == Linkage::Common;
-    // Every module has its own idea of what dynamic shared memory holds.
+    // Every module declares its own contents of dynamic shared memory.
     let dynamic = here.space == StateSpace::Shared && !item.defined && !other.defined;
     if dynamic {
         return;

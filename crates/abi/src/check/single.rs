@@ -1,4 +1,4 @@
-//! What is wrong with one module by itself: limits that are documented, and system calls.
+//! Faults of one module by itself: documented limits, and system calls.
 
 use super::fault::{Fault, Position};
 use super::{Finding, Named, Place, same_type};
@@ -11,8 +11,8 @@ use crate::types::AddressSize;
 /// The first release of PTX with the ABI (the guide, 2).
 const FIRST_WITH_ABI: (u32, u32) = (2, 0);
 
-/// Older modules with registers or local variables of their own are compiled without the ABI (PTX
-/// ISA, 5.1.1).
+/// Older modules with registers or local variables at module scope are compiled without the ABI
+/// (PTX ISA, 5.1.1).
 const ABI_ALWAYS: (u32, u32) = (3, 0);
 
 pub(super) fn check(named: &Named<'_>, findings: &mut Vec<Finding>) {
@@ -52,7 +52,7 @@ fn at(named: &Named<'_>, line: u32) -> Place {
     Place { file: named.name.to_owned(), line }
 }
 
-/// Only what is defined elsewhere can be the driver's.
+/// Only a function that is defined elsewhere can be the driver's.
 fn is_foreign(item: &Item) -> bool {
     item.linkage == Linkage::Extern && !item.defined
 }

@@ -119,7 +119,7 @@ fn lines(text: &str) -> u32 {
     u32::try_from(text.bytes().filter(|&byte| byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
-/// Where a name ends, sub-qualifiers (`::cta`) included.
+/// The end of a name, sub-qualifiers (`::cta`) included.
 fn name_end(text: &str) -> usize {
     let mut end = text.find(|c| !in_name(c)).unwrap_or(text.len());
     while let Some(more) = text.get(end..).and_then(|rest| rest.strip_prefix("::")) {
@@ -131,7 +131,7 @@ fn name_end(text: &str) -> usize {
     end
 }
 
-/// Where a number ends: `8.5`, `0f3F800000`, `0x10U`.
+/// The end of a number: `8.5`, `0f3F800000`, `0x10U`.
 fn number_end(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
     let fraction = text.get(end..).and_then(|rest| rest.strip_prefix('.'));

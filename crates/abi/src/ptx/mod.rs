@@ -1,8 +1,8 @@
 //! The declarations of a PTX module.
 //!
-//! In: PTX text. Out: a [`Module`]: functions and variables with their types, sizes and alignments,
-//! and where they stand. Guaranteed: any text gives a module; what could not be read is in
-//! [`Module::unread`], and reading goes on behind it. Bodies of functions are passed over. Time and
+//! In: PTX text. Out: a [`Module`]: functions and variables with their types, sizes, alignments and
+//! lines. Guaranteed: any text gives a module; text that could not be read is in
+//! [`Module::unread`], and reading goes on behind it. Bodies of functions are skipped. Time and
 //! memory are in proportion to the text.
 
 mod lex;
@@ -13,27 +13,27 @@ use std::fmt;
 use crate::space::StateSpace;
 use crate::types::{self, AddressSize, Class, Fundamental};
 
-/// What a module declares and defines.
+/// The declarations and definitions of a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Module {
     /// `.version 8.5`
     pub version: Option<(u32, u32)>,
     /// The words of `.target`, `sm_90` first.
     pub target: Vec<String>,
-    /// `.address_size`; where it is missing, 32 bits if the version is older than 2.3.
+    /// `.address_size`; if it is missing, 32 bits if the version is older than 2.3.
     pub address: Option<AddressSize>,
     /// In the order of the text.
     pub items: Vec<Item>,
-    /// What is not understood.
+    /// Text that was not understood.
     pub unread: Vec<Unread>,
 }
 
-/// A place in the text that is no declaration.
+/// A place in the text that is not a declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// Counted from 1.
     pub line: u32,
-    /// What stands there.
+    /// The text.
     pub found: String,
 }
 
@@ -42,20 +42,20 @@ pub struct Unread {
 pub struct Item {
     /// The name.
     pub name: String,
-    /// Where it stands, counted from 1.
+    /// Its line, counted from 1.
     pub line: u32,
-    /// Who sees it.
+    /// Its linkage.
     pub linkage: Linkage,
     /// False for a declaration.
     pub defined: bool,
-    /// What it is.
+    /// The function, variable or alias.
     pub what: What,
 }
 
-/// Who sees a name.
+/// The modules that can see a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Linkage {
-    /// This module only: there is no directive.
+    /// This module only: no directive.
     Local,
     /// `.extern`: it is defined elsewhere.
     Extern,
@@ -67,7 +67,7 @@ pub enum Linkage {
     Common,
 }
 
-/// What a name stands for.
+/// A function, variable or alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// `.func`, `.entry`
@@ -92,7 +92,7 @@ pub struct Function {
 /// A variable, parameter or return value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Where it is.
+    /// Its state space.
     pub space: StateSpace,
     /// The type of an element.
     pub ty: Scalar,
@@ -100,23 +100,23 @@ pub struct Variable {
     pub vector: u8,
     /// `.align`, bytes.
     pub align: Option<u64>,
-    /// Whether it is an array.
+    /// Its number of elements.
     pub extent: Extent,
 }
 
 /// A type by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scalar {
-    /// One of the guide's.
+    /// A type of the guide.
     Fundamental(Fundamental),
-    /// One of [`types::NEWER`], or an opaque one, or a predicate.
+    /// A type of [`types::NEWER`], an opaque one, or a predicate.
     Other(&'static str),
 }
 
-/// How many elements a variable has.
+/// The number of elements of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// It is no array.
+    /// Not an array.
     One,
     /// This many.
     Array(u64),
@@ -169,7 +169,7 @@ impl Scalar {
         }
     }
 
-    /// What the bits mean; `None` where the guide does not tell.
+    /// The meaning of the bits; `None` if the guide has none.
     pub fn class(&self) -> Option<Class> {
         match self {
             Scalar::Fundamental(one) => Some(one.class()),

@@ -1,11 +1,11 @@
 //! Machine code as tables: bytes, and what has to be put into them.
 
-/// What a place in the code refers to.
+/// The target of a place in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// What the runtime gave for the fat binary.
+    /// The runtime's handle of the fat binary.
     Handle,
-    /// How many modules have come.
+    /// The number of modules so far.
     Count,
     /// Their fat binaries.
     Images,
@@ -74,12 +74,12 @@ pub(super) const fn jump26(at: usize) -> Fix {
 pub(super) struct Code {
     /// `e_machine`.
     pub(super) machine: u16,
-    /// What all modules share.
+    /// The code that all modules share.
     pub(super) common: &'static [u8],
     pub(super) fixes: &'static [Fix],
-    /// Where the function for `atexit` begins in it.
+    /// The offset of the function for `atexit` in it.
     pub(super) unregister: usize,
-    /// What each module has.
+    /// The code of each module.
     pub(super) module: &'static [u8; 16],
     pub(super) module_fixes: &'static [Fix],
     /// The constructor of an object that is a module, and a function that does nothing.

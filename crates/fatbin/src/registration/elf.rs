@@ -146,7 +146,7 @@ pub(super) struct Object {
     pub(super) sections: Vec<Section>,
     /// From number 1 on, local ones first.
     pub(super) symbols: Vec<Symbol>,
-    /// How many of the symbols are local, with the empty one.
+    /// The number of local symbols, with the empty one.
     pub(super) first_global: u32,
 }
 
@@ -169,12 +169,12 @@ impl Strings {
 struct File {
     headers: Vec<u8>,
     bytes: Vec<u8>,
-    /// Where [`File::bytes`] begins in the file.
+    /// The offset of [`File::bytes`] in the file.
     base: u64,
     names: Strings,
 }
 
-/// What a header says besides name, offset and size.
+/// The fields of a header besides name, offset and size.
 struct Kind {
     kind: u32,
     flags: u64,

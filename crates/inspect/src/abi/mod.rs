@@ -1,9 +1,9 @@
-//! What a cubin tells about interfaces: `culd-dump --abi`.
+//! The interfaces in a cubin: `culd-dump --abi`.
 //!
-//! In: a [`View`]. Out: text: where kernels have their parameters, the prototypes of functions and
-//! indirect calls in the words of PTX, the system calls that are needed with their documented
-//! prototypes, the address classes of what debug information describes. Guaranteed: the same file
-//! gives the same text; what is damaged is told where it stands.
+//! In: a [`View`]. Out: text: the places of kernels' parameters, the prototypes of functions and
+//! indirect calls in PTX, the needed system calls with their documented prototypes, the address
+//! classes in debug information. Guaranteed: the same file gives the same text; damage is reported
+//! at its place.
 
 mod classes;
 

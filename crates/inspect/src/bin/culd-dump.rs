@@ -17,7 +17,7 @@ Print a cubin as text: names instead of indices, one line per record (docs/TEXT-
 exit status: 0 done, 2 trouble
 ";
 
-/// What to print.
+/// The request of the command line.
 struct Wish {
     file: OsString,
     options: Options,

@@ -24,7 +24,7 @@ pub(super) fn compare(a: &View<'_>, b: &View<'_>) -> Vec<String> {
     lines
 }
 
-/// True when the lists tell all there is to tell about the section's contents.
+/// True if the lists cover all of the section's contents.
 fn is_listed(section: &Section<'_>) -> bool {
     match section.sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB | sht::STRTAB => true,

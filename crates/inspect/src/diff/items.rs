@@ -18,7 +18,7 @@ use crate::words;
 
 type List = fn(&View<'_>, Options) -> Vec<Item>;
 
-/// Name and maker of each list, the most telling first.
+/// Name and maker of each list, the most useful first.
 pub(super) const LISTS: &[(&str, List)] = &[
     ("header", header),
     ("section", sections),
@@ -79,7 +79,7 @@ fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
     let item = |((section, name), raw): ((&Section<'_>, &'v String), &SectionHeader)| {
         let gap = raw.offset.wrapping_sub(u64::next_multiple_of(end, section.align()));
         let range = (raw.offset, raw.size);
-        // The very bytes of another section stand where that one does.
+        // The section shares the bytes of another one, at the place of that one.
         let twin = owners.get(&range).filter(|_| gap != 0 && view::is_mercury(section));
         let place = match twin {
             Some(twin) => format!("that of {twin}"),
@@ -154,7 +154,7 @@ fn attributes(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
-/// The sections of `types`, with their names as they are told.
+/// The sections of `types`, with their shown names.
 fn of_types<'v, 'd>(
     view: &'v View<'d>,
     types: &'v [u32],
@@ -270,7 +270,7 @@ fn capsules(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
-/// Offsets are told by the sections that start and end there: they move with the tool note.
+/// Sections that start and end there stand for offsets, which move with the tool note.
 fn segments(view: &View<'_>, options: Options) -> Vec<Item> {
     let sections = || view.tables.sections.iter().zip(&view.cubin.sections).zip(&view.sections);
     let header = &view.tables.header;

@@ -9,7 +9,7 @@ pub(super) struct Item {
     /// The list it stands in when one file has many lists of the kind (a section), else empty.
     /// Order is compared inside a list.
     pub(super) list: String,
-    /// What it is; the same key a second time in a list means its second occurrence.
+    /// The key; a key for the second time in a list means its second occurrence.
     pub(super) key: String,
     /// Its properties; a property without a name is the item's value.
     pub(super) fields: Vec<(&'static str, String)>,

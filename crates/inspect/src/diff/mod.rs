@@ -22,7 +22,7 @@ use std::fmt;
 use crate::text;
 use crate::view::View;
 
-/// What is compared.
+/// The compared parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Compare the first tool record of `.note.nv.tkinfo` too: the one of the tool that made the
@@ -42,7 +42,7 @@ pub struct Group {
 /// All differences.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// Groups with at least one line, the most telling first.
+    /// Groups with at least one line, the most useful first.
     pub groups: Vec<Group>,
 }
 
@@ -80,7 +80,7 @@ pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> Difference {
     difference
 }
 
-/// What no list tells: lines of the text forms, which hold every byte.
+/// Differences that no list has: lines of the text forms, which hold every byte.
 fn text(a: &View<'_>, b: &View<'_>, options: Options) -> Vec<String> {
     let [a, b] = [a, b].map(|view| text::dump(view, &text::Options::default()));
     let lines = |text: &str| {

@@ -1,4 +1,4 @@
-//! What stands inside a section, by its type.
+//! The contents of a section, by its type.
 
 use culd_cubin::Section;
 use culd_cubin::elf::sht;
@@ -18,7 +18,7 @@ pub(super) enum Body {
     Bytes(Vec<String>),
     /// Bytes of a section whose records do not read back.
     Fallback(Vec<String>),
-    /// Nothing: the bytes are told elsewhere or there are none.
+    /// Nothing: other lines have the bytes, or there are none.
     Nothing,
 }
 
@@ -34,12 +34,12 @@ impl Body {
         }
     }
 
-    /// True for what a summary leaves out.
+    /// True for contents that a summary leaves out.
     pub(super) fn is_bulk(&self) -> bool {
         matches!(self, Body::Strings(_) | Body::Bytes(_) | Body::Fallback(_))
     }
 
-    /// True when `sh_info` of a symbol table is told by the body.
+    /// True if the body has `sh_info` of a symbol table.
     pub(super) fn tells_globals(&self) -> bool {
         matches!(self, Body::Symbols(_, true))
     }

@@ -1,4 +1,4 @@
-//! Where things stand in the file: the `file` and `section` lines and the bytes between.
+//! The places in the file: the `file` and `section` lines and the bytes between.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::rules;
 use crate::view::{self, View};
 use crate::words;
 
-/// What the rules say about the places of one file.
+/// The places in one file by the rules.
 pub(super) struct Layout<'d> {
     /// Per section: how it got its place.
     places: Vec<Place>,
@@ -26,11 +26,11 @@ enum Place {
     Behind(u64),
     /// Elsewhere.
     Odd,
-    /// Where this section is.
+    /// At the bytes of this section.
     Twin(usize),
 }
 
-/// True for sections with bytes of their own.
+/// True for sections with bytes in the file.
 pub(super) fn has_bytes(sh_type: u32) -> bool {
     sh_type != sht::NULL && !elf::is_nobits(sh_type)
 }
@@ -63,7 +63,8 @@ impl<'d> Layout<'d> {
                 }
                 _ => Place::Odd,
             };
-            // What has no bytes moves what follows only where it stands by the rules.
+            // A section without bytes moves the next one only if it stands at its place by the
+            // rules.
             if own || !matches!(place, Place::Odd) {
                 end = raw.offset.saturating_add(size);
             }
@@ -74,7 +75,7 @@ impl<'d> Layout<'d> {
         Layout { places, end, section_names }
     }
 
-    /// True when another section of the file is the same bytes and tells them.
+    /// True if another section of the file shares the bytes and lists them.
     pub(super) fn is_twin(&self, index: usize) -> bool {
         matches!(self.places.get(index), Some(Place::Twin(_)))
     }
