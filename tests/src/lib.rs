@@ -9,6 +9,7 @@ pub mod crafted;
 pub mod elf;
 pub mod fuzz;
 pub mod imports;
+pub mod public_api;
 pub mod tidy;
 pub mod transcript;
 pub mod world;

@@ -52,6 +52,7 @@ const SHORT_HEAD: usize = 8;
 
 /// The form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// One bit: everything is in the machine code.
     Elided,

@@ -37,8 +37,8 @@ impl Diagnostic {
     }
 }
 
-impl From<Line> for Diagnostic {
-    fn from(line: Line) -> Self {
+impl Diagnostic {
+    pub(crate) fn of(line: Line) -> Self {
         let Line { kind, text, notes, cause } = line;
         let severity = match kind {
             Kind::Message(severity) => severity,
@@ -125,7 +125,7 @@ mod tests {
     fn an_error_is_shown_with_its_notes() {
         let line = Line::new(Severity::Fatal, "no\r").with_notes(vec!["because\x1b[m".to_owned()]);
         let info = Line::new(Severity::Info, "yes");
-        let error = LinkError { diagnostics: vec![info.into(), line.into()] };
+        let error = LinkError { diagnostics: vec![Diagnostic::of(info), Diagnostic::of(line)] };
         assert_eq!(error.to_string(), "fatal: no\\r\n  >>> because\\x1b[m");
     }
 }

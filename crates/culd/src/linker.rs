@@ -122,7 +122,7 @@ impl<'d> Linker<'d> {
             account: true,
         });
         let lines = linked.outcome.lines.into_iter();
-        let diagnostics: Vec<Diagnostic> = lines.map(Diagnostic::from).collect();
+        let diagnostics: Vec<Diagnostic> = lines.map(Diagnostic::of).collect();
         match linked.image {
             Some(image) => Ok(Linked {
                 image,

@@ -170,6 +170,7 @@ impl From<Kind> for u16 {
 
 /// The storage of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Encoding {
     /// Not compressed, with zeros to a multiple of eight bytes.
     Stored,

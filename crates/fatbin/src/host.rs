@@ -29,6 +29,7 @@ pub enum Reference {
 
 /// The parts of a host object that concern the device linker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct HostObject<'a> {
     /// True when there is a section `.nvFatBinSegment`: without it nvlink takes an object for one
     /// without device code.

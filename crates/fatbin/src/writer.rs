@@ -45,6 +45,7 @@ impl Target {
 
 /// The compression of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// As an LZ4 block, `fatbinary -compress-mode speed`.
     Lz4,

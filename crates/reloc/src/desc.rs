@@ -155,6 +155,7 @@ pub enum Observed {
 
 /// Where to see that nvlink treats the type as the row says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Proof {
     /// A recorded case has a record of the type.
     Case(&'static str),

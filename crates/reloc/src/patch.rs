@@ -21,6 +21,7 @@ pub struct Value {
 
 /// Why a place was not patched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PatchError {
     /// The last field ends after the section does.
     OutOfBounds {
