@@ -14,7 +14,9 @@
 
 #[cfg(feature = "command")]
 mod device_link;
+#[cfg(feature = "command")]
 mod fatbinary;
+#[cfg(feature = "command")]
 mod front;
 pub mod hints;
 #[cfg(feature = "command")]
@@ -54,7 +56,9 @@ mod verify;
 #[cfg(feature = "command")]
 mod watch;
 
+#[cfg(feature = "command")]
 pub use crate::fatbinary::fatbinary_front;
+#[cfg(feature = "command")]
 pub use crate::front::nvcc_front;
 pub use crate::input::{Content, Cubin, InputKind, Item};
 pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options, unpack};

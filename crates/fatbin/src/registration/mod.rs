@@ -24,7 +24,6 @@ use crate::error::Error;
 
 /// The machine of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Machine {
     /// `EM_X86_64`.
     X86_64,
