@@ -60,6 +60,7 @@ const DRIVER_ORDER: &[&str] = &[
     "front",
     "reports",
     "run",
+    "program",
     "subcommand",
     "lib",
 ];

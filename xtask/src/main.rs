@@ -13,6 +13,8 @@ mod compare;
 mod dist;
 mod gpu;
 mod mutate;
+mod occupancy;
+mod page;
 mod pool;
 mod probe;
 mod scale;
@@ -37,6 +39,8 @@ const TASKS: &[Task] = &[
     ("scale", scale::run, "write the inputs of one benchmark case: see 'scale --help'"),
     ("bless", bless::run, "record the cases of testdata/cases with nvlink: see 'bless --help'"),
     ("uidx", uidx::run, "write an index file for the unified functions of objects: see 'uidx --help'"),
+    ("page", page::run, "the page of a report in a real browser: see 'page --help'"),
+    ("occupancy", occupancy::run, "limits and occupancy against NVIDIA's header: see 'occupancy --help'"),
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test); '--table': who imports whom"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),

@@ -11,9 +11,10 @@
 //!
 //! The formula is that of the guide's older editions (4.2, "Hardware Multithreading") and of the
 //! occupancy calculator: registers are given to whole warps, 256 at a time, and the warps of a
-//! block are spread over four quarters of the multiprocessor; shared memory comes in units.
-//! `cargo xtask occupancy` holds table and formula against CCCL's table and the header
-//! `cuda_occupancy.h` of the toolkit.
+//! block are spread over four quarters of the multiprocessor; shared memory comes in units. The
+//! guide does not say how many barriers a multiprocessor has: those numbers, like the units, are what
+//! `cuda_occupancy.h` of CUDA 13.0 was seen to count with.
+//! `cargo xtask occupancy` holds table and formula against that header.
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
@@ -51,6 +52,8 @@ pub struct Limits {
     pub reserved_shared: u32,
     /// A block's shared memory is a multiple of this.
     pub shared_unit: u32,
+    /// Barriers of all resident blocks; `None` where they are no limit. Observed.
+    pub barriers: Option<u32>,
 }
 
 /// Who published the numbers of a compute capability.
@@ -92,6 +95,11 @@ const fn row(sm: u32, source: Source, blocks: u32, warps: u32, shared_kb: u32) -
         block_shared: shared_kb * KB - reserved,
         reserved_shared: reserved,
         shared_unit: if sm >= 80 { 128 } else { 256 },
+        barriers: match sm {
+            90..=103 => Some(64),
+            110.. => Some(24),
+            _ => None,
+        },
     }
 }
 
@@ -122,6 +130,8 @@ pub struct BlockNeeds {
     pub registers: u32,
     /// Shared memory in bytes, without the system's part.
     pub shared: u32,
+    /// Barriers.
+    pub barriers: u32,
 }
 
 /// What keeps more blocks from being resident.
@@ -135,6 +145,8 @@ pub enum Limit {
     Registers,
     /// Shared memory.
     Shared,
+    /// Barriers.
+    Barriers,
 }
 
 impl Limit {
@@ -145,6 +157,7 @@ impl Limit {
             Limit::Blocks => "blocks",
             Limit::Registers => "registers",
             Limit::Shared => "shared",
+            Limit::Barriers => "barriers",
         }
     }
 }
@@ -159,7 +172,7 @@ pub struct Occupancy {
     /// What keeps there from being more: of several the first in the order of [`Limit`].
     pub limit: Limit,
     /// How many blocks each limit alone would allow, in the order of [`Limit`].
-    pub each: [u32; 4],
+    pub each: [u32; 5],
 }
 
 impl Limits {
@@ -173,15 +186,24 @@ impl Limits {
     /// ```
     /// use culd_abi::limits::{BlockNeeds, Limit, Limits};
     /// let limits = Limits::of(90).unwrap();
-    /// let occupancy = limits.occupancy(BlockNeeds { threads: 256, registers: 168, shared: 0 });
+    /// let needs = BlockNeeds { threads: 256, registers: 168, shared: 0, barriers: 1 };
+    /// let occupancy = limits.occupancy(needs);
     /// assert_eq!((occupancy.blocks, occupancy.warps), (1, 8));
     /// assert_eq!(occupancy.limit, Limit::Registers);
     /// ```
     pub fn occupancy(&self, needs: BlockNeeds) -> Occupancy {
         let warps = needs.threads.div_ceil(WARP).max(1);
         let by_warps = if needs.threads > self.block_threads { 0 } else { self.warps / warps };
-        let each = [by_warps, self.blocks, self.by_registers(warps, needs), self.by_shared(needs)];
-        let limits = [Limit::Warps, Limit::Blocks, Limit::Registers, Limit::Shared];
+        let by_barriers = self.barriers.and_then(|all| all.checked_div(needs.barriers));
+        let each = [
+            by_warps,
+            self.blocks,
+            self.by_registers(warps, needs),
+            self.by_shared(needs),
+            by_barriers.unwrap_or(self.blocks),
+        ];
+        let limits =
+            [Limit::Warps, Limit::Blocks, Limit::Registers, Limit::Shared, Limit::Barriers];
         let blocks = each.into_iter().min().unwrap_or(0);
         let first = each.iter().position(|&count| count == blocks).unwrap_or(0);
         let limit = limits.get(first).copied().unwrap_or(Limit::Warps);
@@ -262,7 +284,7 @@ mod tests {
     fn each_limit_can_be_the_smallest() {
         let limits = Limits::of(90).unwrap();
         let of = |threads, registers, shared| {
-            let occupancy = limits.occupancy(BlockNeeds { threads, registers, shared });
+            let occupancy = limits.occupancy(BlockNeeds { threads, registers, shared, barriers: 1 });
             (occupancy.blocks, occupancy.warps, occupancy.limit)
         };
         assert_eq!(of(1024, 16, 0), (2, 64, Limit::Warps));
@@ -277,5 +299,14 @@ mod tests {
         // The system's part counts: without it, 57 KB would fit four times.
         assert_eq!(of(32, 16, 57 * KB), (3, 3, Limit::Shared));
         assert_eq!(of(32, 16, 56 * KB), (4, 4, Limit::Shared));
+        let barriers = |sm, barriers| {
+            let needs = BlockNeeds { threads: 32, registers: 16, shared: 0, barriers };
+            let occupancy = Limits::of(sm).unwrap().occupancy(needs);
+            (occupancy.blocks, occupancy.limit)
+        };
+        assert_eq!(barriers(90, 3), (21, Limit::Barriers));
+        assert_eq!(barriers(120, 16), (1, Limit::Barriers));
+        assert_eq!(barriers(89, 16), (24, Limit::Blocks));
+        assert_eq!(barriers(90, 0), (32, Limit::Blocks));
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use culd_driver::{Outcome, parse, subcommand};
@@ -25,8 +25,12 @@ fn whole() -> u8 {
         _ => {}
     }
     match command(&program, &args) {
-        Some(said) => tell(&program, said),
-        None => tell(&program, culd_driver::command(parse(&args))),
+        Some(said) => tell(&program, said, None),
+        None => {
+            let parsed = parse(&args);
+            let color = parsed.color.clone();
+            tell(&program, culd_driver::command(parsed), color.as_deref())
+        }
     }
 }
 
@@ -40,10 +44,10 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, Outcome)> {
 }
 
 /// Prints what there is to say; the exit status.
-fn tell(program: &str, (text, outcome): (String, Outcome)) -> u8 {
+fn tell(program: &str, (text, outcome): (String, Outcome), color: Option<&str>) -> u8 {
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    print(program, &outcome);
+    print(program, &outcome, is_coloured(color));
     outcome.status
 }
 
@@ -54,10 +58,25 @@ fn program_name(started_by: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-fn print(program: &str, outcome: &Outcome) {
+/// Whether severities are in colour, as `--color` says: else on a terminal that knows colours, unless
+/// the user wants none (no-color.org).
+fn is_coloured(color: Option<&str>) -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match color {
+        Some("always") => true,
+        Some("never") => false,
+        _ => {
+            let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+            std::io::stderr().is_terminal() && !is_dumb && !is_set("NO_COLOR")
+        }
+    }
+}
+
+fn print(program: &str, outcome: &Outcome, coloured: bool) {
     let mut out = BufWriter::new(std::io::stderr().lock());
     for line in &outcome.lines {
-        for text in std::iter::once(line.show(program)).chain(line.show_notes()) {
+        let first = if coloured { line.show_in_colour(program) } else { line.show(program) };
+        for text in std::iter::once(first).chain(line.show_notes()) {
             if writeln!(out, "{text}").is_err() {
                 return;
             }

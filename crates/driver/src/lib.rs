@@ -37,6 +37,8 @@ mod options;
 mod origins;
 mod os;
 #[cfg(feature = "command")]
+mod program;
+#[cfg(feature = "command")]
 mod progress;
 mod registration;
 #[cfg(feature = "command")]

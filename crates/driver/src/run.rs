@@ -231,6 +231,7 @@ impl Run<'_> {
         if !ready {
             return Ok(());
         }
+        lines.extend(reports::notes(options, &gathered));
         let system = if let Target::Virtual(_) = self.target {
             // Nothing is linked here, so nothing says that the runtime's linker will not need it.
             gathered.registration.system_library(|| true)

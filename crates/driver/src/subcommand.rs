@@ -10,6 +10,7 @@ use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
 use crate::messages::Outcome;
 use crate::options::{Shell, completions, man_page};
+use crate::program::{diff, size};
 use crate::shadow::{check_shadow, install_shadow};
 
 /// Runs the command that `words` begin with. Returns the text for standard output, and lines and
@@ -23,6 +24,8 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome
         "cmake" => Some(cmake(rest, program)),
         "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),
+        "size" => Some(size::size(rest)),
+        "report" => Some(diff::report(rest)),
         "man" => Some((man_page(), Outcome::success())),
         "completions" => Some(print_completions(rest)),
         _ => None,

@@ -82,6 +82,15 @@ impl<'a> HostObject<'a> {
         Ok(Some(object))
     }
 
+    /// Reads a program or library for Windows; `None` when it is none.
+    ///
+    /// # Errors
+    /// A file whose headers or whose sections for device code are damaged.
+    pub fn parse_pe(data: &'a [u8]) -> Result<Option<Self>, Error> {
+        let is_pe = data.starts_with(b"MZ") && object::read::pe::PeFile64::parse(data).is_ok();
+        is_pe.then(|| Self::gather(sections::pe(data)?)).transpose()
+    }
+
     fn gather(sections: impl Iterator<Item = Result<Named<'a>, Error>>) -> Result<Self, Error> {
         let mut object = HostObject::default();
         for section in sections {

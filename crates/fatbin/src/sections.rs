@@ -72,6 +72,30 @@ pub(crate) fn coff<Header: CoffHeader>(
     }))
 }
 
+/// The sections of a PE file, a program or library for Windows. Names have eight bytes.
+pub(crate) fn pe(data: &[u8]) -> Result<impl Iterator<Item = Result<Named<'_>, Error>>, Error> {
+    let file = object::read::pe::PeFile64::parse(data).map_err(|error| failure(0, error))?;
+    let headers = file.section_table().iter().copied().collect::<Vec<pe::ImageSectionHeader>>();
+    Ok(headers.into_iter().map(move |header| {
+        let offset = header.pointer_to_raw_data.get(Le).into();
+        let size = u64::from(header.size_of_raw_data.get(Le).min(header.virtual_size.get(Le)));
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let bytes = read::bytes(data, start, size);
+        let section = bytes.map(|bytes| Section::new(offset, bytes));
+        let outside = Error { offset, what: "section outside of the file".into() };
+        Ok(Named { name: pe_name(&header.name), section: section.ok_or(outside) })
+    }))
+}
+
+/// The section of this name, of which a PE file has the first eight bytes.
+fn pe_name(name: &[u8; 8]) -> &'static [u8] {
+    const NAMES: [&[u8]; 4] =
+        [b".nv_fatbin", b"__nv_relfatbin", b".nvFatBinSegment", b"__nv_module_id"];
+    let known = |full: &&&[u8]| full.get(..8) == Some(&name[..]);
+    NAMES.iter().find(known).copied().unwrap_or_default()
+}
+
 /// Offsets of the entries of a table.
 fn entry(table: u64, size: usize) -> impl Fn(usize) -> u64 {
     move |index| table.saturating_add(size.saturating_mul(index) as u64)

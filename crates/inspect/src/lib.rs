@@ -41,6 +41,12 @@ pub fn about(path: &OsString, what: impl std::fmt::Display) -> String {
     format!("{}: {what}", culd_text::name(path))
 }
 
+/// What `program --version` prints, if the command line asks for it.
+pub fn asked_version(program: &str) -> Option<String> {
+    let asked = std::env::args_os().skip(1).any(|word| word == "--version");
+    asked.then(|| format!("{program} {}\n", env!("CARGO_PKG_VERSION")))
+}
+
 /// Writes why there is no result to the standard error, and the usage below it if that was wrong.
 pub fn complain(program: &str, error: &str, usage: &str) {
     let line = format!("{program}: {error}");

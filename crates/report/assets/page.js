@@ -10,7 +10,7 @@
     ['notes', 'Notes'], ['other', 'Other'],
   ];
   const NO_BYTES = new Set(['zeroed', 'shared']);
-  const LIMITS = { warps: 'warps', blocks: 'blocks', registers: 'registers', shared: 'shared memory' };
+  const LIMITS = { warps: 'warps', blocks: 'blocks', registers: 'registers', shared: 'shared memory', barriers: 'barriers' };
   const ROW = 26;
 
   // ---- Small helpers.
@@ -564,7 +564,7 @@
         el('section', { 'aria-label': 'Callees' }, el('h3', {}, `Calls (${count(f.callees.length)})`), list(f.callees, 'It calls nothing.'))),
       chain.length ? [el('h3', {}, 'The deepest chain of calls, which makes the stack'), el('ul', { class: 'chain' }, [f, ...chain].map((g) => el('li', {}, link(g), el('span', { class: 'soft' }, ` ${known((g.stack || {}).own)} bytes`))))] : '',
       !k && path.length ? [el('h3', {}, 'Why it is in the program: a shortest way from a kernel'), el('ul', { class: 'chain' }, path.map((g) => el('li', {}, link(g))))] : '',
-      rows.length ? [el('h3', {}, 'Theoretical occupancy, without dynamic shared memory'), el('div', { class: 'rows' }, el('table', { 'aria-label': 'Occupancy' }, el('thead', {}, el('tr', {}, ['Threads of a block', 'Blocks', 'Warps', '%', 'Limited by', 'Blocks by warps', 'by blocks', 'by registers', 'by shared memory'].map((t) => el('th', { scope: 'col', class: t === 'Limited by' ? null : 'n' }, t)))), el('tbody', {}, rows.map((o) => el('tr', {}, [o.threads, o.blocks, o.warps, percent(f, o)].map((n) => el('td', { class: 'n' }, known(n))), el('td', {}, LIMITS[o.limit]), o.by.map((n) => el('td', { class: 'n' }, count(n)))))))), lead(`Limits of ${f.image.target}: ${limits.source}.`)]
+      rows.length ? [el('h3', {}, 'Theoretical occupancy, without dynamic shared memory'), el('div', { class: 'rows' }, el('table', { 'aria-label': 'Occupancy' }, el('thead', {}, el('tr', {}, ['Threads of a block', 'Blocks', 'Warps', '%', 'Limited by', 'Blocks by warps', 'by blocks', 'by registers', 'by shared memory', 'by barriers'].map((t) => el('th', { scope: 'col', class: t === 'Limited by' ? null : 'n' }, t)))), el('tbody', {}, rows.map((o) => el('tr', {}, [o.threads, o.blocks, o.warps, percent(f, o)].map((n) => el('td', { class: 'n' }, known(n))), el('td', {}, LIMITS[o.limit]), o.by.map((n) => el('td', { class: 'n' }, count(n)))))))), lead(`Limits of ${f.image.target}: ${limits.source}.`)]
         : k && !limits ? lead(`Nobody has published the limits of ${f.image.target}: no occupancy is known.`) : '');
     return { node };
   };

@@ -446,8 +446,9 @@ pub struct Occupancy {
     pub warps: u32,
     /// What keeps there from being more.
     pub limit: Limit,
-    /// How many blocks each limit alone would allow: warps, blocks, registers, shared memory.
-    pub by: [u32; 4],
+    /// How many blocks each limit alone would allow: warps, blocks, registers, shared memory,
+    /// barriers.
+    pub by: [u32; 5],
 }
 
 /// What keeps more blocks from being resident.
@@ -465,6 +466,8 @@ pub enum Limit {
     Registers,
     /// Shared memory.
     Shared,
+    /// Barriers.
+    Barriers,
 }
 
 /// The prototype of an indirect call.

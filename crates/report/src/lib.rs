@@ -16,6 +16,7 @@ mod live;
 mod map;
 #[cfg(feature = "serde")]
 mod page;
+mod program;
 mod text;
 
 pub use crate::data::*;
@@ -25,3 +26,4 @@ pub use crate::graph::TooLarge;
 pub use crate::json::BadReport;
 pub use crate::link::ReportedLink;
 pub use crate::live::matches;
+pub use crate::program::Detail;

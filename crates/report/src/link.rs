@@ -119,7 +119,7 @@ impl Function {
         limits: Option<&Table>,
         input: Places<'_>,
     ) -> Self {
-        let registers = function.registers.total;
+        let needs = (function.registers.total, function.barriers.total);
         let kernel = function.kernel.as_deref();
         Function {
             name: function.name.clone(),
@@ -135,7 +135,7 @@ impl Function {
             recursive: function.is_recursive,
             calls: function.calls.clone(),
             indirect: function.indirect.clone(),
-            kernel: kernel.map(|kernel| Box::new(Kernel::of(kernel, registers, limits))),
+            kernel: kernel.map(|kernel| Box::new(Kernel::of(kernel, needs, limits))),
             source: String::new(),
         }
     }
@@ -262,7 +262,11 @@ impl Need {
 }
 
 impl Kernel {
-    fn of(kernel: &culd_link::Kernel, registers: u32, limits: Option<&Table>) -> Self {
+    fn of(
+        kernel: &culd_link::Kernel,
+        (registers, barriers): (u32, u32),
+        limits: Option<&Table>,
+    ) -> Self {
         let parameters = kernel.parameters.iter();
         let mut own = Kernel {
             shared: kernel.shared,
@@ -280,13 +284,13 @@ impl Kernel {
             occupancy: Vec::new(),
         };
         if let Some(limits) = limits {
-            own.fill_occupancy(registers, limits);
+            own.fill_occupancy(registers, barriers, limits);
         }
         own
     }
 
-    /// Computes the occupancy of the kernel, which needs `registers` registers.
-    pub(crate) fn fill_occupancy(&mut self, registers: u32, limits: &Table) {
+    /// Computes the occupancy of the kernel, which needs these registers and barriers.
+    pub(crate) fn fill_occupancy(&mut self, registers: u32, barriers: u32, limits: &Table) {
         let bounds = self.bounds.threads.or(self.bounds.most_threads);
         let own = bounds.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z));
         let own = own.filter(|threads| (1..=limits.block_threads).contains(threads));
@@ -303,7 +307,7 @@ impl Kernel {
         let shared = self.shared.saturating_sub(self.system_shared);
         let shared = u32::try_from(shared).unwrap_or(u32::MAX);
         let row = |threads| {
-            Occupancy::of(threads, limits.occupancy(BlockNeeds { threads, registers, shared }))
+            Occupancy::of(threads, limits.occupancy(BlockNeeds { threads, registers, shared, barriers }))
         };
         self.occupancy = sizes.into_iter().map(row).collect();
     }
@@ -317,6 +321,7 @@ impl Occupancy {
             culd_abi::limits::Limit::Blocks => Limit::Blocks,
             culd_abi::limits::Limit::Registers => Limit::Registers,
             culd_abi::limits::Limit::Shared => Limit::Shared,
+            culd_abi::limits::Limit::Barriers => Limit::Barriers,
         };
         Occupancy { threads, blocks, warps, limit, by: each }
     }

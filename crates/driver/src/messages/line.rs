@@ -72,6 +72,9 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Columns of a severity.
+const SEVERITY: usize = 7;
+
 /// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -135,6 +138,24 @@ impl Line {
         match culd_text::escaped(&line) {
             Cow::Borrowed(_) => line,
             Cow::Owned(escaped) => escaped,
+        }
+    }
+
+    /// The same as [`Line::show`], with the severity in colour for a terminal.
+    pub fn show_in_colour(&self, program: &str) -> String {
+        let line = self.show(program);
+        let colour = match self.severity() {
+            Some(Severity::Fatal | Severity::Error) => "1;31",
+            Some(Severity::Warning) => "1;35",
+            Some(Severity::Info) => "1;36",
+            None => return line,
+        };
+        let head = culd_text::escaped(program).len() + 1;
+        match (line.get(..head), line.get(head..head + SEVERITY), line.get(head + SEVERITY..)) {
+            (Some(head), Some(word), Some(rest)) => {
+                format!("{head}\x1b[{colour}m{word}\x1b[0m{rest}")
+            }
+            _ => line,
         }
     }
 

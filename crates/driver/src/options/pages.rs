@@ -22,6 +22,48 @@ const GROUPS: &[(Origin, &str)] = &[
     (Origin::Culd, "Options of culd"),
 ];
 
+/// Command lines that somebody may want, and what they do.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("culd -arch=sm_90 a.o libb.a -o program.cubin", "Link an object and an archive"),
+    ("culd install-shadow ~/toolkit", "Make a toolkit in which nvcc links with culd"),
+    (
+        "culd -arch=sm_90 a.o -o program.cubin --report=link.html",
+        "Show what is in the output, and why, on a page",
+    ),
+    ("culd -arch=sm_90 a.o -o program.cubin --why-live=f", "Say what keeps a function"),
+    (
+        "culd -arch=sm_90 a.o -o program.cubin --reproduce=link.tar",
+        "Pack the link for a bug report",
+    ),
+    ("culd size libnccl.so", "Tell the device code in a library"),
+    ("culd report diff before.json after.json --max registers=0", "Fail where a kernel needs more"),
+];
+
+/// Variables of the environment, and what they do.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "CUDA_HOME, CUDA_PATH",
+        "Toolkits in which ptxas and NVIDIA's libraries are looked for, behind culd's own folder",
+    ),
+    ("CULD_NVJITLINK", "The library of NVIDIA's that compiles LTO-IR (culd-lto)"),
+    ("PATH", "Where ptxas or an nvcc beside it is looked for, last"),
+    ("NO_COLOR", "If it is set, no message is coloured, unless --color=always asks for it"),
+    ("TERM", "A terminal that is 'dumb' gets no colours"),
+];
+
+/// Files, and what they are.
+const FILES: &[(&str, &str)] = &[
+    ("lib<name>.a", "What -l<name> links, in the folders of -L"),
+    (
+        "<folder>/version.json",
+        "Of a toolkit: which release's rules are followed in a folder of install-shadow",
+    ),
+    (
+        ".culd-*",
+        "An output in the making, beside where it will be; it takes its place when it is whole",
+    ),
+];
+
 /// A shell that completions are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
@@ -70,6 +112,10 @@ pub fn help() -> String {
                 let _ = writeln!(text, "{}", wrapped(&names, "        "));
             }
         }
+    }
+    text.push_str("\nExamples\n========\n\n");
+    for (line, what) in EXAMPLES {
+        let _ = write!(text, "{line}\n{}\n", wrapped(what, "        "));
     }
     text.push_str("\nCommands\n========\n\n");
     for (command, what) in COMMANDS {
@@ -133,10 +179,18 @@ pub fn man_page() -> String {
     for (command, what) in COMMANDS {
         let _ = writeln!(text, ".TP\n\\fBculd {}\\fR\n{}", roff(command), roff(what));
     }
+    let sections = [("EXAMPLES", EXAMPLES), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)];
+    for (title, rows) in sections {
+        let _ = writeln!(text, ".SH {title}");
+        for (what, told) in rows {
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", roff(what), roff(told));
+        }
+    }
     text.push_str(
         ".SH EXIT STATUS\n.TP\n0\nThe output was written; there may be warnings.\n\
          .TP\n1\nThe link ended early: bad options, unreadable or contradicting inputs.\n\
-         .TP\n255\nThe program is wrong as a whole, for instance undefined references.\n",
+         .TP\n255\nThe program is wrong as a whole, for instance undefined references.\n\
+         .TP\n3\nculd report diff: a threshold is exceeded.\n",
     );
     text
 }

@@ -50,6 +50,8 @@ pub struct Parsed {
     pub told_target: Option<String>,
     /// Notes are wanted.
     pub notes: bool,
+    /// When severities are in colour: `always`, `never`, or as the terminal is.
+    pub color: Option<String>,
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
@@ -69,9 +71,10 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> Parsed {
     let tells = read.is_ok() && options.flag(Id::ReportArch);
     let told_target = options.target.filter(|_| tells).map(|target| target.name());
     let notes = !options.flag(Id::NoNotes);
+    let color = options.text(Id::Color).map(str::to_owned);
     let mut ignores_host_info = false;
     let request = read.and_then(|()| finish(options, &mut ignores_host_info));
-    Parsed { request, redefined, ignores_host_info, told_target, notes }
+    Parsed { request, redefined, ignores_host_info, told_target, notes, color }
 }
 
 fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {

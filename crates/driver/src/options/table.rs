@@ -262,6 +262,14 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "abi-check <file>...",
         "Hold the declarations of PTX files against each other and against the documented ABI",
     ),
+    (
+        "size [options] <file>...",
+        "Tell the device code in any program: images, kernels and what they use",
+    ),
+    (
+        "report diff <before.json> <after.json>",
+        "Print what changed between two reports; exit status for thresholds",
+    ),
     ("man", "Print the manual page"),
     ("completions <bash|zsh|fish>", "Print completions for a shell"),
 ];

@@ -16,7 +16,7 @@ use culd_link::{Account, Dialect, Severity};
 use culd_report::{Input, Message, Phase, Report, ReportedLink, Why};
 
 use crate::input::Gathered;
-use crate::messages::{FileError, Line};
+use crate::messages::{FileError, Kind, Line, NOTE};
 use crate::options::{Id, Options, Origin, TABLE, Takes};
 use crate::os::output;
 
@@ -57,6 +57,17 @@ pub(crate) fn before_link(options: &Options, gathered: &Gathered<'_>) -> Result<
         write(path, dependencies::rule(options, gathered).as_bytes())?;
     }
     Ok(text)
+}
+
+/// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel.
+/// nvlink says nothing.
+pub(crate) fn notes(options: &Options, gathered: &Gathered<'_>) -> Vec<Line> {
+    let patterns = options.list(Id::KernelsUsed);
+    if patterns.is_empty() || options.flag(Id::NoNotes) {
+        return Vec::new();
+    }
+    let notes = names::unmatched(&gathered.inputs, patterns).into_iter();
+    notes.map(|note| Line::plain(Kind::Dump, format!("{NOTE}{note}"))).collect()
 }
 
 /// What came of a link.

@@ -4,7 +4,7 @@
 //! of the link; an input that cannot be read names nothing.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use culd_cubin::elf::{stb, stt};
@@ -45,6 +45,33 @@ pub(super) fn traced(inputs: &[Ready<'_>], names: &[&OsStr]) -> String {
         text.push('\n');
     });
     text
+}
+
+/// The patterns of `-kernels-used` that match no kernel, as notes.
+pub(super) fn unmatched(inputs: &[Ready<'_>], patterns: &[OsString]) -> Vec<String> {
+    let mut missing: Vec<&OsString> = patterns.iter().collect();
+    for input in inputs {
+        let Ok(cubin) = Cubin::parse(input.bytes) else { return Vec::new() };
+        let kernels: Vec<&[u8]> =
+            cubin.symbols.iter().filter(|s| s.is_entry()).map(|symbol| symbol.name).collect();
+        missing.retain(|pattern| !kernels.iter().any(|name| occurs(pattern.as_bytes(), name)));
+    }
+    let note = |pattern: &&OsString| {
+        format!("no kernel has a name that contains '{}' (-kernels-used)", culd_text::name(pattern))
+    };
+    missing.iter().map(note).collect()
+}
+
+/// True if the pieces of `pattern` between `*` are in `name`, in order.
+fn occurs(pattern: &[u8], name: &[u8]) -> bool {
+    let mut rest = name;
+    pattern.split(|&byte| byte == b'*').all(|piece| {
+        let at = match piece {
+            [] => Some(0),
+            _ => rest.windows(piece.len()).position(|window| window == piece),
+        };
+        at.map(|at| rest = &rest[at + piece.len()..]).is_some()
+    })
 }
 
 /// The lines of `--cref`: each symbol with the input that defines it, and those that name it.

@@ -13,6 +13,7 @@ usage: culd-diff [OPTION]... A B
 Compare two cubins by the names of what is in them. A is the left side; \"missing\" is in A only.
   --limit N   at most N lines of each group (default 20)
   --tool      compare the first record of .note.nv.tkinfo too: the one of the linker itself
+  --version   print the version
 exit status: 0 nothing differs, 1 something does, 2 trouble
 ";
 
@@ -59,6 +60,11 @@ fn difference(arguments: &Arguments) -> Result<Difference, String> {
 }
 
 fn run() -> Result<ExitCode, (String, &'static str)> {
+    if let Some(version) = culd_inspect::asked_version("culd-diff") {
+        return culd_inspect::print(&version)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| (error, ""));
+    }
     match arguments().map_err(|error| (error, USAGE))? {
         None => culd_inspect::print(USAGE).map(|()| ExitCode::SUCCESS),
         Some(arguments) => show(&arguments),

@@ -14,6 +14,7 @@ Print a cubin as text: names instead of indices, one line per record (docs/TEXT-
   --only NAME   print this section only
   --summary     sizes instead of the contents of string tables, code and data
   --abi         where kernels have their parameters, prototypes, system calls and address classes
+  --version     print the version
 exit status: 0 done, 2 trouble
 ";
 
@@ -48,6 +49,9 @@ fn arguments() -> Result<Option<Wish>, String> {
 }
 
 fn run() -> Result<(), (String, &'static str)> {
+    if let Some(version) = culd_inspect::asked_version("culd-dump") {
+        return culd_inspect::print(&version).map_err(|error| (error, ""));
+    }
     let Some(wish) = arguments().map_err(|error| (error, USAGE))? else {
         return culd_inspect::print(USAGE).map_err(|error| (error, ""));
     };

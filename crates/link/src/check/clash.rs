@@ -14,6 +14,7 @@ use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection, text_of};
 use hashbrown::HashMap;
 
 use super::explain::places::{self, SameObjects};
+use super::explain::source::SourceLines;
 use crate::base::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::diag::note::Note;
 use crate::diag::{Diagnostics, Failed, Message};
@@ -65,6 +66,7 @@ struct ClashCheck<'d> {
     bank_clashes: BTreeMap<SectionIndex, Vec<SymbolId>>,
     /// Objects already compared, for notes about two definitions.
     same_objects: SameObjects,
+    source_lines: SourceLines,
     locals: LocalSymbols,
     /// How the first file allocates tensor memory.
     tensor_memory: Option<TensorMemory>,
@@ -103,6 +105,7 @@ pub(crate) fn check(
         known,
         bank_clashes: BTreeMap::new(),
         same_objects: SameObjects::default(),
+        source_lines: SourceLines::default(),
         locals: LocalSymbols::default(),
         tensor_memory: None,
         has_extensible: objects.has_extensible(),
@@ -249,7 +252,9 @@ impl<'d> FileCheck<'_, 'd> {
             None => return false,
         };
         let site = SymbolSite { object: self.id, index };
-        let notes = [earlier, site].map(|site| places::definition(self.objects, site)).to_vec();
+        let lines = &mut self.clashes.source_lines;
+        let notes =
+            [earlier, site].map(|site| places::definition(self.objects, site, lines)).to_vec();
         let first = file.map_or("<input>".to_owned(), |file| self.objects.file(file));
         let symbol = self.name(id);
         let file = self.object.name.to_owned();
@@ -388,11 +393,13 @@ impl<'d> FileCheck<'_, 'd> {
 
     /// Adds a message with notes about both definitions.
     fn note(&mut self, message: Message, known: &NameState<'d>, site: SymbolSite) {
-        self.lines.push((message, self.both(known, site)));
+        let notes = self.both(known, site);
+        self.lines.push((message, notes));
     }
 
-    fn both(&self, known: &NameState<'d>, site: SymbolSite) -> Vec<Note> {
-        [known.site, site].map(|site| places::definition(self.objects, site)).to_vec()
+    fn both(&mut self, known: &NameState<'d>, site: SymbolSite) -> Vec<Note> {
+        let lines = &mut self.clashes.source_lines;
+        [known.site, site].map(|site| places::definition(self.objects, site, lines)).to_vec()
     }
 
     /// True for an `extern` array that nvlink defined.

@@ -29,8 +29,14 @@ pub enum Note {
     MadeFor { file: String, sm: u32 },
 
     // Where a name is defined or declared.
-    #[error("{standing} in '{file}', section '{section}', {size:#x} bytes")]
-    Defined { standing: &'static str, file: String, section: String, size: u64 },
+    #[error("{standing} in '{file}', section '{section}', {size:#x} bytes{}", line(source))]
+    Defined {
+        standing: &'static str,
+        file: String,
+        section: String,
+        size: u64,
+        source: Option<String>,
+    },
     #[error("declared in '{file}'{}", bytes(*size))]
     Declared { file: String, size: u64 },
     #[error("'{file}' and '{first}' are the same object")]
@@ -41,8 +47,12 @@ pub enum Note {
     Prototype { file: String, prototype: String },
 
     // References to a name, and similar names.
-    #[error("referenced by {file}:({place}+{offset:#x}){}", if *dead { ", which no kernel reaches" } else { "" })]
-    ReferencedBy { file: String, place: String, offset: u64, dead: bool },
+    #[error(
+        "referenced by {file}:({place}+{offset:#x}){}{}",
+        line(source),
+        if *dead { ", which no kernel reaches" } else { "" }
+    )]
+    ReferencedBy { file: String, place: String, offset: u64, source: Option<String>, dead: bool },
     #[error("and by {count} more places")]
     MoreReferences { count: usize },
     #[error("declared in '{file}'; nothing refers to it")]
@@ -67,6 +77,11 @@ pub enum Note {
     Large { name: String, size: u64 },
     #[error("and {count} smaller variables {size:#x} bytes")]
     Smaller { count: usize, size: u64 },
+}
+
+/// A line of the source, if the debug information tells it.
+fn line(source: &Option<String>) -> String {
+    source.as_ref().map(|line| format!(", {line}")).unwrap_or_default()
 }
 
 /// The prototype in the syntax of PTX, if it can be parsed.

@@ -8,6 +8,7 @@ pub(crate) mod recursion;
 pub(crate) mod references;
 mod similar;
 pub(crate) mod sizes;
+pub(crate) mod source;
 
 use culd_cubin::text_of;
 

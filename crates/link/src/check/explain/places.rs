@@ -4,6 +4,7 @@ use culd_cubin::elf::stb;
 use culd_cubin::{Section, Symbol, SymbolSection, text_of};
 use hashbrown::HashMap;
 
+use super::source::SourceLines;
 use crate::base::id::ObjectId;
 use crate::diag::note::Note;
 use crate::objects::InputObjects;
@@ -11,11 +12,20 @@ use crate::objects::object::InputObject;
 use crate::symbols::SymbolSite;
 
 /// A note about the symbol at `site`: where it is defined, or that it is declared.
-pub(crate) fn definition(objects: &InputObjects<'_>, site: SymbolSite) -> Note {
+pub(crate) fn definition(
+    objects: &InputObjects<'_>,
+    site: SymbolSite,
+    lines: &mut SourceLines,
+) -> Note {
     let object = &objects[site.object];
     let symbol = object.symbol(site.index);
     let (file, size) = (object.name.to_owned(), symbol.size);
-    let defined = |standing, section| Note::Defined { standing, file: file.clone(), section, size };
+    let code = symbol.defined_in().filter(|_| symbol.is_function());
+    let source = code.and_then(|code| lines.at(objects, site.object, code, symbol.value));
+    let defined = |standing, section| {
+        let (file, source) = (file.clone(), source.clone());
+        Note::Defined { standing, file, section, size, source }
+    };
     match symbol.section {
         SymbolSection::In(section) => {
             let weak = symbol.binding() == stb::WEAK;

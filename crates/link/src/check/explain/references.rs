@@ -3,6 +3,7 @@
 use culd_cubin::{RelocEntry, SectionIndex, SymbolSection};
 use hashbrown::HashMap;
 
+use super::source::SourceLines;
 use super::{display_name, similar};
 use crate::base::id::SymbolId;
 use crate::base::names::Names;
@@ -33,9 +34,10 @@ pub(crate) fn undefined(
     names: &Names<'_>,
     missing: &[SymbolId],
 ) -> Vec<Vec<Note>> {
-    let places: HashMap<SymbolId, usize> = missing.iter().copied().zip(0..).collect();
+    let wanted: HashMap<SymbolId, usize> = missing.iter().copied().zip(0..).collect();
     let mut found: Vec<ReferenceNotes> =
         missing.iter().map(|_| ReferenceNotes::default()).collect();
+    let mut lines = SourceLines::default();
     for (id, object) in objects.iter() {
         let mut variables = SymbolsByPlace::new(object);
         for (_, section, target) in object.reloc_sections() {
@@ -45,13 +47,20 @@ pub(crate) fn undefined(
             }
             // ptxas writes records from the last to the first.
             for record in section.relocations().iter().rev() {
-                let Some(&at) = symbols.of(id, record.symbol).and_then(|s| places.get(&s)) else {
+                let Some(&at) = symbols.of(id, record.symbol).and_then(|s| wanted.get(&s)) else {
                     continue;
                 };
                 found[at].total += 1;
                 if found[at].notes.len() < MAX_REFERENCES {
                     let patched = PatchedSection { id, object, target };
-                    let note = reference(symbols, graph, patched, &record, &mut variables);
+                    let note = reference(
+                        objects,
+                        symbols,
+                        graph,
+                        patched,
+                        &record,
+                        (&mut variables, &mut lines),
+                    );
                     found[at].notes.push(note);
                 }
             }
@@ -85,24 +94,27 @@ fn collect(
 
 /// The place that `record` patches: a function's code, a variable, or a section.
 fn reference(
+    objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
     PatchedSection { id, object, target }: PatchedSection<'_, '_>,
     record: &RelocEntry,
-    variables: &mut SymbolsByPlace<'_, '_>,
+    (variables, lines): (&mut SymbolsByPlace<'_, '_>, &mut SourceLines),
 ) -> Note {
     let section = display_name(object.section(target).name);
+    let mut source = None;
     let (place, offset, dead) = if object.role(target) == SectionRole::Text {
         let function = object.code_function(target);
         let place = function.map_or(section, |function| display_name(object.symbol(function).name));
         let symbol = function.and_then(|function| symbols.of(id, function));
+        source = lines.at(objects, id, target, record.offset);
         let dead = symbol.is_some_and(|symbol| graph.node(symbol).is_none());
         (place, record.offset, dead)
     } else {
         let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
         (place, record.offset - start, false)
     };
-    Note::ReferencedBy { file: object.name.to_owned(), place, offset, dead }
+    Note::ReferencedBy { file: object.name.to_owned(), place, offset, source, dead }
 }
 
 /// The symbols of an object by offset; sorted on first use.

@@ -1,0 +1,30 @@
+//! Commands about programs that are there already, and about reports.
+//!
+//! In: words of the command line. Out: text for standard output, files, exit status.
+
+pub(crate) mod diff;
+pub(crate) mod size;
+
+use std::ffi::{OsStr, OsString};
+
+use crate::messages::Outcome;
+
+/// An option with its value, which stands behind `=` or is the next word.
+fn value_of<'w>(
+    name: &str,
+    word: &'w OsStr,
+    rest: &mut std::slice::Iter<'w, OsString>,
+) -> Option<Option<&'w OsStr>> {
+    use std::os::unix::ffi::OsStrExt;
+    let behind = word.as_bytes().strip_prefix(name.as_bytes())?;
+    match behind {
+        [] => Some(rest.next().map(OsString::as_os_str)),
+        [b'=', value @ ..] => Some(Some(OsStr::from_bytes(value))),
+        _ => None,
+    }
+}
+
+/// What a command says that cannot be followed.
+fn refused(text: impl ToString) -> (String, Outcome) {
+    (String::new(), Outcome::fatal(text))
+}

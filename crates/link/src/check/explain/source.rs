@@ -1,0 +1,118 @@
+//! Lines of the source, from the line tables of an object (`-lineinfo`, `-G`).
+//!
+//! In: an object. Out: file and line for places in its code. Guaranteed: the table is read once and
+//! only where somebody asks; damage means that no line is known. Addresses in the table of an object
+//! are relocations: they are filled in with the number of the section in the upper half.
+
+use culd_cubin::{SectionIndex, text_of};
+use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, LittleEndian};
+use hashbrown::HashMap;
+
+use crate::base::id::ObjectId;
+use crate::objects::InputObjects;
+use crate::objects::object::InputObject;
+
+/// The most rows that are read of an object.
+const MAX_ROWS: usize = 1 << 22;
+
+/// The lines of objects, by section and offset. The table of an object is read once.
+#[derive(Default)]
+pub(crate) struct SourceLines {
+    tables: HashMap<ObjectId, LineTable>,
+}
+
+#[derive(Default)]
+struct LineTable {
+    files: Vec<String>,
+    /// Address, file, line; sorted. A line of 0 ends a row of instructions.
+    rows: Vec<(u64, u32, u32)>,
+}
+
+impl SourceLines {
+    /// File and line of the code at `offset` of a section of an object: `saxpy.cu:12`.
+    pub(crate) fn at(
+        &mut self,
+        objects: &InputObjects<'_>,
+        object: ObjectId,
+        section: SectionIndex,
+        offset: u64,
+    ) -> Option<String> {
+        let read = || LineTable::of(&objects[object]);
+        let table = self.tables.entry(object).or_insert_with(read);
+        let address = address(section, offset)?;
+        let behind = table.rows.partition_point(|row| row.0 <= address);
+        let &(start, file, line) = table.rows.get(behind.checked_sub(1)?)?;
+        let known = line != 0 && start >> SECTION == address >> SECTION;
+        let file = table.files.get(file as usize).filter(|_| known)?;
+        Some(format!("{file}:{line}"))
+    }
+}
+
+/// Bits of an address below the number of the section.
+const SECTION: u32 = 32;
+
+fn address(section: SectionIndex, offset: u64) -> Option<u64> {
+    (offset >> SECTION == 0).then_some(u64::from(section.0) << SECTION | offset)
+}
+
+impl LineTable {
+    fn of(object: &InputObject<'_>) -> Self {
+        let mut table = LineTable::default();
+        let Some(bytes) = with_addresses(object) else { return table };
+        // What is read before damage stays.
+        let _ = table.read(&bytes);
+        table.rows.sort_unstable();
+        table
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<(), gimli::Error> {
+        let lines = DebugLine::new(bytes, LittleEndian);
+        let mut at = 0;
+        while at < bytes.len() {
+            let program = lines.program(DebugLineOffset(at), 8, None, None)?;
+            let header = program.header().clone();
+            let first = self.files.len() as u32;
+            let name = |value: AttributeValue<EndianSlice<'_, LittleEndian>>| match value {
+                AttributeValue::String(text) => text_of(text.slice()),
+                _ => String::new(),
+            };
+            let names = header.file_names().iter();
+            self.files.extend(names.map(|file| name(file.path_name())));
+            // Files count from 1 before DWARF 5.
+            let base = u64::from(header.version() < 5);
+            let mut rows = program.rows();
+            while let Some((_, row)) = rows.next_row()? {
+                if self.rows.len() == MAX_ROWS {
+                    return Ok(());
+                }
+                let line = row.line().and_then(|line| u32::try_from(line.get()).ok());
+                let line = line.filter(|_| !row.end_sequence()).unwrap_or(0);
+                let file = u32::try_from(row.file_index().saturating_sub(base)).unwrap_or(u32::MAX);
+                self.rows.push((row.address(), first.saturating_add(file), line));
+            }
+            let length = bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
+            let length = length.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
+            at = at.saturating_add(length).saturating_add(4);
+        }
+        Ok(())
+    }
+}
+
+/// The line table with an address for each relocation of it.
+fn with_addresses(object: &InputObject<'_>) -> Option<Vec<u8>> {
+    let (table, section) =
+        object.cubin.section_indices().find(|(_, section)| section.name == b".debug_line")?;
+    let mut bytes = section.data.to_vec();
+    for (_, records, _) in object.reloc_sections().filter(|(.., target)| *target == table) {
+        for record in records.relocations().iter() {
+            let symbol = object.symbol(record.symbol);
+            let place = usize::try_from(record.offset).ok();
+            let field = place.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());
+            let (Some(code), Some(field)) = (symbol.defined_in(), field) else { continue };
+            let offset = symbol.value.wrapping_add_signed(record.addend);
+            let offset = offset.wrapping_add(u64::from_le_bytes(*field));
+            *field = address(code, offset).unwrap_or(u64::MAX).to_le_bytes();
+        }
+    }
+    Some(bytes)
+}

@@ -1,0 +1,336 @@
+//! A finished cubin, or an object, as a report tells it, as far as the file itself tells.
+//!
+//! In: the bytes of a cubin. Out: an [`Image`]. Guaranteed: any bytes give an image; what is wrong
+//! with them is in [`Image::defect`]. What a function needs without its callees is not in a linked
+//! cubin where a kernel is concerned, and not which callee sets it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use culd_abi::limits::Limits as Table;
+use culd_cubin::attr::{Record, Records, code};
+use culd_cubin::callgraph::{self, Edge};
+use culd_cubin::elf::{self, stb, sto, stt};
+use culd_cubin::parameter::KernelParameter;
+use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, text_of};
+
+use crate::category::category;
+use crate::data::{
+    Category, File, Function, Image, Kernel, Limits, Need, Report, SCHEMA, Section, Space, Stack,
+    Variable,
+};
+use crate::link::{demangled, producer};
+
+/// Bytes of shared memory that the system keeps of each block, from this architecture on.
+const SYSTEM_SHARED: (u32, u64) = (90, 0x400);
+
+/// MAXREG_COUNT of a kernel without a limit.
+const NO_REGISTER_LIMIT: u32 = 0xff;
+
+/// How much an image tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// One row for each category instead of all sections: a library has hundreds of thousands.
+    Totals,
+    /// One row for each function and category, for a map.
+    Functions,
+}
+
+impl Report {
+    /// The report of a program.
+    pub fn of_program(file: File, images: Vec<Image>) -> Self {
+        Report {
+            schema: SCHEMA.to_owned(),
+            producer: producer(),
+            file: Some(file),
+            images,
+            ..Report::default()
+        }
+    }
+}
+
+impl File {
+    /// A file of this kind.
+    pub fn new(name: String, kind: impl Into<String>, bytes: u64, device_bytes: u64) -> Self {
+        File { name, kind: kind.into(), bytes, device_bytes }
+    }
+}
+
+impl Image {
+    /// An image that is not looked into.
+    pub fn new(place: String, kind: impl Into<String>, target: String) -> Self {
+        Image { place, kind: kind.into(), target, ..Image::default() }
+    }
+
+    /// Fills in what the cubin `bytes` tells.
+    pub fn read(&mut self, bytes: &[u8], detail: Detail) {
+        self.bytes = bytes.len() as u64;
+        match Cubin::parse(bytes).and_then(|cubin| Reader::of(&cubin)?.fill(self, detail)) {
+            Ok(()) => {}
+            Err(defect) => self.defect = defect.to_string(),
+        }
+    }
+}
+
+/// A cubin that is being read.
+struct Reader<'c, 'd> {
+    cubin: &'c Cubin<'d>,
+    sm: u32,
+    /// The functions by symbol index, and their places.
+    places: HashMap<u32, usize>,
+    /// The function whose code a section is.
+    of_code: HashMap<SectionIndex, usize>,
+    functions: Vec<Function>,
+}
+
+impl<'c, 'd> Reader<'c, 'd> {
+    fn of(cubin: &'c Cubin<'d>) -> Result<Self, Malformed> {
+        let mut reader = Reader {
+            cubin,
+            sm: cubin.header.sm(),
+            places: HashMap::new(),
+            of_code: HashMap::new(),
+            functions: Vec::new(),
+        };
+        for (index, symbol) in cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function()) {
+            let place = reader.functions.len();
+            reader.places.insert(index.0, place);
+            let code = symbol.defined_in();
+            let names = |code: SectionIndex| {
+                let section = cubin.section(code);
+                section.is_some_and(|section| {
+                    section.name.strip_prefix(b".text.") == Some(symbol.name)
+                })
+            };
+            if let Some(code) = code.filter(|&code| names(code)) {
+                reader.of_code.insert(code, place);
+            }
+            reader.functions.push(function(symbol));
+        }
+        reader.file_attributes()?;
+        reader.sections()?;
+        reader.calls()?;
+        Ok(reader)
+    }
+
+    /// Numbers of `.nv.info`, each about a function.
+    fn file_attributes(&mut self) -> Result<(), Malformed> {
+        let Some(section) = self.cubin.section_by_name(b".nv.info") else { return Ok(()) };
+        let objects = [elf::TYPE_RELOCATABLE, elf::TYPE_EXTENSIBLE];
+        let linked = !objects.contains(&self.cubin.header.e_type);
+        for record in Records::new(section.name, section.data) {
+            let record = record?;
+            let place = record.word(0).and_then(|symbol| self.places.get(&symbol));
+            let Some(function) = place.and_then(|&place| self.functions.get_mut(place)) else {
+                continue;
+            };
+            let number = record.word(1);
+            let is_kernel = function.kernel.is_some();
+            match record.code {
+                // A linked kernel has the number of all that it calls.
+                code::REGCOUNT if linked && is_kernel => function.registers.total = number,
+                code::REGCOUNT => function.registers = both(number),
+                code::FRAME_SIZE => function.stack.own = number,
+                code::MIN_STACK_SIZE => {
+                    function.stack.total = number.filter(|&number| number != u32::MAX);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What sections tell of the kernels that they belong to.
+    fn sections(&mut self) -> Result<(), Malformed> {
+        for section in &self.cubin.sections {
+            if section.is_mercury() {
+                continue;
+            }
+            let owner = section.info_section().and_then(|code| self.of_code.get(&code));
+            let Some(function) = owner.and_then(|&place| self.functions.get_mut(place)) else {
+                continue;
+            };
+            if section.name.starts_with(b".nv.info.") {
+                attributes(function, section)?;
+            }
+            let Some(kernel) = function.kernel.as_deref_mut() else { continue };
+            if section.name.starts_with(b".nv.shared.") {
+                kernel.shared = section.size;
+            } else if let Some(bank) = section.constant_bank() {
+                kernel.constants.push((bank, section.size));
+            } else if section.name.starts_with(b".nv.local.") {
+                kernel.local = section.size;
+            }
+        }
+        // Before CUDA 13 the flags of the code tell barriers.
+        for (&code, &place) in &self.of_code {
+            let barriers = self.cubin.section(code).map_or(0, |code| code.barriers_of_cuda_12());
+            if let Some(function) = self.functions.get_mut(place).filter(|_| barriers != 0)
+                && function.barriers == Need::default()
+            {
+                function.barriers = both(Some(barriers));
+            }
+        }
+        Ok(())
+    }
+
+    fn calls(&mut self) -> Result<(), Malformed> {
+        let Some(section) = self.cubin.section_by_name(b".nv.callgraph") else { return Ok(()) };
+        for edge in callgraph::edges(section) {
+            let (_, edge) = edge?;
+            let place = |symbol: culd_cubin::SymbolIndex| self.places.get(&symbol.0).copied();
+            match edge {
+                Edge::Call { caller, callee } => {
+                    if let Some((caller, callee)) = place(caller).zip(place(callee))
+                        && let Some(function) = self.functions.get_mut(caller)
+                    {
+                        function.calls.push(callee);
+                    }
+                }
+                Edge::AddressTaken { function, .. } => {
+                    let function = place(function).and_then(|at| self.functions.get_mut(at));
+                    function.into_iter().for_each(|function| function.address_taken = true);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(mut self, image: &mut Image, detail: Detail) -> Result<(), Malformed> {
+        let limits = Table::of(self.sm);
+        let system = if self.sm >= SYSTEM_SHARED.0 { SYSTEM_SHARED.1 } else { 0 };
+        for function in &mut self.functions {
+            let registers = function.registers.total.unwrap_or(0);
+            let barriers = function.barriers.total.unwrap_or(0);
+            function.calls.sort_unstable();
+            function.calls.dedup();
+            let Some(kernel) = function.kernel.as_deref_mut() else { continue };
+            kernel.system_shared = system.min(kernel.shared);
+            kernel.constants.sort_unstable();
+            if let Some(limits) = limits {
+                kernel.fill_occupancy(registers, barriers, limits);
+            }
+        }
+        image.limits = limits.map(Limits::of);
+        image.sections = self.rows(detail);
+        image.variables = self.variables();
+        image.functions = self.functions;
+        Ok(())
+    }
+
+    /// Bytes of sections, summed up.
+    fn rows(&self, detail: Detail) -> Vec<Section> {
+        let mut sums: BTreeMap<(Option<usize>, Category), u64> = BTreeMap::new();
+        for (index, section) in self.cubin.section_indices() {
+            let own = self.of_code.get(&index).copied();
+            let of_owner = || self.of_code.get(&section.info_section()?).copied();
+            let function = own.or_else(of_owner).filter(|_| detail == Detail::Functions);
+            let category = category(&text_of(section.name), section.sh_type, section.flags);
+            *sums.entry((function, category)).or_default() += section.size;
+        }
+        let row = |((function, category), bytes)| Section {
+            category,
+            bytes,
+            function,
+            ..Section::default()
+        };
+        sums.into_iter().filter(|sum| sum.1 != 0).map(row).collect()
+    }
+
+    fn variables(&self) -> Vec<Variable> {
+        let variables = self.cubin.symbols.iter().filter(|symbol| {
+            let kind = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+            let internal = symbol.binding() == stb::LOCAL && symbol.other & sto::INTERNAL != 0;
+            kind && !internal && symbol.size != 0
+        });
+        let variable = |symbol: &Symbol<'_>| {
+            let section = self.cubin.section(symbol.defined_in()?)?;
+            let space = match category(&text_of(section.name), section.sh_type, section.flags) {
+                Category::Constants => Space::Constant,
+                Category::Shared => Space::Shared,
+                Category::Data | Category::Zeroed if symbol.other & sto::MANAGED != 0 => {
+                    Space::Managed
+                }
+                Category::Data | Category::Zeroed => Space::Global,
+                _ => return None,
+            };
+            let name = text_of(symbol.name);
+            let demangled = demangled(&name);
+            let (offset, bytes) = (symbol.value, symbol.size);
+            Some(Variable { name, demangled, space, offset, bytes, ..Variable::default() })
+        };
+        variables.filter_map(variable).collect()
+    }
+}
+
+/// A number that is the function's own and all that is known.
+fn both(number: Option<u32>) -> Need {
+    Need { own: number, total: number, set_by: None }
+}
+
+fn function(symbol: &Symbol<'_>) -> Function {
+    let name = text_of(symbol.name);
+    Function {
+        demangled: demangled(&name),
+        name,
+        offset: symbol.value,
+        code: symbol.size,
+        stack: Stack::default(),
+        kernel: symbol.is_entry().then(Box::default),
+        ..Function::default()
+    }
+}
+
+/// The attributes of a function.
+fn attributes(function: &mut Function, section: &culd_cubin::Section<'_>) -> Result<(), Malformed> {
+    for record in Records::new(section.name, section.data) {
+        let record = record?;
+        if record.code == code::NUM_BARRIERS {
+            function.barriers = both(Some(record.number()));
+        }
+        if let Some(kernel) = function.kernel.as_deref_mut() {
+            kernel.take(&record);
+        }
+    }
+    Ok(())
+}
+
+impl Kernel {
+    fn take(&mut self, record: &Record<'_>) {
+        let words = || Some([record.word(0)?, record.word(1)?, record.word(2)?]);
+        match record.code {
+            code::PARAM_CBANK => {
+                let place = record.word(1).unwrap_or(0);
+                (self.parameter_offset, self.parameter_bytes) = (place & 0xffff, place >> 16);
+            }
+            code::MAX_THREADS => self.bounds.most_threads = words(),
+            code::REQNTID => self.bounds.threads = words(),
+            code::MAXREG_COUNT => {
+                let limit = Some(record.number());
+                self.bounds.registers = limit.filter(|&limit| limit != NO_REGISTER_LIMIT);
+            }
+            code::CTA_PER_CLUSTER => self.bounds.cluster = words(),
+            code::MAX_CLUSTER_RANK => self.bounds.most_cluster = Some(record.number()),
+            _ => {
+                let one = KernelParameter::of(record);
+                self.parameters.extend(one.map(|one| (one.offset, one.size)));
+                self.parameters.sort_unstable();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_give_an_image() {
+        for bytes in [&b""[..], b"\x7fELF", &[0; 100]] {
+            let mut image = Image::new(String::new(), "cubin", "sm_90".to_owned());
+            image.read(bytes, Detail::Functions);
+            assert!(!image.defect.is_empty() && image.functions.is_empty());
+            assert_eq!(image.bytes, bytes.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Reports of links: what they say, that hostile names are text everywhere, that a packed link is
+//! made again elsewhere.
+//!
+//! In: files of the quickstart, and objects made here. Out: a report of what is wrong. Guaranteed:
+//! nothing but the command, a shell and tar is needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use culd::cubin::build::Space;
+use culd::cubin::build::{Builder, Code, Kernel, Linkage, Variable};
+use culd::report::{Category, Report};
+use culd_tests::{PROGRAM, command, finish, root};
+
+const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
+
+/// Runs culd in `folder`; it must succeed.
+fn culd(folder: &Path, words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let run = command(Path::new(CULD), PROGRAM, &words, folder).expect("it runs");
+    assert_eq!(run.status, 0, "{words:?}: {}", run.stderr);
+    run.stdout
+}
+
+fn quickstart(folder: &Path) {
+    for name in ["saxpy.cubin", "smooth.cubin"] {
+        fs::copy(root().join("testdata/quickstart").join(name), folder.join(name)).expect(name);
+    }
+}
+
+fn json(path: &Path) -> Report {
+    Report::from_json(&fs::read(path).expect("a report")).expect("JSON of a report")
+}
+
+#[test]
+fn no_option_changes_the_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin"];
+    culd(place, &[&inputs[..], &["-o", "plain"]].concat());
+    let plain = fs::read(place.join("plain")).expect("an output");
+    for option in [
+        "--report=r.json",
+        "--report=r.html",
+        "--report=r.txt",
+        "--report=-",
+        "--map=m",
+        "-Map=m",
+        "--cref",
+        "--why-live=*",
+        "--why-extract=x",
+        "--print-gc-sections",
+        "--print-memory-usage",
+        "--trace-symbol=smooth",
+        "-y=smooth",
+        "--callgraph=c.dot",
+        "--callgraph=c.svg",
+        "--reproduce=r.tar",
+        "--dependency-file=d",
+        "--color=always",
+        "--error-limit=1",
+        // It is alive anyway.
+        "--undefined=smooth",
+    ] {
+        culd(place, &[&inputs[..], &["-o", "other", option]].concat());
+        let other = fs::read(place.join("other")).expect("an output");
+        assert!(plain == other, "{option}");
+    }
+}
+
+#[test]
+fn the_command_and_the_library_report_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    culd(place, &["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o", "--report=r.json"]);
+    let mut told = json(&place.join("r.json"));
+    let mut linker = culd::Linker::new(culd::Options::for_arch("sm_90").expect("sm_90"));
+    for name in ["saxpy.cubin", "smooth.cubin"] {
+        linker.add_bytes(name, culd::Kind::Cubin, fs::read(place.join(name)).expect(name));
+    }
+    let mut own = linker.link().expect("it links").report();
+    // The command has an output, options and times.
+    let (told_link, own_link) =
+        (told.link.take().expect("a link"), own.link.take().expect("a link"));
+    assert_eq!((told_link.target, told_link.dialect), (own_link.target, own_link.dialect));
+    assert_eq!(told_link.output_bytes, own_link.output_bytes);
+    assert_eq!(told, own);
+    assert_eq!(Report::from_json(&own.to_json()).expect("JSON"), own);
+    // Sections do not overlap, and are all of the file but headers and gaps.
+    let image = &own.images[0];
+    let mut end = 64;
+    for section in image.sections.iter().filter(|section| !section.category.is_nobits()) {
+        assert!(section.offset >= end, "{}", section.name);
+        end = section.offset + section.bytes;
+    }
+    assert!(end < image.bytes);
+    assert!(image.sections.iter().all(|section| section.category != Category::Other));
+}
+
+#[test]
+fn a_root_keeps_a_function_and_what_it_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    let link = |options: &[&str]| {
+        let words =
+            [&["-arch=sm_90", "smooth.cubin", "-o", "o", "--report=r.json"], options].concat();
+        culd(place, &words);
+        let report = json(&place.join("r.json"));
+        let names = report.images[0].functions.iter().map(|function| function.name.clone());
+        names.collect::<Vec<String>>()
+    };
+    assert_eq!(link(&[]), [""; 0]);
+    assert_eq!(link(&["-u", "smooth"]), ["smooth"]);
+    assert_eq!(link(&["--undefined=unused,smooth"]), ["smooth", "unused"]);
+    // As in other linkers, what nobody defines is no error.
+    assert_eq!(link(&["-u", "nowhere"]), [""; 0]);
+}
+
+/// Names that would do something if anybody obeyed them.
+fn hostile() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "</script><script>document.title='obeyed'</script>",
+        "<img src=x onerror=document.title='obeyed'>",
+        "\u{1b}]0;obeyed\u{7}\u{1b}[31m",
+        "line\nend\r\"quoted\"\\",
+        "\u{202e}reversed\u{2066}",
+        "$(touch obeyed) `touch obeyed` ; touch obeyed",
+        "=cmd|'/c calc'!A1",
+        "*/ }; ::",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    names.push("l".repeat(1 << 20));
+    names.push("NOUTF8NAME".to_owned());
+    names
+}
+
+fn hostile_object() -> Vec<u8> {
+    let mut builder = Builder::new(culd::Arch::by_name("sm_90").expect("sm_90"));
+    for name in hostile() {
+        let kernel = builder.function(name.clone(), Linkage::Global);
+        let code = Code::new(vec![0; 128]).registers(4).kernel(Kernel::new([]));
+        builder.define(kernel, code);
+        builder.variable(Variable::zero(format!("{name}v"), Space::Global, 4));
+    }
+    let mut object = builder.finish().expect("an object");
+    // Not UTF-8, at every place.
+    let (old, new) = (b"NOUTF8NAME", b"\xff\xfeUTF8\xc3\x28\x80E");
+    let places: Vec<usize> =
+        object.windows(old.len()).enumerate().filter(|(_, w)| w == old).map(|w| w.0).collect();
+    assert!(places.len() > 1);
+    for at in places {
+        object[at..at + new.len()].copy_from_slice(new);
+    }
+    object
+}
+
+#[test]
+fn hostile_names_are_text_everywhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    fs::write(place.join("<b>.cubin"), hostile_object()).expect("an object");
+    let text = culd(
+        place,
+        &[
+            "-arch=sm_90",
+            "<b>.cubin",
+            "-o",
+            "o",
+            "--report=-",
+            "--report=r.json",
+            "--report=r.html",
+            "--report=r.txt",
+            "--map=m",
+            "--cref",
+            "--why-live=*",
+            "--print-memory-usage",
+            "--callgraph=c.dot",
+            "--callgraph=c.svg",
+        ],
+    );
+    culd(place, &["-arch=sm_90", "<b>.cubin", "-o", "o", "--callgraph=c.dot"]);
+    let forms = ["r.txt", "m", "c.dot", "c.svg"]
+        .map(|name| (name, fs::read_to_string(place.join(name)).expect("UTF-8")));
+    for (name, text) in forms.iter().map(|(name, text)| (*name, text)).chain([("stdout", &text)]) {
+        let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(!text.chars().any(obeyed), "{name}");
+        assert!(!text.contains('\u{202e}') && !text.contains('\u{2066}'), "{name}");
+    }
+    let svg = &forms[3].1;
+    assert!(!svg.contains("<script") && !svg.contains("<img"));
+    let page = fs::read_to_string(place.join("r.html")).expect("a page");
+    assert!(!page.contains("obeyed") && page.matches("<script").count() == 3);
+    let report = json(&place.join("r.json"));
+    let names: Vec<&str> =
+        report.images[0].functions.iter().map(|function| function.name.as_str()).collect();
+    let mut expected = hostile();
+    expected.pop();
+    expected.push("\\xff\\xfeUTF8\\xc3(\\x80E".to_owned());
+    assert_eq!(names.len(), expected.len());
+    assert!(expected.iter().all(|name| names.contains(&name.as_str())));
+    assert!(!place.join("obeyed").exists());
+}
+
+/// Packs a link that `words` make in `place`, unpacks it elsewhere, makes it again without the
+/// original files, and compares.
+fn packed(place: &Path, words: &[&str]) {
+    culd(place, &[words, &["-o", "out.cubin", "--reproduce=again.tar"]].concat());
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let mut tar = Command::new("tar");
+    tar.arg("xf").arg(place.join("again.tar")).current_dir(elsewhere.path());
+    assert!(tar.status().expect("tar").success());
+    let expected = fs::read(place.join("out.cubin")).expect("an output");
+    for entry in fs::read_dir(place).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect("gone");
+    }
+    let again = elsewhere.path().join("again");
+    let mut script = Command::new("sh");
+    script.arg(again.join("link.sh")).env("CULD", CULD).current_dir(elsewhere.path());
+    let run = finish(&mut script).expect("a shell");
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""));
+    assert!(fs::read(again.join("out.cubin")).expect("an output") == expected, "{words:?}");
+}
+
+#[test]
+fn a_packed_link_is_made_again_elsewhere() {
+    let fresh = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        quickstart(folder.path());
+        folder
+    };
+    let folder = fresh();
+    packed(folder.path(), &["-arch=sm_90", "saxpy.cubin", "smooth.cubin"]);
+    // The tool note of -g tells names of files; options with blanks and quotes.
+    let folder = fresh();
+    let words = ["-arch=sm_90", "-g", "saxpy.cubin", "smooth.cubin", "-Xptxas=\"-v,-O3\"", "-w"];
+    packed(folder.path(), &words);
+    // A library by its folder, which the note tells, absolute and not; an input in another folder.
+    let folder = fresh();
+    let place = folder.path();
+    fs::create_dir_all(place.join("lib dir/deep")).expect("a folder");
+    let mut ar = Command::new("ar");
+    ar.args(["rc", "lib dir/libsmooth.a", "smooth.cubin"]).current_dir(place);
+    assert!(ar.status().expect("ar").success());
+    fs::rename(place.join("saxpy.cubin"), place.join("lib dir/deep/it's.cubin")).expect("moved");
+    let absolute: PathBuf = place.join("lib dir");
+    let library = format!("-L{}", absolute.display());
+    packed(place, &["-arch=sm_90", "lib dir/deep/../deep/it's.cubin", &library, "-lsmooth"]);
+    let folder = fresh();
+    let place = folder.path();
+    let saxpy = place.join("saxpy.cubin").display().to_string();
+    packed(place, &["-arch=sm_90", &saxpy, "./smooth.cubin", "-L.,sub", "-kernels-used=saxpy"]);
+}
+
+#[test]
+fn too_many_errors_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut builder = Builder::new(culd::Arch::by_name("sm_90").expect("sm_90"));
+    let kernel = builder.function("kernel", Linkage::Global);
+    let missing = (0..5).map(|at| builder.function(format!("missing{at}"), Linkage::Global));
+    let missing: Vec<_> = missing.collect();
+    let code = Code::new(vec![0; 128]).registers(4).kernel(Kernel::new([]));
+    let code = missing.into_iter().fold(code, |code, callee| code.call(callee));
+    builder.define(kernel, code);
+    fs::write(folder.path().join("a.cubin"), builder.finish().expect("an object")).expect("it");
+    let errors = |limit: &str| {
+        let words = ["-arch=sm_90", "a.cubin", "-o", "o", "--no-notes", limit].map(str::to_owned);
+        let run = command(Path::new(CULD), PROGRAM, &words, folder.path()).expect("it runs");
+        assert_eq!(run.status, 255, "{}", run.stderr);
+        run.stderr.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(errors("--error-limit=0").len(), 5);
+    assert_eq!(errors("--error-limit=5").len(), 5);
+    let few = errors("--error-limit=2");
+    assert_eq!(few.len(), 3);
+    assert_eq!(few[2], "culd error   : too many errors: 3 more are not shown");
+}

@@ -1,0 +1,205 @@
+//! A browser that is driven: Debian's Chromium by its chromedriver, over the WebDriver protocol.
+//!
+//! In: the path of a page. Out: what scripts in the page return, pictures, what the console and the
+//! network log say. Guaranteed: the browser's folder is new and goes with it; both processes are
+//! ended.
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long the browser may take for anything.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A page in a browser.
+pub(super) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts the browser.
+    pub(super) fn start() -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let driver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("chromedriver: apt-get install chromium chromium-driver")?;
+        let profile = tempfile::tempdir()?;
+        let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
+        let folder = format!("--user-data-dir={}", browser._profile.path().display());
+        let arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1400,1000",
+            &folder,
+        ];
+        let options = json!({"args": arguments});
+        let logs = json!({"browser": "ALL", "performance": "ALL"});
+        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": logs});
+        let body = json!({"capabilities": {"alwaysMatch": wanted}});
+        let begin = Instant::now();
+        let answer = loop {
+            match browser.ask("POST", "/session", &body) {
+                Ok(answer) => break answer,
+                Err(error) if begin.elapsed() > LIMIT => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        };
+        let session = answer.get("sessionId").and_then(Value::as_str).context("no session")?;
+        browser.session = format!("/session/{session}");
+        Ok(browser)
+    }
+
+    /// Opens a page and waits until its script has drawn it.
+    pub(super) fn open(&self, path: &Path) -> Result<()> {
+        let url = format!("file://{}", path.display());
+        self.call("/url", &json!({"url": url}))?;
+        let begin = Instant::now();
+        loop {
+            let ready = self.run("return document.documentElement.dataset.ready || ''")?;
+            match ready.as_str() {
+                Some("yes") => return Ok(()),
+                Some("") if begin.elapsed() < LIMIT => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                _ => bail!("the page is not drawn: {ready}"),
+            }
+        }
+    }
+
+    /// Runs a script in the page; what it returns.
+    pub(super) fn run(&self, script: &str) -> Result<Value> {
+        let script = format!("return (async () => {{ {script} }})()");
+        self.call("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Presses keys on what has the focus.
+    pub(super) fn press(&self, keys: &str) -> Result<()> {
+        let press = |key: char| {
+            [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
+        };
+        let actions: Vec<Value> = keys.chars().flat_map(press).collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
+        self.call("/actions", &json!({"actions": [keyboard]})).map(|_| ())
+    }
+
+    /// Makes the system light or dark, or the page printed.
+    pub(super) fn emulate(&self, media: &str, scheme: &str) -> Result<()> {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let params = json!({"media": media, "features": features});
+        let body = json!({"cmd": "Emulation.setEmulatedMedia", "params": params});
+        self.call("/goog/cdp/execute", &body).map(|_| ())
+    }
+
+    /// Writes a picture of the window.
+    pub(super) fn picture(&self, path: &Path) -> Result<()> {
+        let answer = self.ask("GET", &format!("{}/screenshot", self.session), &Value::Null)?;
+        let text = answer.as_str().context("no picture")?;
+        std::fs::write(path, from_base64(text)).with_context(|| path.display().to_string())
+    }
+
+    /// What the console says.
+    pub(super) fn console(&self) -> Result<Vec<String>> {
+        self.log("browser")
+    }
+
+    /// Everything that the page asked for besides itself.
+    pub(super) fn requests(&self, own: &Path) -> Result<Vec<String>> {
+        let own = format!("file://{}", own.display());
+        let mut urls = Vec::new();
+        for message in self.log("performance")? {
+            let message: Value = serde_json::from_str(&message)?;
+            let message = &message["message"];
+            let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
+            // The browser's own first page asks for pieces of the browser.
+            let of_browser = url.starts_with("chrome") || url.starts_with("data:");
+            let asked = message["method"] == "Network.requestWillBeSent";
+            if asked && url.split('#').next() != Some(&own) && !of_browser {
+                urls.push(url.to_owned());
+            }
+        }
+        Ok(urls)
+    }
+
+    fn log(&self, kind: &str) -> Result<Vec<String>> {
+        let answer = self.call("/se/log", &json!({"type": kind}))?;
+        let entries = answer.as_array().cloned().unwrap_or_default();
+        let text = |entry: &Value| entry["message"].as_str().unwrap_or_default().to_owned();
+        Ok(entries.iter().map(text).collect())
+    }
+
+    fn call(&self, path: &str, body: &Value) -> Result<Value> {
+        self.ask("POST", &format!("{}{path}", self.session), body)
+    }
+
+    /// One request of HTTP/1.1; the value of the answer.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        let answer = String::from_utf8(answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without end")?;
+        let answer: Value = serde_json::from_str(body).with_context(|| head.to_owned())?;
+        let value = answer.get("value").cloned().unwrap_or(Value::Null);
+        match value.get("error") {
+            Some(error) => bail!("{path}: {error}: {}", value["message"]),
+            None => Ok(value),
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let _ = self.ask("DELETE", &self.session.clone(), &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// The bytes that base64 stands for.
+fn from_base64(text: &str) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
+    for value in text.bytes().filter_map(value) {
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}
