@@ -284,7 +284,8 @@ mod tests {
     fn each_limit_can_be_the_smallest() {
         let limits = Limits::of(90).unwrap();
         let of = |threads, registers, shared| {
-            let occupancy = limits.occupancy(BlockNeeds { threads, registers, shared, barriers: 1 });
+            let occupancy =
+                limits.occupancy(BlockNeeds { threads, registers, shared, barriers: 1 });
             (occupancy.blocks, occupancy.warps, occupancy.limit)
         };
         assert_eq!(of(1024, 16, 0), (2, 64, Limit::Warps));

@@ -307,7 +307,10 @@ impl Kernel {
         let shared = self.shared.saturating_sub(self.system_shared);
         let shared = u32::try_from(shared).unwrap_or(u32::MAX);
         let row = |threads| {
-            Occupancy::of(threads, limits.occupancy(BlockNeeds { threads, registers, shared, barriers }))
+            Occupancy::of(
+                threads,
+                limits.occupancy(BlockNeeds { threads, registers, shared, barriers }),
+            )
         };
         self.occupancy = sizes.into_iter().map(row).collect();
     }

@@ -23,7 +23,7 @@ fn builder() -> Result<Builder> {
     Ok(Builder::new(Arch::by_name("sm_90").context("sm_90")?))
 }
 
-fn code(bytes: usize, registers: u32) -> Code {
+fn code(bytes: usize, registers: u8) -> Code {
     Code::new(vec![0; bytes]).registers(registers)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn large() -> Result<Vec<(String, Vec<u8>)>> {
             .collect();
         for (function, &id) in own.iter().enumerate() {
             let bytes = 128 * (1 + (object * 7 + function * 3) % 40);
-            let registers = 16 + ((object + 5 * function) % 90) as u32;
+            let registers = 16 + ((object + 5 * function) % 90) as u8;
             let mut code = code(bytes, registers).frame(16 * (function as u32 % 4));
             // Calls go forward, so that there is a deepest chain.
             let next = (function + 1) % 5;

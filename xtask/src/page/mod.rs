@@ -115,9 +115,11 @@ fn one(name: &str, page: &Path, checks: &[Check], keep: &Path) -> Result<usize> 
     picture("walked")?;
     browser.emulate("", "dark")?;
     browser.run("location.hash = '#tab=function&f=0'")?;
-    hold("dark by the system", "return getComputedStyle(document.body).backgroundColor", |color| {
-        color == "rgb(13, 17, 23)"
-    })?;
+    hold(
+        "dark by the system",
+        "return getComputedStyle(document.body).backgroundColor",
+        |color| color == "rgb(13, 17, 23)",
+    )?;
     picture("dark")?;
     browser.emulate("print", "light")?;
     let hidden = "return getComputedStyle(document.getElementById('treemap')).display";

@@ -29,13 +29,13 @@ pub enum Note {
     MadeFor { file: String, sm: u32 },
 
     // Where a name is defined or declared.
-    #[error("{standing} in '{file}', section '{section}', {size:#x} bytes{}", line(source))]
+    #[error("{standing} in '{file}', section '{section}', {size:#x} bytes{}", line(source_line))]
     Defined {
         standing: &'static str,
         file: String,
         section: String,
         size: u64,
-        source: Option<String>,
+        source_line: Option<String>,
     },
     #[error("declared in '{file}'{}", bytes(*size))]
     Declared { file: String, size: u64 },
@@ -49,10 +49,16 @@ pub enum Note {
     // References to a name, and similar names.
     #[error(
         "referenced by {file}:({place}+{offset:#x}){}{}",
-        line(source),
+        line(source_line),
         if *dead { ", which no kernel reaches" } else { "" }
     )]
-    ReferencedBy { file: String, place: String, offset: u64, source: Option<String>, dead: bool },
+    ReferencedBy {
+        file: String,
+        place: String,
+        offset: u64,
+        source_line: Option<String>,
+        dead: bool,
+    },
     #[error("and by {count} more places")]
     MoreReferences { count: usize },
     #[error("declared in '{file}'; nothing refers to it")]
@@ -80,8 +86,8 @@ pub enum Note {
 }
 
 /// A line of the source, if the debug information tells it.
-fn line(source: &Option<String>) -> String {
-    source.as_ref().map(|line| format!(", {line}")).unwrap_or_default()
+fn line(source_line: &Option<String>) -> String {
+    source_line.as_ref().map(|line| format!(", {line}")).unwrap_or_default()
 }
 
 /// The prototype in the syntax of PTX, if it can be parsed.

@@ -21,10 +21,10 @@ pub(crate) fn definition(
     let symbol = object.symbol(site.index);
     let (file, size) = (object.name.to_owned(), symbol.size);
     let code = symbol.defined_in().filter(|_| symbol.is_function());
-    let source = code.and_then(|code| lines.at(objects, site.object, code, symbol.value));
+    let source_line = code.and_then(|code| lines.at(objects, site.object, code, symbol.value));
     let defined = |standing, section| {
-        let (file, source) = (file.clone(), source.clone());
-        Note::Defined { standing, file, section, size, source }
+        let (file, source_line) = (file.clone(), source_line.clone());
+        Note::Defined { standing, file, section, size, source_line }
     };
     match symbol.section {
         SymbolSection::In(section) => {

@@ -102,19 +102,19 @@ fn reference(
     (variables, lines): (&mut SymbolsByPlace<'_, '_>, &mut SourceLines),
 ) -> Note {
     let section = display_name(object.section(target).name);
-    let mut source = None;
+    let mut source_line = None;
     let (place, offset, dead) = if object.role(target) == SectionRole::Text {
         let function = object.code_function(target);
         let place = function.map_or(section, |function| display_name(object.symbol(function).name));
         let symbol = function.and_then(|function| symbols.of(id, function));
-        source = lines.at(objects, id, target, record.offset);
+        source_line = lines.at(objects, id, target, record.offset);
         let dead = symbol.is_some_and(|symbol| graph.node(symbol).is_none());
         (place, record.offset, dead)
     } else {
         let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
         (place, record.offset - start, false)
     };
-    Note::ReferencedBy { file: object.name.to_owned(), place, offset, source, dead }
+    Note::ReferencedBy { file: object.name.to_owned(), place, offset, source_line, dead }
 }
 
 /// The symbols of an object by offset; sorted on first use.
