@@ -61,6 +61,11 @@ pub fn outputs_in(
     outputs(arguments, || carried::objects(arguments, dir), expected, actual)
 }
 
+/// The cubins that the files named in `arguments`, which are in `dir`, carry for the target.
+pub fn objects_in(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
+    carried::objects(arguments, dir)
+}
+
 /// Compares a program that nvlink linked with culd's; `inputs` are asked for sm_100 and later only.
 ///
 /// # Errors

@@ -3,49 +3,7 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named by what is
 //! left to be equal.
 
-/// A difference that is listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Listed {
-    /// Functions stand in another order, because the LTO-IR is one piece: 13.2 and later.
-    Order,
-    /// Variables stand in another order: 13.0 and 13.1, sm_100 and later.
-    Variables,
-    /// Shared variables are aligned to 16 bytes.
-    Shared,
-    /// More is kept, because the name of something used occurs in that of something else.
-    Within,
-    /// Weak variables of a piece without siblings are local.
-    Names,
-    /// libcudadevrt is left out where only dead code needs it.
-    Library,
-    /// nvlink loses LTO-IR that is in no host object: 13.4 and earlier.
-    Lost,
-    /// nvlink demands libcudadevrt.
-    Demanded,
-    /// nvlink finds no libnvvm.
-    Folder,
-    /// The messages of the compiler have other words.
-    Words,
-}
-
-impl Listed {
-    /// The name in the table.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Listed::Order => "order",
-            Listed::Variables => "variables",
-            Listed::Shared => "shared",
-            Listed::Within => "within",
-            Listed::Names => "names",
-            Listed::Library => "library",
-            Listed::Lost => "lost",
-            Listed::Demanded => "demanded",
-            Listed::Folder => "folder",
-            Listed::Words => "words",
-        }
-    }
-}
-
+use super::listed::Listed;
 use Listed::{Demanded, Folder, Library, Lost, Names, Order, Shared, Variables, Within, Words};
 
 /// Links of one kind.

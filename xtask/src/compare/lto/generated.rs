@@ -1,6 +1,6 @@
 //! Generated programs of CUDA C++: all of it LTO-IR, and with one file of it compiled without.
 
-use super::families::Listed;
+use super::listed::Listed;
 use super::{Bench, sources};
 use anyhow::{Context, Result};
 use culd_testkit::random::generate::model::Arch;

@@ -7,8 +7,11 @@
 mod families;
 mod generated;
 mod images;
+mod listed;
 mod nvcc;
 pub(crate) mod sources;
+mod steps;
+mod values;
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -17,9 +20,10 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::plain_lines;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::compare::code::{Code, functions};
-use culd_testkit::reference::compare::trial::Tools;
-use culd_testkit::reference::oracle::process::{self, Run, Status};
-use families::{FAMILIES, Listed};
+use culd_testkit::reference::compare::trial::{Tools, without_stale_barriers};
+use culd_testkit::reference::oracle::process::{self, Run};
+use families::FAMILIES;
+use listed::{Differing, Listed};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +35,8 @@ pub(super) const SUITE: Suite = Suite {
     about: "objects of nvcc -dlto, with nvlink -dlto and culd -dlto",
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
-\x20 --family F[,F]   whole mixed devrt objects host options words register images generated nvcc (default: all but generated
-                   and nvcc); the seeds are those of generated
+\x20 --family F[,F]   whole mixed devrt objects host options words register images steps generated nvcc
+                   values (default: all but the last three); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
 culd-lto has to lie beside the linker under test.
 ",
@@ -42,8 +46,9 @@ culd-lto has to lie beside the linker under test.
 /// A link takes seconds, much more on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What culd says and nvlink does not (docs/DIFFERENCES.md, lto).
-const OWN: [&str; 1] = ["doing partial LTO because no LTO-IR defines"];
+/// What culd says and nvlink does not (docs/DIFFERENCES.md, lto and ignored-inputs).
+const OWN: [&str; 2] =
+    ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
 
 /// Where and what is compared.
 struct Bench {
@@ -56,6 +61,8 @@ struct Bench {
     code: bool,
     /// By kind: equal, and by what is listed.
     counts: BTreeMap<String, Counts>,
+    /// What earlier steps of nvlink and culd made, if the link is a later one.
+    steps: Vec<Vec<u8>>,
     /// Sums over the kernels of equal and listed links: nvlink's, culd's.
     sums: [Code; 2],
     /// Kernels of culd with more registers or bytes than nvlink's.
@@ -65,7 +72,8 @@ struct Bench {
 #[derive(Default)]
 struct Counts {
     equal: usize,
-    listed: BTreeMap<Listed, usize>,
+    /// By the entries that account for it.
+    listed: BTreeMap<String, usize>,
     different: usize,
 }
 
@@ -77,14 +85,14 @@ struct Done {
 }
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
-    let usual = "whole,mixed,devrt,objects,host,options,words,register,images";
+    let usual = "whole,mixed,devrt,objects,host,options,words,register,images,steps";
     let wanted = setup.args.option("--family")?.unwrap_or_else(|| usual.to_owned());
     let wanted: Vec<String> = wanted.split(',').map(str::to_owned).collect();
     let code = setup.args.flag("--code");
     setup.finish()?;
     let seeds = setup.bounded_seeds()?;
     let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
-    let others = ["images", "generated", "nvcc"];
+    let others = ["images", "generated", "nvcc", "steps", "values"];
     if let Some(name) = wanted.iter().find(|name| !own(name) && !others.contains(&name.as_str())) {
         bail!("no family is called '{name}'");
     }
@@ -100,6 +108,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                 keep: setup.keep.join(format!("{release}-{arch}")),
                 code,
                 counts: BTreeMap::new(),
+                steps: Vec::new(),
                 sums: [Code::default(); 2],
                 worse: Vec::new(),
             };
@@ -108,6 +117,8 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                     "images" => images::run(&mut bench)?,
                     "generated" => generated::run(&mut bench, seeds.clone())?,
                     "nvcc" => nvcc::run(&mut bench)?,
+                    "steps" => steps::run(&mut bench)?,
+                    "values" => values::run(&mut bench)?,
                     _ => bench.family(name)?,
                 }
             }
@@ -136,40 +147,61 @@ impl Bench {
         Ok(())
     }
 
-    /// Links with both and counts what came of it.
+    /// The words that a link with LTO-IR, or without, has in front of its own.
+    fn fixed(&self, lto: bool) -> Result<Vec<String>> {
+        let library = self.tools.oracle.toolkit().join("lib");
+        let mut fixed = vec![format!("-arch={}", self.arch), format!("-L{}", library.display())];
+        if lto {
+            fixed.push("-dlto".to_owned());
+            fixed.push(format!("-nvvmpath={}", self.nvvm()?.display()));
+        }
+        Ok(fixed)
+    }
+
+    /// Compares a link of LTO-IR.
     fn compare(&mut self, kind: &str, words: &[String], listed: &[Listed]) -> Result<()> {
-        let nvvm = self.nvvm()?;
-        let mut all = vec![format!("-arch={}", self.arch), "-dlto".to_owned()];
-        all.push(format!("-nvvmpath={}", nvvm.display()));
-        all.push(format!("-L{}", self.tools.oracle.toolkit().join("lib").display()));
-        all.extend_from_slice(words);
+        let fixed = self.fixed(true)?;
+        self.compare_with(&fixed, kind, words, listed).map(|_| ())
+    }
+
+    /// Links with both and counts what came of it. What they made, if both did.
+    fn compare_with(
+        &mut self,
+        fixed: &[String],
+        kind: &str,
+        words: &[String],
+        listed: &[Listed],
+    ) -> Result<Option<[Vec<u8>; 2]>> {
+        let all = [fixed, words].concat();
         let theirs = self.link(self.tools.oracle.command("nvlink"), &all)?;
-        let mut culd = Command::new(&self.tools.candidate);
-        culd.arg(format!("--dialect={}", self.release()));
-        culd.env("CUDA_HOME", self.tools.oracle.toolkit()).env_remove("LD_LIBRARY_PATH");
-        let ours = self.link(culd, &all)?;
+        let ours = self.link(self.candidate(), &all)?;
         let difference = self.difference(&all, &theirs, &ours);
+        let differing = Differing { bench: self, fixed, words, theirs: &theirs, ours: &ours };
+        let accounted = match difference {
+            Some(_) => differing.accounted(listed)?,
+            None => None,
+        };
         let counts = self.counts.entry(kind.to_owned()).or_default();
-        match &difference {
-            None => counts.equal += 1,
-            Some(what) => {
-                match listed.iter().find(|listed| is_listed(**listed, what, &theirs, &ours)) {
-                    Some(listed) => *counts.listed.entry(*listed).or_default() += 1,
-                    None => {
-                        counts.different += 1;
-                        println!(
-                            "{} {} {kind}: {}: {what}",
-                            self.release(),
-                            self.arch,
-                            words.join(" ")
-                        );
-                        self.keep(words, &theirs, &ours)?;
-                    }
-                }
+        match (difference, accounted) {
+            (None, _) => counts.equal += 1,
+            (_, Some(listed)) => *counts.listed.entry(listed).or_default() += 1,
+            (Some(what), None) => {
+                counts.different += 1;
+                let (release, words) = (self.release(), words.join(" "));
+                println!("{release} {} {kind}: {words}: {what}", self.arch);
+                self.keep(words.split(' '), &theirs, &ours)?;
             }
         }
         self.add_code(words, &theirs, &ours);
-        Ok(())
+        Ok(theirs.output.zip(ours.output).map(<[Vec<u8>; 2]>::from))
+    }
+
+    /// The linker under test, to be run with words.
+    fn candidate(&self) -> Command {
+        let mut culd = Command::new(&self.tools.candidate);
+        culd.arg(format!("--dialect={}", self.release()));
+        culd.env("CUDA_HOME", self.tools.oracle.toolkit()).env_remove("LD_LIBRARY_PATH");
+        culd
     }
 
     /// A folder as a toolkit has it; that of an installation from wheels may have no library in it.
@@ -188,6 +220,10 @@ impl Bench {
     }
 
     fn link(&self, mut linker: Command, words: &[String]) -> Result<Done> {
+        let own = Path::new(linker.get_program()) == self.tools.candidate;
+        if let Some(object) = self.steps.get(usize::from(own)) {
+            fs::write(self.folder.join(steps::OBJECT), object)?;
+        }
         let (output, register) = (self.folder.join("out"), self.folder.join("reg"));
         for file in [&output, &register] {
             if file.exists() {
@@ -210,7 +246,7 @@ impl Bench {
                 ours.run.stderr_text()
             ));
         }
-        let (expected, actual) = (messages(&theirs.run, "nvlink"), messages(&ours.run, "culd"));
+        let [expected, actual] = both_messages(&theirs.run, &ours.run, "culd");
         if expected != actual {
             return Some(format!("messages {actual:?} instead of {expected:?}"));
         }
@@ -221,6 +257,10 @@ impl Bench {
             let files = (text(&ours.register), text(&theirs.register));
             return Some(format!("register file {:?} instead of {:?}", files.0, files.1));
         }
+        self.compare_outputs(words, theirs, ours)
+    }
+
+    fn compare_outputs(&self, words: &[String], theirs: &Done, ours: &Done) -> Option<String> {
         match (&theirs.output, &ours.output) {
             (None, None) => None,
             (Some(expected), Some(actual)) if !expected.starts_with(b"\x7fELF") => {
@@ -265,10 +305,15 @@ impl Bench {
     }
 
     /// Writes inputs and outputs of a link for people.
-    fn keep(&self, words: &[String], theirs: &Done, ours: &Done) -> Result<()> {
-        let name: String =
-            words.join("_").chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        let folder = self.keep.join(name);
+    fn keep<'w>(
+        &self,
+        words: impl Iterator<Item = &'w str> + Clone,
+        theirs: &Done,
+        ours: &Done,
+    ) -> Result<()> {
+        let name: Vec<&str> = words.clone().collect();
+        let plain = |c: char| if c.is_alphanumeric() { c } else { '_' };
+        let folder = self.keep.join(name.join("_").chars().map(plain).collect::<String>());
         fs::create_dir_all(&folder)?;
         for word in words {
             let file = self.folder.join(word);
@@ -294,7 +339,7 @@ impl Bench {
             all.equal += counts.equal;
             all.different += counts.different;
             for (listed, count) in &counts.listed {
-                *all.listed.entry(*listed).or_default() += count;
+                *all.listed.entry(listed.clone()).or_default() += count;
             }
         }
         println!("{}", row("all", &all));
@@ -316,37 +361,28 @@ impl Bench {
 
 fn row(kind: &str, counts: &Counts) -> String {
     let listed: Vec<String> =
-        counts.listed.iter().map(|(listed, count)| format!("{} {count}", listed.name())).collect();
+        counts.listed.iter().map(|(listed, count)| format!("{listed} {count}")).collect();
     format!("| {kind} | {} | {} | {} |", counts.equal, listed.join(", "), counts.different)
 }
 
+/// The lines of nvlink that count, and those of culd, whose program is called `program`.
+fn both_messages(theirs: &Run, ours: &Run, program: &str) -> [Vec<String>; 2] {
+    let text = match theirs.stderr_text().contains(" barriers, ") {
+        true => without_stale_barriers(theirs, ours),
+        false => theirs.stderr_text(),
+    };
+    // docs/DIFFERENCES.md, escaped-names.
+    let expected = messages(&text.replace('\t', "\\t"), "nvlink");
+    [expected, messages(&ours.stderr_text(), program)]
+}
+
 /// The lines that count. Times differ.
-fn messages(run: &Run, program: &str) -> Vec<String> {
-    let lines = plain_lines(&run.stderr_text(), program);
+fn messages(text: &str, program: &str) -> Vec<String> {
+    let lines = plain_lines(text, program);
     let counts = |line: &String| {
         !line.trim().is_empty()
             && !line.contains("Compile time = ")
             && !OWN.iter().any(|own| line.contains(own))
     };
     lines.into_iter().filter(counts).collect()
-}
-
-/// Whether a difference is the listed one: what has to be equal all the same.
-fn is_listed(listed: Listed, what: &str, theirs: &Done, ours: &Done) -> bool {
-    let both = theirs.run.status == ours.run.status && ours.run.status == Status::Exit(0);
-    let of = |done: &Done| done.output.as_deref().and_then(functions).unwrap_or_default();
-    let (expected, actual) = (of(theirs), of(ours));
-    let said = |text: &str| theirs.run.stderr_text().contains(text);
-    let links = ours.run.status == Status::Exit(0);
-    match listed {
-        Listed::Order | Listed::Variables | Listed::Names => both && expected == actual,
-        Listed::Shared => both && expected.keys().eq(actual.keys()),
-        Listed::Within => both && expected.keys().all(|name| actual.contains_key(name)),
-        Listed::Library => both && actual.keys().all(|name| expected.contains_key(name)),
-        // Its image lacks the LTO-IR, or something is undefined.
-        Listed::Lost => links && expected.keys().all(|name| actual.contains_key(name)),
-        Listed::Demanded => links && said("expected libcudadevrt object"),
-        Listed::Folder => links && said("elfLink linker library load error"),
-        Listed::Words => both && what.starts_with("messages") && theirs.output == ours.output,
-    }
 }

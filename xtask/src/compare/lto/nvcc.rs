@@ -1,7 +1,7 @@
 //! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and
 //! one with nvlink.
 
-use super::{Bench, Done, messages, sources};
+use super::{Bench, Done, both_messages, sources};
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process;
 use std::fs;
@@ -88,7 +88,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
                             bench.arch,
                             all.join(" ")
                         );
-                        bench.keep(&all, &theirs, &ours)?;
+                        bench.keep(all.iter().map(String::as_str), &theirs, &ours)?;
                     }
                 }
                 bench.add_code(&all, &theirs, &ours);
@@ -109,8 +109,8 @@ fn difference(
         let text = ours.run.stderr_text();
         return Some(format!("{} instead of {}: {text}", ours.run.status, theirs.run.status));
     }
-    let (expected, actual) = (messages(&theirs.run, "nvlink"), messages(&ours.run, "nvlink"));
-    // The shadow's linker is called culd.
+    // The shadow's linker is called nvlink, and what it says may begin with either name.
+    let [expected, actual] = both_messages(&theirs.run, &ours.run, "nvlink");
     let actual: Vec<String> =
         actual.iter().map(|line| line.trim_start_matches("culd ").to_owned()).collect();
     if expected != actual {

@@ -131,6 +131,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
 /// target.
 const KINDS: &[(&str, &str)] = &[
     ("s.o", "-dc -arch=sm_SM"),
+    // PTX in a container.
+    ("p.fatbin", "-rdc=true -fatbin -gencode arch=compute_SM,code=compute_SM"),
     ("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),
     ("e.o", "-dc -gencode arch=compute_SM,code=[sm_SM,lto_SM]"),
     (".o", "-dlto -dc -arch=sm_SM"),
@@ -140,12 +142,21 @@ const KINDS: &[(&str, &str)] = &[
     (".ptx", "-rdc=true -ptx -arch=sm_SM"),
 ];
 
+/// True for the name of a file with LTO-IR.
+pub(super) fn is_lto(name: &str) -> bool {
+    kind(name).is_some_and(|(_, words)| words.contains("lto"))
+}
+
+/// The ending of a file of a source, and nvcc's words.
+fn kind(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    KINDS.iter().find(|(ending, _)| {
+        name.strip_suffix(ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
+    })
+}
+
 /// Makes the file called `name` in `folder` if it is that of a source; other words are left alone.
 pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Result<()> {
-    let of_kind = |(ending, _): &&(&str, &str)| {
-        name.strip_suffix(ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
-    };
-    let Some((ending, words)) = KINDS.iter().find(of_kind) else { return Ok(()) };
+    let Some((ending, words)) = kind(name) else { return Ok(()) };
     let file = folder.join(name);
     if file.exists() {
         return Ok(());

@@ -475,7 +475,7 @@ impl Pair {
 
 /// What nvlink said, with 0 barriers where culd tells 0: later releases tell any number for a
 /// kernel that has none (docs/DIFFERENCES.md, verbose-barriers).
-fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
+pub fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
     let mut ours = plain_lines(&ours, "culd").into_iter();
     let mut text = String::new();

@@ -1,0 +1,388 @@
+//! Differences that docs/DIFFERENCES.md (lto) lists, and what is equal in a link that has one.
+//!
+//! In: a link that differs, and the entries that its row names. Out: those that account for all of
+//! the difference. Guaranteed: an entry counts only for the releases and targets that it is about,
+//! and only where the rest is equal: the program, whatever the order of its parts, or the image of
+//! another link by nvlink.
+
+use super::{Bench, Done, both_messages, sources, steps};
+use anyhow::{Context, Result, ensure};
+use culd_fatbin::{Format, sniff};
+use culd_testkit::reference::compare::code::functions;
+use culd_testkit::reference::compare::objects_in;
+use culd_testkit::reference::oracle::process::{self, Status};
+use culd_testkit::reference::program::{Objects, Program};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// A difference that is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Listed {
+    /// Functions stand in another order, because the LTO-IR is one piece: 13.2 and later.
+    Order,
+    /// Variables stand in another order: 13.0 and 13.1, sm_100 and later.
+    Variables,
+    /// Shared variables are aligned to 16 bytes.
+    Shared,
+    /// More is kept, because the name of something used occurs in that of something else.
+    Within,
+    /// Weak variables of a piece without siblings are local.
+    Names,
+    /// libcudadevrt is left out where only dead code needs it.
+    Library,
+    /// nvlink loses LTO-IR that is in no host object: 13.4 and earlier.
+    Lost,
+    /// nvlink demands libcudadevrt.
+    Demanded,
+    /// nvlink finds no libnvvm.
+    Folder,
+    /// nvlink has further infos.
+    Words,
+    /// nvlink loses `.ptx` files: before sm_90.
+    PtxFiles,
+}
+
+use Listed::{
+    Demanded, Folder, Library, Lost, Names, Order, PtxFiles, Shared, Variables, Within, Words,
+};
+
+impl Listed {
+    /// The name in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Order => "order",
+            Variables => "variables",
+            Shared => "shared",
+            Within => "within",
+            Names => "names",
+            Library => "library",
+            Lost => "lost",
+            Demanded => "demanded",
+            Folder => "folder",
+            Words => "words",
+            PtxFiles => "ptx-files",
+        }
+    }
+
+    /// True for an entry about how the program is laid out.
+    fn is_about_layout(self) -> bool {
+        matches!(self, Order | Variables | Shared | Names)
+    }
+}
+
+/// A link that differs.
+pub(super) struct Differing<'d> {
+    pub(super) bench: &'d Bench,
+    /// Words of both linkers in front of those of the row.
+    pub(super) fixed: &'d [String],
+    /// Those of the row.
+    pub(super) words: &'d [String],
+    pub(super) theirs: &'d Done,
+    pub(super) ours: &'d Done,
+}
+
+impl Differing<'_> {
+    /// The entries of `listed` that account for the difference, as the table names them.
+    pub(super) fn accounted(&self, listed: &[Listed]) -> Result<Option<String>> {
+        // Files of PTX are in many rows.
+        let listed = listed.iter().copied().chain([PtxFiles]);
+        let may: Vec<Listed> = listed.filter(|one| self.may(*one)).collect();
+        for &one in may.iter().filter(|one| !one.is_about_layout()) {
+            if self.is(one, &may)? {
+                return Ok(Some(one.name().to_owned()));
+            }
+        }
+        let layout: Vec<Listed> = may.into_iter().filter(|one| one.is_about_layout()).collect();
+        let same_words = self.says_the_same(self.theirs);
+        if layout.is_empty()
+            || !same_words
+            || !self.is_same_program(self.theirs, self.words, &layout)?
+        {
+            return Ok(None);
+        }
+        let names: Vec<&str> = layout.iter().map(|one| one.name()).collect();
+        Ok(Some(names.join("+")))
+    }
+
+    /// Whether the entry is about this release and target, and such a link.
+    fn may(&self, listed: Listed) -> bool {
+        let minor: u32 =
+            self.bench.release().rsplit('.').next().unwrap_or("0").parse().unwrap_or(0);
+        let digits: String = self.bench.arch.chars().filter(char::is_ascii_digit).collect();
+        let number: u32 = digits.parse().unwrap_or(0);
+        let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
+        match listed {
+            Order => minor >= 2 && lto == 1,
+            Variables => minor <= 1 && number >= 100,
+            Lost => minor <= 4,
+            PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
+            _ => true,
+        }
+    }
+
+    fn is(&self, listed: Listed, all: &[Listed]) -> Result<bool> {
+        let linked = self.ours.run.status == Status::Exit(0);
+        let both = linked && self.theirs.run.status == Status::Exit(0);
+        let told = |text: &str| self.theirs.run.stderr_text().contains(text);
+        Ok(linked
+            && match listed {
+                Within => both && self.says_the_same(self.theirs) && self.has_more_by_name(),
+                Library => both && self.says_the_same(self.theirs) && self.lacks_only_library()?,
+                Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
+                Demanded => {
+                    let more = [self.words, &["-lcudadevrt".to_owned()]].concat();
+                    told("expected libcudadevrt object") && self.is_link_of(&more, all)?
+                }
+                Folder => {
+                    let words = self.words.iter().filter(|word| !word.starts_with("-nvvmpath="));
+                    let words: Vec<String> = words.cloned().collect();
+                    told("elfLink linker library load error") && self.is_link_of(&words, all)?
+                }
+                // The same LTO-IR in a host object.
+                Lost => {
+                    self.is_link_of(&self.renamed(&[(".ltoir", ".o"), (".fatbin", ".o")]), all)?
+                }
+                // The same PTX in a fat binary.
+                PtxFiles => self.is_link_of(&self.renamed(&[(".ptx", "p.fatbin")]), all)?,
+                Order | Variables | Shared | Names => false,
+            })
+    }
+
+    /// The words, with other endings of files.
+    fn renamed(&self, endings: &[(&str, &str)]) -> Vec<String> {
+        let renamed = |word: &String| {
+            let found = endings.iter().find_map(|(from, to)| Some((word.strip_suffix(from)?, to)));
+            found.map_or_else(|| word.clone(), |(stem, to)| format!("{stem}{to}"))
+        };
+        self.words.iter().map(renamed).collect()
+    }
+
+    /// Whether nvlink makes of the link with `words` what culd has made. What is listed about the
+    /// layout in `all` may differ.
+    fn is_link_of(&self, words: &[String], all: &[Listed]) -> Result<bool> {
+        for word in words {
+            sources::make(&self.bench.tools.oracle, &self.bench.arch, &self.bench.folder, word)?;
+        }
+        let command = [self.fixed, words].concat();
+        let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &command)?;
+        if done.run.status != Status::Exit(0) || !self.says_the_same(&done) {
+            return Ok(false);
+        }
+        let layout: Vec<Listed> = all.iter().copied().filter(|one| one.is_about_layout()).collect();
+        Ok(self.makes_the_same(&done)
+            || (!layout.is_empty() && self.is_same_program(&done, words, &layout)?))
+    }
+
+    /// Whether `theirs` has the messages and the register file of culd. Names of files that were made
+    /// for the comparison are those of the row.
+    fn says_the_same(&self, theirs: &Done) -> bool {
+        let name = |line: String| -> String {
+            let mut line = line;
+            for word in self.words {
+                let Some((stem, _)) = word.rsplit_once('.') else { continue };
+                for made in [format!("'{stem}p.fatbin'"), format!("'{stem}.o'")] {
+                    line = line.replace(&made, &format!("'{word}'"));
+                }
+            }
+            line
+        };
+        let [expected, actual] = both_messages(&theirs.run, &self.ours.run, "culd");
+        expected.into_iter().map(name).eq(actual.into_iter().map(name))
+            && theirs.register == self.ours.register
+    }
+
+    fn makes_the_same(&self, theirs: &Done) -> bool {
+        let words = [self.fixed, self.words].concat();
+        self.bench.compare_outputs(&words, theirs, self.ours).is_none()
+    }
+
+    /// Whether all lines that only nvlink has are infos.
+    fn lacks_only_infos(&self) -> bool {
+        let [expected, actual] = both_messages(&self.theirs.run, &self.ours.run, "culd");
+        let mut expected = expected.into_iter();
+        for line in actual {
+            loop {
+                match expected.next() {
+                    Some(other) if other == line => break,
+                    Some(other) if other.starts_with("info ") => {}
+                    _ => return false,
+                }
+            }
+        }
+        expected.all(|line| line.starts_with("info "))
+    }
+
+    /// Whether what only culd keeps has a name in which that of something kept by both occurs.
+    fn has_more_by_name(&self) -> bool {
+        let names = |done: &Done| -> BTreeSet<String> {
+            let found = done.output.as_deref().and_then(functions).unwrap_or_default();
+            found.into_keys().collect()
+        };
+        let (expected, actual) = (names(self.theirs), names(self.ours));
+        let more = actual.difference(&expected);
+        let by_name = |name: &String| expected.iter().any(|used| name.contains(used.as_str()));
+        expected.is_subset(&actual) && more.clone().count() > 0 && more.clone().all(by_name)
+    }
+
+    /// Whether nvlink has the functions of libcudadevrt besides, and the code of all others is as
+    /// long and takes as many registers.
+    fn lacks_only_library(&self) -> Result<bool> {
+        let words: Vec<String> =
+            self.fixed.iter().cloned().chain(["-lcudadevrt".to_owned()]).collect();
+        let library = objects_in(&words, &self.bench.folder);
+        let of = |cubin: &Vec<u8>| functions(cubin).unwrap_or_default().into_keys().collect();
+        let library: BTreeSet<String> =
+            library.iter().flat_map(|cubin| -> Vec<String> { of(cubin) }).collect();
+        let of = |done: &Done| done.output.as_deref().and_then(functions).unwrap_or_default();
+        let (mut expected, actual) = (of(self.theirs), of(self.ours));
+        let before = expected.len();
+        expected.retain(|name, _| actual.contains_key(name) || !library.contains(name));
+        Ok(expected.len() < before && expected == actual)
+    }
+
+    /// Whether `theirs`, which nvlink made with `words`, is the same program as culd's but for
+    /// what `layout` names.
+    fn is_same_program(&self, theirs: &Done, words: &[String], layout: &[Listed]) -> Result<bool> {
+        let bench = self.bench;
+        if [theirs, self.ours].iter().any(|done| done.run.status != Status::Exit(0)) {
+            return Ok(false);
+        }
+        let nvlink = || bench.tools.oracle.command("nvlink");
+        let sides = [(theirs, nvlink(), words), (self.ours, bench.candidate(), self.words)];
+        let mut programs = Vec::new();
+        for (number, (done, linker, words)) in sides.into_iter().enumerate() {
+            if let Some(object) = bench.steps.get(number) {
+                fs::write(bench.folder.join(steps::OBJECT), object)?;
+            }
+            let mut objects = Vec::new();
+            if words.iter().any(|word| sources::is_lto(word)) {
+                let ptx = self.ptx(linker, words)?;
+                objects.push(self.object(&ptx)?);
+            }
+            objects.extend(self.others(words)?);
+            let Some(image) = &done.output else { return Ok(false) };
+            if !image.starts_with(b"\x7fELF") {
+                return Ok(items(image) == items(self.ours.output.as_deref().unwrap_or_default()));
+            }
+            let image = self.linked(image)?;
+            let program = Program::read(&image, &Objects::parse(&objects)?);
+            let Ok(program) = program else { return Ok(false) };
+            let program =
+                if layout.contains(&Names) { program.with_weak_as_local() } else { program };
+            programs.push(if layout.contains(&Shared) {
+                program.without_alignments()
+            } else {
+                program
+            });
+        }
+        Ok(programs
+            .first()
+            .context("nvlink's")?
+            .difference(programs.last().context("culd's")?)
+            .is_none())
+    }
+
+    /// What `linker` makes of the LTO-IR in `words`.
+    fn ptx(&self, linker: std::process::Command, words: &[String]) -> Result<Vec<u8>> {
+        let mut all = [self.fixed, words].concat();
+        all.retain(|word| !word.starts_with("--register") && word != "-v");
+        if !all.iter().any(|word| word == "-emit-ptx") {
+            all.push("-emit-ptx".to_owned());
+        }
+        self.bench.link(linker, &all)?.output.context("PTX of LTO-IR")
+    }
+
+    /// The object of `ptx`.
+    fn object(&self, ptx: &[u8]) -> Result<Vec<u8>> {
+        let folder = &self.bench.folder;
+        fs::write(folder.join("listed.ptx"), ptx)?;
+        let mut ptxas = self.bench.tools.oracle.command("ptxas");
+        ptxas.args([
+            "-c",
+            &format!("-arch={}", self.bench.arch),
+            "listed.ptx",
+            "-o",
+            "listed.cubin",
+        ]);
+        let run = process::run(ptxas.current_dir(folder), super::LIMIT)?;
+        ensure!(run.status.success(), "{}", run.stderr_text());
+        Ok(fs::read(folder.join("listed.cubin"))?)
+    }
+
+    /// The objects of inputs that are no LTO-IR.
+    fn others(&self, words: &[String]) -> Result<Vec<Vec<u8>>> {
+        let mut others: Vec<String> = self.fixed.to_vec();
+        others.extend(words.iter().filter(|word| !sources::is_lto(word)).cloned());
+        let mut objects = objects_in(&others, &self.bench.folder);
+        for word in words.iter().filter(|word| word.ends_with(".ptx")) {
+            objects.push(self.object(&fs::read(self.bench.folder.join(word))?)?);
+        }
+        Ok(objects)
+    }
+
+    /// `image`, or the program that nvlink makes of it where it is an object.
+    fn linked(&self, image: &[u8]) -> Result<Vec<u8>> {
+        if sniff(image) == Format::ExecutableCubin {
+            return Ok(image.to_vec());
+        }
+        fs::write(self.bench.folder.join("listed-object.cubin"), image)?;
+        let mut words =
+            vec![format!("-arch={}", self.bench.arch), "listed-object.cubin".to_owned()];
+        words.extend(self.fixed.iter().filter(|word| word.starts_with("-L")).cloned());
+        words.push("-lcudadevrt".to_owned());
+        let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &words)?;
+        done.output.context("a program of an object")
+    }
+}
+
+/// Marks in PTX behind which items are counted.
+const COUNTED: [&str; 3] = ["$L__BB", "callseq ", "prototype_"];
+
+/// The items of a PTX text, sorted, without the numbers that they have for their order.
+fn items(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut items: Vec<String> = Vec::new();
+    let mut item = String::new();
+    let mut depth = 0usize;
+    for line in text.lines().map(str::trim_end).filter(|line| !line.starts_with("\t// .globl")) {
+        item.push_str(
+            &COUNTED.iter().fold(line.to_owned(), |line, mark| without_number(&line, mark)),
+        );
+        item.push('\n');
+        depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
+        if depth == 0 && (line.ends_with([';', '}']) || line.is_empty()) {
+            items.push(std::mem::take(&mut item));
+        }
+    }
+    items.push(item);
+    items.retain(|item| !item.trim().is_empty());
+    items.sort();
+    items
+}
+
+/// `line` without the digits behind each `mark`.
+fn without_number(line: &str, mark: &str) -> String {
+    let mut parts = line.split(mark);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str(mark);
+        text.push_str(part.trim_start_matches(|char: char| char.is_ascii_digit()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_in_another_order_has_the_same_items() {
+        let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n\n.global .u32 v;\n\
+                   .func b ()\n{\n bra $L__BB1_2;\n}\n";
+        let two = "\t// .globl b\n.func b ()\n{\n bra $L__BB0_2;\n}\n.global .u32 v;\n\n\
+                   .func a ()\n{\n$L__BB1_1:\n ret;\n}\n";
+        assert_eq!(items(one.as_bytes()), items(two.as_bytes()));
+        let other = two.replace("_2", "_3");
+        assert_ne!(items(one.as_bytes()), items(other.as_bytes()));
+    }
+}
