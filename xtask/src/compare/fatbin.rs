@@ -243,7 +243,6 @@ impl Lab<'_> {
                     let (ours, theirs) = (alone(&ours)?, alone(&Image::from(entry))?);
                     ensure!(ours == theirs, "another entry for {}", part.file);
                 }
-                Encoding::Opaque => ensure!(part.kind == "nvvm", "{} is scrambled", part.file),
                 Encoding::Lz4 | Encoding::Zstd => {
                     let compression = match entry.encoding() {
                         Encoding::Lz4 => Compression::Lz4,
@@ -257,6 +256,7 @@ impl Lab<'_> {
                         part.file
                     );
                 }
+                _ => ensure!(part.kind == "nvvm", "{} is scrambled", part.file),
             }
         }
         Ok(())

@@ -402,7 +402,8 @@ fn packed(place: String, entry: &Entry<'_>, unpacker: &mut Unpacker, detail: Det
         Encoding::Stored => "",
         Encoding::Lz4 => "lz4",
         Encoding::Zstd => "zstd",
-        Encoding::Opaque => "scrambled",
+        // LTO-IR in a form that only NVIDIA's linkers read.
+        _ => "scrambled",
     }
     .to_owned();
     if entry.kind() == Kind::Elf {
