@@ -20,8 +20,8 @@ fn whole() -> u8 {
     let args: Vec<OsString> = args.collect();
     // In a shadow toolkit culd stands for three programs of it.
     match program.as_str() {
-        "nvcc" => return tell("nvlink", culd_driver::nvcc_front(&args)),
-        "fatbinary" => return tell("fatbinary", culd_driver::fatbinary_front(&args)),
+        "nvcc" => return tell("nvlink", culd_driver::nvcc_front(&args), None),
+        "fatbinary" => return tell("fatbinary", culd_driver::fatbinary_front(&args), None),
         _ => {}
     }
     match command(&program, &args) {
