@@ -83,7 +83,7 @@ fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
         let [compiled, built] =
             [&inputs, &again].map(|files| link_case(&options, files, 1).unwrap());
         assert!(compiled.image == built.image, "{}", case.name);
-        assert_eq!(compiled.diagnostics(), built.diagnostics(), "{}", case.name);
+        assert_eq!(compiled.diagnostics, built.diagnostics, "{}", case.name);
         linked += 1;
         archs.insert(case.recipe.arch.clone());
     }

@@ -79,7 +79,7 @@ fn the_command_and_the_library_report_the_same() {
     let mut told = json(&place.join("r.json"));
     let mut linker = culd::Linker::new(culd::Options::for_arch("sm_90").expect("sm_90"));
     for name in ["saxpy.cubin", "smooth.cubin"] {
-        linker.add_bytes(name, culd::Kind::Cubin, fs::read(place.join(name)).expect(name));
+        linker.add_bytes(name, culd::InputKind::Cubin, fs::read(place.join(name)).expect(name));
     }
     let mut own = linker.link().expect("it links").report();
     // The command has an output, options and times.
