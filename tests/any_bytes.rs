@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::writer::Target;
-use culd_testkit::fixtures::pack::{self, Flavour};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour};
 use culd_testkit::reference::compare;
 use culd_tests::world::copy_quickstart;
 use std::ffi::{OsStr, OsString};
@@ -110,7 +110,7 @@ fn inputs_and_outputs_of_every_kind() {
     let cubin = world.read("smooth.cubin");
     let target = Target::sm(90);
     let fatbin = pack::cubin_fatbin(&cubin, target).unwrap();
-    let archive = pack::archive(&[("smooth.cubin", &cubin)], Flavour::Gnu);
+    let archive = pack::archive(&[("smooth.cubin", &cubin)], ArchiveFlavour::Gnu);
     for (ending, bytes) in [(".cubin", &cubin), (".fatbin", &fatbin), (".a", &archive)] {
         let (input, output) = (named("", ending), named("", ".out"));
         world.write(&input, bytes);
@@ -131,7 +131,7 @@ fn members_of_thin_archives_and_their_folder() {
     let member = named("m", ".o");
     let placeholder = "x".repeat(member.len());
     let cubin = world.read("smooth.cubin");
-    let archive = pack::archive(&[(&placeholder, &cubin)], Flavour::Thin);
+    let archive = pack::archive(&[(&placeholder, &cubin)], ArchiveFlavour::Thin);
     // A name in the table of names ends with a line's end.
     let plain_member: Vec<u8> =
         member.as_bytes().iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect();
@@ -150,7 +150,8 @@ fn members_of_thin_archives_and_their_folder() {
 #[test]
 fn libraries_and_options_files() {
     let world = World::new();
-    let archive = pack::archive(&[("smooth.cubin", &world.read("smooth.cubin"))], Flavour::Gnu);
+    let archive =
+        pack::archive(&[("smooth.cubin", &world.read("smooth.cubin"))], ArchiveFlavour::Gnu);
     let library = |folder: &OsStr, name: &[u8]| {
         fs::create_dir(world.path(folder)).unwrap();
         let file = OsString::from_vec([b"lib", name, b".a"].concat());
@@ -282,7 +283,7 @@ fn messages_about_what_is_in_files() {
     world.write("d.cubin", renamed(&saxpy, b"saxpy", b"s\r\x07\x9by"));
     let said = world.links(["d.cubin", "smooth.cubin", "-o", "o", "-v"]);
     assert!(said.contains("Function properties for 's\\r\\x07"), "{said}");
-    let archive = pack::archive(&[("m123456.cubin", &smooth[..200])], Flavour::Gnu);
+    let archive = pack::archive(&[("m123456.cubin", &smooth[..200])], ArchiveFlavour::Gnu);
     world.write("lib.a", renamed(&archive, b"123456", "\x1b\u{9b}\u{202e}".as_bytes()));
     world.fails(["a.cubin", "lib.a", "-o", "o"], "lib.a:m\\x1b\\u{9b}\\u{202e}.cubin'");
 }

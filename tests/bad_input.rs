@@ -16,13 +16,13 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Has every kind of section, and records of all of them in its first file.
 const CASE: &str = "headers-and-order/every-section-90";
 
-type Inputs = Vec<(String, Vec<u8>)>;
+type FileMap = Vec<(String, Vec<u8>)>;
 
 /// What is damaged, how, and what the line says after the name of the file.
-type Damage = (&'static str, fn(&mut Editor), &'static str);
+type BadInput = (&'static str, fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]
-const DAMAGES: &[Damage] = &[
+const DAMAGES: &[BadInput] = &[
     // The file header.
     ("no ELF", |e| { e.header((0, 4), 0x4643_4c45); }, "offset 0x0: no ELF magic number"),
     ("32-bit class", |e| { e.header((4, 1), 1); }, "offset 0x4: ELF class 1, expected 64-bit (2)"),
@@ -149,7 +149,7 @@ const REL_CASE: &str = "relocations/rel-75";
 
 /// Damage to records without addends, whose places are read.
 #[rustfmt::skip]
-const REL_DAMAGES: &[Damage] = &[
+const REL_DAMAGES: &[BadInput] = &[
     ("two relocation sections of a type", |e| { let (header, name) = (e.section_header(".rela.text.kernel"), e.get(e.section_header(".rel.text.kernel"), SH_NAME)); e.put(header, SH_NAME, name).put(header, SH_TYPE, 9).put(header, SH_ENTSIZE, 16).put(header, SH_SIZE, 16); }, "section '.rel.text.kernel', offset 0x0: what it patches has another relocation section of this type"),
     ("half a record", |e| { e.section(".rel.nv.global.init", SH_SIZE, 16 + 8); }, "section '.rel.nv.global.init', offset 0x10: size 0x18 is no multiple of 16"),
     ("no symbol", |e| { e.inside(".rel.nv.global.init", (16 + 12, 4), 0x7fff); }, "section '.rel.nv.global.init', offset 0x10: relocation names symbol 32767, which does not exist"),
@@ -166,7 +166,7 @@ const MERCURY_CASE: &str = "headers-and-order/every-section-100";
 
 /// Damage to what only files of sm_100 and later have.
 #[rustfmt::skip]
-const MERCURY_DAMAGES: &[Damage] = &[
+const MERCURY_DAMAGES: &[BadInput] = &[
     ("Mercury code of no section", |e| { e.inside(".nv.capmerc.text.first", (0, 4), 0x7fff); }, "section '.nv.capmerc.text.first', offset 0x0: it is for section 32767, which is not its machine code"),
     ("Mercury code of another section", |e| { let other = e.section_index(".nv.info") as u64; e.inside(".nv.capmerc.text.first", (0, 4), other); }, "section '.nv.capmerc.text.first', offset 0x0: it is for section"),
     ("Mercury code of another form", |e| { e.inside(".nv.capmerc.text.first", (4, 4), 7); }, "section '.nv.capmerc.text.first', offset 0x4: "),
@@ -189,19 +189,19 @@ const MERCURY_DAMAGES: &[Damage] = &[
     ("frame past the end", |e| { e.inside(".nv.merc.debug_frame", (4, 8), 1 << 40); }, "section '.debug_frame', offset 0x0: an entry is not in the 64-bit form, or runs past the end"),
 ];
 
-fn good() -> Inputs {
+fn good() -> FileMap {
     inputs_of(CASE)
 }
 
-fn inputs_of(name: &str) -> Inputs {
+fn inputs_of(name: &str) -> FileMap {
     case::named(name).and_then(|case| case.inputs()).expect("the recorded case")
 }
 
-fn damaged(damage: fn(&mut Editor)) -> Inputs {
+fn damaged(damage: fn(&mut Editor)) -> FileMap {
     damaged_inputs(good(), damage)
 }
 
-fn damaged_inputs(mut inputs: Inputs, damage: fn(&mut Editor)) -> Inputs {
+fn damaged_inputs(mut inputs: FileMap, damage: fn(&mut Editor)) -> FileMap {
     let mut editor = Editor::new(&inputs[0].1);
     damage(&mut editor);
     inputs[0].1 = editor.bytes;
@@ -209,11 +209,11 @@ fn damaged_inputs(mut inputs: Inputs, damage: fn(&mut Editor)) -> Inputs {
 }
 
 /// The one line of a refused link; what is wrong when it is not that.
-fn refused(inputs: &Inputs) -> Result<String, String> {
+fn refused(inputs: &FileMap) -> Result<String, String> {
     refused_for("sm_90", inputs)
 }
 
-fn refused_for(arch: &str, inputs: &Inputs) -> Result<String, String> {
+fn refused_for(arch: &str, inputs: &FileMap) -> Result<String, String> {
     let options = link_options(&[format!("-arch={arch}")]).expect("options");
     let outcome = link(&options, inputs, 1).expect("threads");
     let lines = lines(&outcome);
@@ -342,7 +342,7 @@ fn fields_may_end_with_their_section() {
 
 fn all_told(
     file: &str,
-    damages: &[Damage],
+    damages: &[BadInput],
     refused: impl Fn(fn(&mut Editor)) -> Result<String, String>,
 ) {
     let mut wrong = Vec::new();

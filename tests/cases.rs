@@ -5,7 +5,7 @@
 //! difference that is gone fails.
 
 use anyhow::{Context, Result, bail, ensure};
-use culd_inspect::diff::{self, Difference};
+use culd_inspect::diff::{self, DiffReport};
 use culd_inspect::view::View;
 use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::reference::compare;
@@ -132,7 +132,7 @@ fn compared(case: &Case, expected: &[u8], actual: &[u8], known: &[KnownDiff]) ->
     bail!("{first}\nculd-diff (left: nvlink's, right: ours):\n{text}")
 }
 
-fn difference(expected: &[u8], actual: &[u8]) -> Result<Difference> {
+fn difference(expected: &[u8], actual: &[u8]) -> Result<DiffReport> {
     let expected = View::parse(expected).context("the expected output")?;
     let actual = View::parse(actual).context("our output")?;
     Ok(diff::compare(&expected, &actual, diff::Options { tool: false }))

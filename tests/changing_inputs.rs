@@ -5,8 +5,8 @@
 //! all the time; every link ends with an output or with a line, never with a panic or a signal, and
 //! leaves nothing but the output. Without that process the same files link as the cases say.
 
-use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
-use culd_testkit::random::mutate::program::{Program, recorded, target};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
+use culd_testkit::random::mutate::program::{MutationSource, recorded, target};
 use culd_testkit::reference::oracle::process::{self, Status};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -54,18 +54,18 @@ while True:
         held = []
 "#;
 
-struct Writer {
+struct InputWriter {
     child: Child,
     said: BufReader<ChildStdout>,
 }
 
-impl Writer {
+impl InputWriter {
     fn new() -> Self {
         let mut command = Command::new("python3");
         command.args(["-c", WRITER]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python 3");
         let said = BufReader::new(child.stdout.take().expect("a pipe"));
-        Writer { child, said }
+        InputWriter { child, said }
     }
 
     /// Has it change these files from now on.
@@ -80,7 +80,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for InputWriter {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -89,7 +89,7 @@ impl Drop for Writer {
 }
 
 /// The inputs as files that are mapped: names, bytes, and how many of them are not just padding.
-fn files(program: &Program, form: usize) -> Vec<(String, Vec<u8>, usize)> {
+fn files(program: &MutationSource, form: usize) -> Vec<(String, Vec<u8>, usize)> {
     let padded = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().max(MAPPED), 0);
@@ -106,7 +106,7 @@ fn files(program: &Program, form: usize) -> Vec<(String, Vec<u8>, usize)> {
                 (format!("{stem}.o"), pack::host_object(&parts).expect("packed"))
             }
             _ => {
-                let flavour = [Flavour::Gnu, Flavour::Bsd][bytes.len() % 2];
+                let flavour = [ArchiveFlavour::Gnu, ArchiveFlavour::Bsd][bytes.len() % 2];
                 (format!("{stem}.a"), pack::archive(&[(name, &padded(bytes))], flavour))
             }
         };
@@ -136,7 +136,7 @@ fn names(world: &Path) -> Vec<String> {
 
 #[test]
 fn bytes_that_change_under_a_link_give_an_output_or_a_line() {
-    let mut writer = Writer::new();
+    let mut writer = InputWriter::new();
     let (mut linked, mut refused, mut differ) = (0, 0, 0);
     for (number, program) in recorded().expect("cases").iter().enumerate() {
         let world = tempfile::tempdir().expect("a folder");

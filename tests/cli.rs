@@ -11,7 +11,7 @@ use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::fixtures::recipe::Recipes;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::{Oracle, Release};
-use culd_tests::transcript::{Expected, Run, Transcript, matches, words};
+use culd_tests::transcript::{Expected, Transcript, TranscriptRun, matches, words};
 use culd_tests::{Finished, finish, root, run_trials};
 use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const RECIPES: &str = "recipes.toml";
 
 /// The command under test.
 #[derive(Clone, Debug)]
-struct Program {
+struct CommandUnderTest {
     path: PathBuf,
     name: &'static str,
     /// Folder of the CUDA tools, if they are there.
@@ -38,7 +38,7 @@ struct Program {
 }
 
 /// A finished run.
-struct Done {
+struct FinishedRun {
     dir: TempDir,
     finished: Finished,
     before: Snapshot,
@@ -52,19 +52,23 @@ fn main() -> ExitCode {
     run_trials("cli", trials)
 }
 
-fn program() -> Result<Program> {
+fn program() -> Result<CommandUnderTest> {
     let target = Path::new(CULD).ancestors().nth(2).context("no target folder")?;
     let existing = std::env::var_os("CULD_ORACLE");
     let folder = target.join("oracle");
     match std::env::var("UNDER_TEST").as_deref() {
         Err(_) | Ok("culd") => {
             let oracle = Oracle::installed(Release::usual(), &folder, existing.as_deref())?;
-            Ok(Program { path: CULD.into(), name: "culd", tools: oracle.map(|o| o.tool("")) })
+            Ok(CommandUnderTest {
+                path: CULD.into(),
+                name: "culd",
+                tools: oracle.map(|o| o.tool("")),
+            })
         }
         Ok("nvlink" | "oracle") => {
             let oracle = Oracle::locate(Release::usual(), &folder, existing.as_deref())?;
             let tools = Some(oracle.tool(""));
-            Ok(Program { path: oracle.tool("nvlink"), name: "nvlink", tools })
+            Ok(CommandUnderTest { path: oracle.tool("nvlink"), name: "nvlink", tools })
         }
         Ok(other) => bail!("UNDER_TEST={other}: culd or nvlink"),
     }
@@ -103,7 +107,7 @@ fn trials() -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-fn check(program: &Program, transcript: &Transcript, run: &Run) -> Result<()> {
+fn check(program: &CommandUnderTest, transcript: &Transcript, run: &TranscriptRun) -> Result<()> {
     let done = perform(program, transcript, run)?;
     let expected = run.expected(program.name == "culd");
     let came = came(program, run, &done, &expected)?;
@@ -141,7 +145,11 @@ fn check(program: &Program, transcript: &Transcript, run: &Run) -> Result<()> {
 }
 
 /// Makes the files of a run and runs it.
-fn perform(program: &Program, transcript: &Transcript, run: &Run) -> Result<Done> {
+fn perform(
+    program: &CommandUnderTest,
+    transcript: &Transcript,
+    run: &TranscriptRun,
+) -> Result<FinishedRun> {
     let dir = tempfile::Builder::new().prefix("run").tempdir()?;
     if let Some(case) = opened(run.case.as_deref())? {
         for (name, bytes) in case.inputs()? {
@@ -168,10 +176,15 @@ fn perform(program: &Program, transcript: &Transcript, run: &Run) -> Result<Done
     let before = snapshot(dir.path())?;
     let finished = finish(&mut command(program, run, &run.arguments(), dir.path()))?;
     let after = snapshot(dir.path())?;
-    Ok(Done { dir, finished, before, after })
+    Ok(FinishedRun { dir, finished, before, after })
 }
 
-fn command(program: &Program, run: &Run, arguments: &[String], dir: &Path) -> Command {
+fn command(
+    program: &CommandUnderTest,
+    run: &TranscriptRun,
+    arguments: &[String],
+    dir: &Path,
+) -> Command {
     let mut command = match &run.umask {
         None => Command::new(&program.path),
         Some(umask) => {
@@ -192,7 +205,12 @@ fn command(program: &Program, run: &Run, arguments: &[String], dir: &Path) -> Co
 }
 
 /// What came of a run, as it would be written in a transcript.
-fn came(program: &Program, run: &Run, done: &Done, expected: &Expected) -> Result<Expected> {
+fn came(
+    program: &CommandUnderTest,
+    run: &TranscriptRun,
+    done: &FinishedRun,
+    expected: &Expected,
+) -> Result<Expected> {
     let mut stderr: Vec<String> = done.finished.stderr.lines().map(str::to_owned).collect();
     if program.name == "nvlink" {
         stderr = case::told_once(stderr);
@@ -215,7 +233,12 @@ fn came(program: &Program, run: &Run, done: &Done, expected: &Expected) -> Resul
 }
 
 /// What is expected, with names and places filled in.
-fn shown(program: &Program, run: &Run, done: &Done, mut expected: Expected) -> Result<Expected> {
+fn shown(
+    program: &CommandUnderTest,
+    run: &TranscriptRun,
+    done: &FinishedRun,
+    mut expected: Expected,
+) -> Result<Expected> {
     let called = run.called.as_deref().unwrap_or(program.name);
     let called = called.rsplit('/').next().unwrap_or_default();
     let place = done.dir.path().join(&run.dir).canonicalize()?;
@@ -232,7 +255,7 @@ fn shown(program: &Program, run: &Run, done: &Done, mut expected: Expected) -> R
     Ok(expected)
 }
 
-fn tells_notes(program: &Program, run: &Run) -> bool {
+fn tells_notes(program: &CommandUnderTest, run: &TranscriptRun) -> bool {
     run.notes && program.name == "culd"
 }
 
@@ -241,7 +264,11 @@ fn same_lines(expected: &[String], came: &[String]) -> bool {
 }
 
 /// The bytes that the output of a run must have, tool note aside.
-fn reference(program: &Program, transcript: &Transcript, run: &Run) -> Result<Vec<u8>> {
+fn reference(
+    program: &CommandUnderTest,
+    transcript: &Transcript,
+    run: &TranscriptRun,
+) -> Result<Vec<u8>> {
     if let Some(name) = &run.same_output_as {
         let other = transcript.run.iter().find(|other| other.name == *name);
         let other = other.with_context(|| format!("no run {name}"))?;
@@ -257,7 +284,7 @@ fn opened(name: Option<&str>) -> Result<Option<Case>> {
     name.map(case::named).transpose()
 }
 
-fn bytes(done: &Done, name: &str) -> Result<Vec<u8>> {
+fn bytes(done: &FinishedRun, name: &str) -> Result<Vec<u8>> {
     fs::read(done.dir.path().join(name)).with_context(|| format!("no file {name}"))
 }
 

@@ -4,7 +4,7 @@
 //! In: copies of one recorded module under other names, enough of them for the linker to use its
 //! threads, and small recorded cases. Out: no report, or the first byte that differs.
 
-use culd_link::Outcome;
+use culd_link::LinkOutcome;
 use culd_testkit::fixtures::case;
 use culd_testkit::reference::compare;
 use culd_tests::{PROGRAM, command, finish, lines, link, link_options};
@@ -23,14 +23,14 @@ const NEXT: &[u8] = b"QNEXTxx";
 /// MiB) each.
 const COPIES: usize = 500;
 
-type Inputs = Vec<(String, Vec<u8>)>;
+type NamedFiles = Vec<(String, Vec<u8>)>;
 
 /// `copies` modules, each calling the next, and the one that the last calls.
-fn chain(name: &str, copies: usize) -> Inputs {
+fn chain(name: &str, copies: usize) -> NamedFiles {
     let mut inputs = case::named(name).and_then(|case| case.inputs()).expect("the recorded case");
     let last = inputs.pop().expect("the end of the chain");
     let module = inputs.pop().expect("a module").1;
-    let mut chain: Inputs = (0..copies)
+    let mut chain: NamedFiles = (0..copies)
         .map(|index| {
             let mut bytes = module.clone();
             rename(&mut bytes, OWN, &label(index));
@@ -59,7 +59,7 @@ fn rename(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-fn image(outcome: Outcome) -> Vec<u8> {
+fn image(outcome: LinkOutcome) -> Vec<u8> {
     let lines = lines(&outcome);
     outcome.image.unwrap_or_else(|| panic!("{lines:?}"))
 }

@@ -7,7 +7,7 @@
 //! a pipe. docs/RELIABILITY.md has the table.
 #![allow(clippy::unwrap_used)]
 
-use culd_testkit::fixtures::pack::{self, Flavour};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour};
 use culd_testkit::reference::oracle::process::{self, Status};
 use culd_tests::world::copy_quickstart;
 use nix::sys::stat::Mode;
@@ -30,7 +30,7 @@ const ADDRESSES: u64 = 512 << 10;
 
 /// What there is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     /// What ought to be there.
     Regular,
     /// The same behind a symbolic link.
@@ -52,19 +52,19 @@ enum Kind {
     Made,
 }
 
-const KINDS: &[Kind] = &[
-    Kind::Regular,
-    Kind::Linked,
-    Kind::Nothing,
-    Kind::Dangling,
-    Kind::Circle,
-    Kind::Folder,
-    Kind::Silent,
-    Kind::Pipe,
-    Kind::Socket,
-    Kind::Zero,
-    Kind::Null,
-    Kind::Made,
+const KINDS: &[FileKind] = &[
+    FileKind::Regular,
+    FileKind::Linked,
+    FileKind::Nothing,
+    FileKind::Dangling,
+    FileKind::Circle,
+    FileKind::Folder,
+    FileKind::Silent,
+    FileKind::Pipe,
+    FileKind::Socket,
+    FileKind::Zero,
+    FileKind::Null,
+    FileKind::Made,
 ];
 
 /// What a link comes to.
@@ -79,28 +79,28 @@ enum Comes {
 }
 
 /// Puts a file of `kind` to `path`; `bytes` are what ought to be there.
-fn make(kind: Kind, path: &Path, bytes: &[u8]) {
+fn make(kind: FileKind, path: &Path, bytes: &[u8]) {
     match kind {
-        Kind::Regular => fs::write(path, bytes).unwrap(),
-        Kind::Linked => {
+        FileKind::Regular => fs::write(path, bytes).unwrap(),
+        FileKind::Linked => {
             fs::write(path.with_extension("real"), bytes).unwrap();
             symlink(path.with_extension("real"), path).unwrap();
         }
-        Kind::Nothing => {}
-        Kind::Dangling => symlink("nowhere", path).unwrap(),
-        Kind::Circle => symlink(path.file_name().unwrap(), path).unwrap(),
-        Kind::Folder => fs::create_dir(path).unwrap(),
-        Kind::Silent => mkfifo(path, Mode::S_IRWXU).unwrap(),
-        Kind::Pipe => {
+        FileKind::Nothing => {}
+        FileKind::Dangling => symlink("nowhere", path).unwrap(),
+        FileKind::Circle => symlink(path.file_name().unwrap(), path).unwrap(),
+        FileKind::Folder => fs::create_dir(path).unwrap(),
+        FileKind::Silent => mkfifo(path, Mode::S_IRWXU).unwrap(),
+        FileKind::Pipe => {
             mkfifo(path, Mode::S_IRWXU).unwrap();
             let (path, bytes) = (path.to_owned(), bytes.to_vec());
             // Where nobody opens it, the thread stays until the tests end.
             thread::spawn(move || File::options().write(true).open(path)?.write_all(&bytes));
         }
-        Kind::Socket => drop(UnixListener::bind(path).unwrap()),
-        Kind::Zero => symlink("/dev/zero", path).unwrap(),
-        Kind::Null => symlink("/dev/null", path).unwrap(),
-        Kind::Made => symlink("/proc/self/cmdline", path).unwrap(),
+        FileKind::Socket => drop(UnixListener::bind(path).unwrap()),
+        FileKind::Zero => symlink("/dev/zero", path).unwrap(),
+        FileKind::Null => symlink("/dev/null", path).unwrap(),
+        FileKind::Made => symlink("/proc/self/cmdline", path).unwrap(),
     }
 }
 
@@ -142,7 +142,7 @@ fn every_kind(
     world: impl Fn() -> World,
     line: &str,
     (path, bytes): (&str, &[u8]),
-    comes: impl Fn(Kind) -> Option<Comes>,
+    comes: impl Fn(FileKind) -> Option<Comes>,
 ) {
     for &kind in KINDS {
         let Some(expected) = comes(kind) else { continue };
@@ -153,11 +153,11 @@ fn every_kind(
 }
 
 /// What is no file is told alike everywhere.
-fn no_file(kind: Kind) -> Option<Comes> {
+fn no_file(kind: FileKind) -> Option<Comes> {
     match kind {
-        Kind::Nothing | Kind::Dangling => Some(Comes::Not("No such file or directory")),
-        Kind::Circle => Some(Comes::Not("Too many levels of symbolic links")),
-        Kind::Folder => Some(Comes::Not("irectory")),
+        FileKind::Nothing | FileKind::Dangling => Some(Comes::Not("No such file or directory")),
+        FileKind::Circle => Some(Comes::Not("Too many levels of symbolic links")),
+        FileKind::Folder => Some(Comes::Not("irectory")),
         _ => None,
     }
 }
@@ -169,12 +169,12 @@ fn saxpy() -> Vec<u8> {
 #[test]
 fn inputs_of_the_command_line() {
     every_kind(World::new, "smooth.cubin x.cubin", ("x.cubin", &saxpy()), |kind| match kind {
-        Kind::Regular | Kind::Linked | Kind::Pipe => Some(Comes::To),
-        Kind::Null => Some(Comes::ToWith("is empty and was ignored")),
-        Kind::Socket => Some(Comes::Not("No such device or address")),
-        Kind::Zero | Kind::Made => Some(Comes::Not("x.cubin'")),
+        FileKind::Regular | FileKind::Linked | FileKind::Pipe => Some(Comes::To),
+        FileKind::Null => Some(Comes::ToWith("is empty and was ignored")),
+        FileKind::Socket => Some(Comes::Not("No such device or address")),
+        FileKind::Zero | FileKind::Made => Some(Comes::Not("x.cubin'")),
         // Somebody may still write to it.
-        Kind::Silent => None,
+        FileKind::Silent => None,
         _ => no_file(kind),
     });
 }
@@ -182,14 +182,15 @@ fn inputs_of_the_command_line() {
 #[test]
 fn members_of_thin_archives() {
     let comes = |kind| match kind {
-        Kind::Regular | Kind::Linked => Some(Comes::To),
-        Kind::Made => Some(Comes::ToWith("is empty and was ignored")),
-        Kind::Silent | Kind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
-        Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-        Kind::Zero | Kind::Null => Some(Comes::Not("it is a device, no regular file")),
+        FileKind::Regular | FileKind::Linked => Some(Comes::To),
+        FileKind::Made => Some(Comes::ToWith("is empty and was ignored")),
+        FileKind::Silent | FileKind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
+        FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+        FileKind::Zero | FileKind::Null => Some(Comes::Not("it is a device, no regular file")),
         _ => no_file(kind),
     };
-    let archive = |member: &str, bytes: &[u8]| pack::archive(&[(member, bytes)], Flavour::Thin);
+    let archive =
+        |member: &str, bytes: &[u8]| pack::archive(&[(member, bytes)], ArchiveFlavour::Thin);
     let world = || {
         let world = World::new();
         fs::write(world.path("lib.a"), archive("x", &saxpy())).unwrap();
@@ -199,16 +200,17 @@ fn members_of_thin_archives() {
     let inner = archive("saxpy.cubin", &saxpy());
     every_kind(world, "smooth.cubin lib.a", ("x", &inner), comes);
     every_kind(world, "smooth.cubin -L . -l b", ("x", &saxpy()), |kind| {
-        matches!(kind, Kind::Silent | Kind::Zero).then_some(Comes::ToWith("Library 'b' was"))
+        matches!(kind, FileKind::Silent | FileKind::Zero)
+            .then_some(Comes::ToWith("Library 'b' was"))
     });
 }
 
 #[test]
 fn libraries() {
-    let archive = pack::archive(&[("saxpy.cubin", &saxpy())], Flavour::Gnu);
+    let archive = pack::archive(&[("saxpy.cubin", &saxpy())], ArchiveFlavour::Gnu);
     every_kind(World::new, "smooth.cubin -L . -l x", ("libx.a", &archive), |kind| match kind {
-        Kind::Regular | Kind::Linked => Some(Comes::To),
-        Kind::Made => Some(Comes::ToWith("Skipping incompatible './libx.a'")),
+        FileKind::Regular | FileKind::Linked => Some(Comes::To),
+        FileKind::Made => Some(Comes::ToWith("Skipping incompatible './libx.a'")),
         _ => Some(Comes::ToWith("Library 'x' was ignored")),
     });
 }
@@ -217,10 +219,12 @@ fn libraries() {
 fn options_files_of_the_command_line() {
     for line in ["saxpy.cubin smooth.cubin @x", "saxpy.cubin smooth.cubin -optf x"] {
         every_kind(World::new, line, ("x", b"--no-notes"), |kind| match kind {
-            Kind::Regular | Kind::Linked | Kind::Pipe | Kind::Null => Some(Comes::To),
-            Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-            Kind::Zero => Some(Comes::Not("it is a device, no regular file")),
-            Kind::Silent | Kind::Made => None,
+            FileKind::Regular | FileKind::Linked | FileKind::Pipe | FileKind::Null => {
+                Some(Comes::To)
+            }
+            FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+            FileKind::Zero => Some(Comes::Not("it is a device, no regular file")),
+            FileKind::Silent | FileKind::Made => None,
             _ => no_file(kind),
         });
     }
@@ -234,11 +238,11 @@ fn options_files_of_options_files() {
         world
     };
     every_kind(world, "saxpy.cubin smooth.cubin @f", ("x", b"--no-notes"), |kind| match kind {
-        Kind::Regular | Kind::Linked => Some(Comes::To),
-        Kind::Silent | Kind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
-        Kind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-        Kind::Zero | Kind::Null => Some(Comes::Not("it is a device, no regular file")),
-        Kind::Made => None,
+        FileKind::Regular | FileKind::Linked => Some(Comes::To),
+        FileKind::Silent | FileKind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
+        FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
+        FileKind::Zero | FileKind::Null => Some(Comes::Not("it is a device, no regular file")),
+        FileKind::Made => None,
         _ => no_file(kind),
     });
 }
@@ -250,13 +254,13 @@ fn index_files() {
         "saxpy.cubin smooth.cubin -uidx x",
         ("x", b"words"),
         |kind| match kind {
-            Kind::Regular | Kind::Linked | Kind::Pipe | Kind::Made => {
+            FileKind::Regular | FileKind::Linked | FileKind::Pipe | FileKind::Made => {
                 Some(Comes::Not("uidx input"))
             }
-            Kind::Socket => Some(Comes::Not("No such device or address")),
-            Kind::Null => Some(Comes::Not("it is empty")),
-            Kind::Zero => Some(Comes::Not("input file 'x'")),
-            Kind::Silent => None,
+            FileKind::Socket => Some(Comes::Not("No such device or address")),
+            FileKind::Null => Some(Comes::Not("it is empty")),
+            FileKind::Zero => Some(Comes::Not("input file 'x'")),
+            FileKind::Silent => None,
             _ => no_file(kind),
         },
     );

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::random::mutate::program;
-use culd_tests::fuzz::{Body, TARGETS};
+use culd_tests::fuzz::{FuzzBody, TARGETS};
 use culd_tests::{root, run_trials};
 use libtest_mimic::{Failed, Trial};
 use std::fs;
@@ -45,7 +45,7 @@ fn trials() -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-fn run(name: &str, body: Body, mutants: &[Vec<u8>]) -> Result<()> {
+fn run(name: &str, body: FuzzBody, mutants: &[Vec<u8>]) -> Result<()> {
     let mut kept = 0;
     let dir = folder().join(name);
     for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {

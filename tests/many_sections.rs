@@ -6,7 +6,7 @@
 
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};
-use culd_testkit::fixtures::many::{Form, object};
+use culd_testkit::fixtures::many::{ObjectForm, object};
 use culd_testkit::reference::readers::{self, Placed};
 use culd_tests::{lines, link, link_options};
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use std::collections::HashMap;
 const SHN_COMMON: u32 = 0xfff2;
 const LARGE: usize = 65_600;
 
-fn form(sections: usize) -> Form<'static> {
-    Form { sections, attributes: false, kernel: "work", live_every: 1, sm: 80 }
+fn form(sections: usize) -> ObjectForm<'static> {
+    ObjectForm { sections, attributes: false, kernel: "work", live_every: 1, sm: 80 }
 }
 
 /// The output of a link of `input` alone, or its lines.
@@ -69,7 +69,7 @@ fn every_function_is_in_its_section() {
 
 #[test]
 fn dead_code_leaves_a_small_program_with_its_table() {
-    let input = object(&Form { live_every: 1000, ..form(LARGE) });
+    let input = object(&ObjectForm { live_every: 1000, ..form(LARGE) });
     let program = linked(&[], &input).expect("a program");
     check_places(&program, (LARGE - 13).div_ceil(1000) + 1, "program");
     let cubin = Cubin::parse(&program).expect("a cubin");

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::host::Reference;
-use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_tests::crafted::Object;
 use std::fmt::Write as _;
 use std::fs;
@@ -26,19 +26,19 @@ const LINE: u64 = 512;
 const OPTIONS: u64 = 64 << 20;
 
 /// A file, and what is done with it.
-struct Family {
+struct MemoryCase {
     name: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
     words: Vec<&'static str>,
     status: i32,
 }
 
-fn family(name: &'static str, bytes: Vec<u8>) -> Family {
-    Family { name, files: vec![("a.cubin", bytes)], words: vec!["a.cubin"], status: 0 }
+fn family(name: &'static str, bytes: Vec<u8>) -> MemoryCase {
+    MemoryCase { name, files: vec![("a.cubin", bytes)], words: vec!["a.cubin"], status: 0 }
 }
 
 /// Bytes of the inputs, lines that are said, and bytes of memory at most.
-fn measure(family: &Family, more: &[&str]) -> (u64, u64, u64) {
+fn measure(family: &MemoryCase, more: &[&str]) -> (u64, u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut input = 0;
     for (name, bytes) in &family.files {
@@ -57,7 +57,7 @@ fn measure(family: &Family, more: &[&str]) -> (u64, u64, u64) {
     (input, said.lines().count() as u64, kib.parse::<u64>().unwrap() << 10)
 }
 
-fn functions_at_one_place() -> Family {
+fn functions_at_one_place() -> MemoryCase {
     let mut object = Object::default();
     for n in 0..300_000 {
         let _ = writeln!(object.globals, "  global func f{n} in=.text.k size=0x10");
@@ -65,7 +65,7 @@ fn functions_at_one_place() -> Family {
     family("functions at one place", object.bytes())
 }
 
-fn variables(binding: &'static str) -> Family {
+fn variables(binding: &'static str) -> MemoryCase {
     let mut object = Object::default();
     for n in 0..300_000 {
         object.variable(binding, &format!("v{n}"), 0);
@@ -74,7 +74,7 @@ fn variables(binding: &'static str) -> Family {
     family(if binding == "local" { "local variables" } else { "variables" }, object.bytes())
 }
 
-fn undefined_names() -> Family {
+fn undefined_names() -> MemoryCase {
     let mut object = Object::default();
     for n in 0..300_000 {
         let _ = writeln!(object.globals, "  global notype u{n}");
@@ -82,24 +82,24 @@ fn undefined_names() -> Family {
     family("undefined names that nothing uses", object.bytes())
 }
 
-fn used_undefined_names() -> Family {
+fn used_undefined_names() -> MemoryCase {
     let mut object = Object { code: 16 * 100_001, ..Object::default() };
     for n in 0..100_000 {
         let _ = writeln!(object.globals, "  global cuda_object u{n}");
         let _ = writeln!(object.records, "  {:#x} R_CUDA_ABS32_LO_32 u{n}", 16 * n);
     }
-    Family { status: 255, ..family("undefined names", object.bytes()) }
+    MemoryCase { status: 255, ..family("undefined names", object.bytes()) }
 }
 
-fn functions() -> Family {
+fn functions() -> MemoryCase {
     let mut object = Object::default();
     for n in 0..30_000 {
         object.function("global", &format!("f{n}"));
     }
-    Family { words: vec!["-r", "a.cubin"], ..family("functions", object.bytes()) }
+    MemoryCase { words: vec!["-r", "a.cubin"], ..family("functions", object.bytes()) }
 }
 
-fn records() -> Family {
+fn records() -> MemoryCase {
     let mut object =
         Object { records: "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(500_000), ..Object::default() };
     object.variable("global", "v", 0);
@@ -107,18 +107,18 @@ fn records() -> Family {
     family("records", object.bytes())
 }
 
-fn kept_records() -> Family {
-    Family { words: vec!["-r", "a.cubin"], name: "kept records", ..records() }
+fn kept_records() -> MemoryCase {
+    MemoryCase { words: vec!["-r", "a.cubin"], name: "kept records", ..records() }
 }
 
-fn calls() -> Family {
+fn calls() -> MemoryCase {
     let mut object = Object::default();
     object.function("global", "f");
     object.calls = "  k f\n".repeat(1_000_000);
     family("calls", object.bytes())
 }
 
-fn sections() -> Family {
+fn sections() -> MemoryCase {
     let mut object = Object::default();
     for n in 0..60_000 {
         let _ = writeln!(object.sections, "section .debug_{n} progbits");
@@ -126,20 +126,20 @@ fn sections() -> Family {
     family("empty sections", object.bytes())
 }
 
-fn attributes() -> Family {
+fn attributes() -> MemoryCase {
     let attributes = "  REGCOUNT words k 24\n".repeat(500_000);
     let object = Object { attributes, ..Object::default() };
     family("attributes", object.bytes())
 }
 
-fn empty_members() -> Family {
+fn empty_members() -> MemoryCase {
     let members = vec![("m.o", &b""[..]); 300_000];
     let mut files = family("empty members", Object::default().bytes()).files;
-    files.push(("all.a", pack::archive(&members, Flavour::Gnu)));
-    Family { name: "empty members", files, words: vec!["a.cubin", "all.a", "-w"], status: 0 }
+    files.push(("all.a", pack::archive(&members, ArchiveFlavour::Gnu)));
+    MemoryCase { name: "empty members", files, words: vec!["a.cubin", "all.a", "-w"], status: 0 }
 }
 
-fn host_names(kind: Reference, name: &'static str) -> Family {
+fn host_names(kind: Reference, name: &'static str) -> MemoryCase {
     let target = culd_fatbin::writer::Target::sm(80);
     let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
     let mut names = vec!["k".to_owned()];
@@ -147,42 +147,42 @@ fn host_names(kind: Reference, name: &'static str) -> Family {
     let references = vec![(kind, names)];
     let parts = HostParts { fatbins: vec![fatbin], references, ..HostParts::default() };
     let files = vec![("a.o", pack::host_object(&parts).unwrap())];
-    Family { name, files, words: vec!["a.o"], status: 0 }
+    MemoryCase { name, files, words: vec!["a.o"], status: 0 }
 }
 
-fn module_ids() -> Family {
+fn module_ids() -> MemoryCase {
     let target = culd_fatbin::writer::Target::sm(80);
     let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
     let module_ids = vec!["a".to_owned(); 1_000_000];
     let parts = HostParts { fatbins: vec![fatbin], module_ids, ..HostParts::default() };
     let files = vec![("a.o", pack::host_object(&parts).unwrap())];
     let words = vec!["a.o", "--register-link-binaries=r"];
-    Family { name: "module ids", files, words, status: 0 }
+    MemoryCase { name: "module ids", files, words, status: 0 }
 }
 
-fn images_for_others() -> Family {
+fn images_for_others() -> MemoryCase {
     let target = culd_fatbin::writer::Target::sm(90);
     let text = ".version 8.0\n.target sm_90\n.address_size 64\n";
     let image = pack::fatbin(&[culd_fatbin::writer::Image::ptx(text, target).unwrap()]).unwrap();
     let mut files = family("", Object::default().bytes()).files;
     files.push(("b.fatbin", image.repeat(100_000)));
-    Family { name: "images for others", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
+    MemoryCase { name: "images for others", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
 }
 
-fn empty_containers() -> Family {
+fn empty_containers() -> MemoryCase {
     let container = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut files = family("", Object::default().bytes()).files;
     files.push(("b.fatbin", container.repeat(300_000)));
-    Family { name: "empty containers", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
+    MemoryCase { name: "empty containers", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
 }
 
-fn ptx() -> Family {
+fn ptx() -> MemoryCase {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
     for n in 0..200_000 {
         let _ = writeln!(text, ".extern .func f{n}();");
     }
     let files = vec![("a.ptx", text.into_bytes())];
-    Family {
+    MemoryCase {
         name: "declarations of PTX",
         files,
         words: vec!["a.ptx", "--ptxas-path=/x"],
@@ -190,31 +190,36 @@ fn ptx() -> Family {
     }
 }
 
-fn parameters_of_ptx() -> Family {
+fn parameters_of_ptx() -> MemoryCase {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func f(".to_owned();
     for n in 0..500_000 {
         let _ = write!(text, "{}.param .b8 a", if n == 0 { "" } else { "," });
     }
     text.push_str(");\n");
     let files = vec![("a.ptx", text.into_bytes())];
-    Family { name: "parameters of PTX", files, words: vec!["a.ptx", "--ptxas-path=/x"], status: 1 }
+    MemoryCase {
+        name: "parameters of PTX",
+        files,
+        words: vec!["a.ptx", "--ptxas-path=/x"],
+        status: 1,
+    }
 }
 
-fn faults_of_ptx() -> Family {
+fn faults_of_ptx() -> MemoryCase {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
     for n in 0..100_000 {
         let _ = writeln!(text, ".extern .func f{n}();\n.extern .func f{n}(.param .b8 a);");
     }
     let files = vec![("a.ptx", text.into_bytes())];
-    Family { name: "faults of PTX", files, words: vec!["a.ptx", "--ptxas-path=/x"], status: 1 }
+    MemoryCase { name: "faults of PTX", files, words: vec!["a.ptx", "--ptxas-path=/x"], status: 1 }
 }
 
-fn words_of_options_files() -> Family {
+fn words_of_options_files() -> MemoryCase {
     let files = vec![("f", "a ".repeat(1 << 18).into_bytes())];
-    Family { name: "words of an options file", files, words: vec!["@f"], status: 1 }
+    MemoryCase { name: "words of an options file", files, words: vec!["@f"], status: 1 }
 }
 
-fn doubles() -> Family {
+fn doubles() -> MemoryCase {
     let mut object = Object::default();
     for n in 0..100_000 {
         object.variable("global", &format!("v{n}"), 0);
@@ -222,10 +227,10 @@ fn doubles() -> Family {
     object.data(4);
     let bytes = object.bytes();
     let files = vec![("a.cubin", bytes.clone()), ("b.cubin", bytes)];
-    Family { name: "double definitions", files, words: vec!["a.cubin", "b.cubin"], status: 1 }
+    MemoryCase { name: "double definitions", files, words: vec!["a.cubin", "b.cubin"], status: 1 }
 }
 
-fn families() -> Vec<Family> {
+fn families() -> Vec<MemoryCase> {
     vec![
         functions_at_one_place(),
         variables("global"),

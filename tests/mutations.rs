@@ -32,7 +32,7 @@ const SEEDS: Range<u64> = 0..50_000;
 /// Address space of the test, bytes: who asks for more dies, and the test with it.
 const MEMORY: u64 = 8 << 30;
 
-type Inputs = Vec<(String, Vec<u8>)>;
+type MutationInputs = Vec<(String, Vec<u8>)>;
 
 #[test]
 fn damaged_inputs_give_errors_and_nothing_worse() {
@@ -42,7 +42,7 @@ fn damaged_inputs_give_errors_and_nothing_worse() {
     });
     setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).expect("a limit");
     let cases = case::all().expect("the cases");
-    let cases: Vec<(Case, Inputs)> = cases
+    let cases: Vec<(Case, MutationInputs)> = cases
         .into_iter()
         .map(|case| case.inputs().map(|inputs| (case, inputs)).expect("assembles"))
         .collect();
@@ -86,7 +86,7 @@ thread_local! {
 }
 
 /// True when the damaged program links.
-fn trial(seed: u64, cases: &[(Case, Inputs)]) -> Result<bool, String> {
+fn trial(seed: u64, cases: &[(Case, MutationInputs)]) -> Result<bool, String> {
     let mut random = Rng::new(seed);
     let (case, inputs) = &cases[random.below(cases.len())];
     let mut inputs = inputs.clone();
@@ -125,7 +125,7 @@ fn trial(seed: u64, cases: &[(Case, Inputs)]) -> Result<bool, String> {
 }
 
 /// Writes inputs and the command line.
-fn keep(folder: &Path, case: &Case, inputs: &Inputs) {
+fn keep(folder: &Path, case: &Case, inputs: &MutationInputs) {
     fs::create_dir_all(folder).expect("a folder");
     for (name, bytes) in inputs {
         fs::write(folder.join(name), bytes).expect("a file");

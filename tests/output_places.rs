@@ -34,7 +34,7 @@ const NAME_MAX: usize = 255;
 
 /// An option that names an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum OutputOption {
     Output,
     RegisterFile,
     Trace,
@@ -42,18 +42,25 @@ enum Named {
     HostScript,
 }
 
-impl Named {
-    const ALL: [Named; 5] =
-        [Named::Output, Named::RegisterFile, Named::Trace, Named::Times, Named::HostScript];
+impl OutputOption {
+    const ALL: [OutputOption; 5] = [
+        OutputOption::Output,
+        OutputOption::RegisterFile,
+        OutputOption::Trace,
+        OutputOption::Times,
+        OutputOption::HostScript,
+    ];
 
     fn words(self, path: &str) -> Vec<String> {
         let link = ["-arch=sm_90", "a.cubin", "b.cubin", "-o"];
         let words: &[&str] = match self {
-            Named::Output => &[path],
-            Named::RegisterFile => &["out.cubin", "--register-link-binaries", path],
-            Named::Trace => &["out.cubin", "--trace", path],
-            Named::Times => &["out.cubin", "-time", path],
-            Named::HostScript => return ["-ghls=lcs-aug", "-o", path].map(str::to_owned).into(),
+            OutputOption::Output => &[path],
+            OutputOption::RegisterFile => &["out.cubin", "--register-link-binaries", path],
+            OutputOption::Trace => &["out.cubin", "--trace", path],
+            OutputOption::Times => &["out.cubin", "-time", path],
+            OutputOption::HostScript => {
+                return ["-ghls=lcs-aug", "-o", path].map(str::to_owned).into();
+            }
         };
         link.iter().chain(words).map(|word| (*word).to_owned()).collect()
     }
@@ -61,13 +68,13 @@ impl Named {
     /// Whether `bytes` are what it makes; `usual` is what it made elsewhere.
     fn is_whole(self, bytes: &[u8], usual: &[u8]) -> bool {
         let (begins, ends) = match self {
-            Named::Trace => (&b"{\"displayTimeUnit\":\"ms\","[..], &b"}\n]}\n"[..]),
+            OutputOption::Trace => (&b"{\"displayTimeUnit\":\"ms\","[..], &b"}\n]}\n"[..]),
             // Names of modules are paths.
-            Named::RegisterFile => {
+            OutputOption::RegisterFile => {
                 (&b"#define NUM_PRELINKED_OBJECTS 2\nDEFINE_"[..], &b"_b_cubin)\n"[..])
             }
             // The second of both would be titles.
-            Named::Times => (&b"out.cubin , "[..], &b" , ms\n"[..]),
+            OutputOption::Times => (&b"out.cubin , "[..], &b" , ms\n"[..]),
             _ => return bytes == usual,
         };
         bytes.starts_with(begins) && bytes.ends_with(ends)
@@ -76,7 +83,7 @@ impl Named {
 
 /// What is to become of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum OutputFate {
     /// It arrives, in the place of what there was.
     Arrives,
     /// It arrives behind what there was.
@@ -88,7 +95,7 @@ enum Fate {
 }
 
 /// A place for an output.
-struct Place {
+struct OutputPlace {
     path: String,
     /// What the linker inherits.
     inherited: Vec<OwnedFd>,
@@ -97,35 +104,44 @@ struct Place {
     nobody: bool,
     /// What whoever made the place finds in it.
     found: Box<dyn FnOnce() -> Vec<u8>>,
-    fate: Fate,
+    fate: OutputFate,
 }
 
-impl Place {
-    fn new(path: impl Into<String>, found: impl FnOnce() -> Vec<u8> + 'static, fate: Fate) -> Self {
+impl OutputPlace {
+    fn new(
+        path: impl Into<String>,
+        found: impl FnOnce() -> Vec<u8> + 'static,
+        fate: OutputFate,
+    ) -> Self {
         let (path, found) = (path.into(), Box::new(found));
-        Place { path, inherited: Vec::new(), stdout: None, nobody: false, found, fate }
+        OutputPlace { path, inherited: Vec::new(), stdout: None, nobody: false, found, fate }
     }
 
     /// The file at `path` of a folder.
-    fn file(world: &Path, path: &str, fate: Fate) -> Self {
+    fn file(world: &Path, path: &str, fate: OutputFate) -> Self {
         let at = world.join(path);
-        Place::new(path, move || fs::read(at).unwrap_or_default(), fate)
+        OutputPlace::new(path, move || fs::read(at).unwrap_or_default(), fate)
     }
 
     /// An open file that the linker inherits, by its number in `folder`.
-    fn open(folder: &str, file: File, fate: Fate) -> Self {
+    fn open(folder: &str, file: File, fate: OutputFate) -> Self {
         let inherited: OwnedFd = file.try_clone().expect("a second one").into();
         fcntl(&inherited, FcntlArg::F_SETFD(FdFlag::empty())).expect("it is inherited");
         let path = format!("{folder}/{}", inherited.as_raw_fd());
         // From its beginning, wherever the linker has left it.
         let found = move || fs::read(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("read");
-        Place { inherited: vec![inherited], ..Place::new(path, found, fate) }
+        OutputPlace { inherited: vec![inherited], ..OutputPlace::new(path, found, fate) }
     }
 
     /// One end of something; what comes out of the other is found.
-    fn end_of(other: impl Read + Send + 'static, path: String, own: OwnedFd, fate: Fate) -> Self {
+    fn end_of(
+        other: impl Read + Send + 'static,
+        path: String,
+        own: OwnedFd,
+        fate: OutputFate,
+    ) -> Self {
         fcntl(&own, FcntlArg::F_SETFD(FdFlag::empty())).expect("it is inherited");
-        Place { inherited: vec![own], ..Place::new(path, reading(move || other), fate) }
+        OutputPlace { inherited: vec![own], ..OutputPlace::new(path, reading(move || other), fate) }
     }
 
     /// Its path without what makes it long.
@@ -137,7 +153,7 @@ impl Place {
     }
 
     fn nobody(self) -> Self {
-        Place { nobody: true, ..self }
+        OutputPlace { nobody: true, ..self }
     }
 }
 
@@ -176,20 +192,20 @@ fn long_path(world: &Path, name: &str, length: usize) -> String {
     detour.repeat(detours) + &"/".repeat(rest) + name
 }
 
-type Make = fn(&Path) -> Place;
+type Make = fn(&Path) -> OutputPlace;
 
 /// Places by name.
 #[rustfmt::skip]
 const PLACES: &[(&str, Make)] = &[
-    ("a new file", |world| Place::file(world, "new", Fate::Arrives)),
+    ("a new file", |world| OutputPlace::file(world, "new", OutputFate::Arrives)),
     ("a file", |world| {
         write_old(&world.join("old"));
-        Place::file(world, "old", Fate::Arrives)
+        OutputPlace::file(world, "old", OutputFate::Arrives)
     }),
     ("a file with a second name", |world| {
         write_old(&world.join("old"));
         fs::hard_link(world.join("old"), world.join("second")).expect("made");
-        Place::file(world, "old", Fate::Arrives)
+        OutputPlace::file(world, "old", OutputFate::Arrives)
     }),
     ("a chain of links", |world| {
         fs::create_dir(world.join("folder")).expect("made");
@@ -197,46 +213,46 @@ const PLACES: &[(&str, Make)] = &[
         symlink("folder/second", world.join("first")).expect("made");
         symlink("../third", world.join("folder/second")).expect("made");
         symlink(world.join("folder/old"), world.join("third")).expect("made");
-        Place::file(world, "first", Fate::Arrives)
+        OutputPlace::file(world, "first", OutputFate::Arrives)
     }),
     ("a link to nothing", |world| {
         fs::create_dir(world.join("folder")).expect("made");
         symlink("folder/new", world.join("link")).expect("made");
-        Place::file(world, "link", Fate::Arrives)
+        OutputPlace::file(world, "link", OutputFate::Arrives)
     }),
     ("a link to itself", |world| {
         symlink("link", world.join("link")).expect("made");
-        Place::file(world, "link", Fate::Refused("(os error 40)"))
+        OutputPlace::file(world, "link", OutputFate::Refused("(os error 40)"))
     }),
     ("a named pipe", |world| {
         let path = world.join("pipe");
         mkfifo(&path, Mode::S_IRWXU).expect("made");
-        Place::new("pipe", reading(|| File::open(path).expect("open")), Fate::Follows)
+        OutputPlace::new("pipe", reading(|| File::open(path).expect("open")), OutputFate::Follows)
     }),
     ("a pipe", |_| {
         let (other, own) = pipe().expect("made");
-        Place::end_of(other, format!("/dev/fd/{}", own.as_raw_fd()), own.into(), Fate::Follows)
+        OutputPlace::end_of(other, format!("/dev/fd/{}", own.as_raw_fd()), own.into(), OutputFate::Follows)
     }),
     ("standard output that is a pipe", |_| {
         let (other, own) = pipe().expect("made");
-        let place = Place::new("/dev/stdout", reading(|| other), Fate::Follows);
-        Place { stdout: Some(own.into()), ..place }
+        let place = OutputPlace::new("/dev/stdout", reading(|| other), OutputFate::Follows);
+        OutputPlace { stdout: Some(own.into()), ..place }
     }),
     ("standard output that is a file", |world| {
         let file = old_file(OpenOptions::new().read(true).write(true), &world.join("old"));
         let stdout = file.try_clone().expect("a second one");
-        let place = Place::open("/proc/self/fd", file, Fate::Arrives);
-        Place { path: "/dev/stdout".to_owned(), stdout: Some(stdout.into()), ..place }
+        let place = OutputPlace::open("/proc/self/fd", file, OutputFate::Arrives);
+        OutputPlace { path: "/dev/stdout".to_owned(), stdout: Some(stdout.into()), ..place }
     }),
     ("a socket", |_| {
         let (other, own) = UnixStream::pair().expect("made");
         let path = format!("/proc/self/fd/{}", own.as_raw_fd());
-        Place::end_of(other, path, own.into(), Fate::Refused("(os error 6)"))
+        OutputPlace::end_of(other, path, own.into(), OutputFate::Refused("(os error 6)"))
     }),
     ("standard output that is a socket", |_| {
         let (other, own) = UnixStream::pair().expect("made");
-        let place = Place::new("/dev/stdout", reading(|| other), Fate::Follows);
-        Place { stdout: Some(OwnedFd::from(own).into()), ..place }
+        let place = OutputPlace::new("/dev/stdout", reading(|| other), OutputFate::Follows);
+        OutputPlace { stdout: Some(OwnedFd::from(own).into()), ..place }
     }),
     ("a terminal", |_| {
         let pty = openpty(None, None).expect("made");
@@ -246,25 +262,25 @@ const PLACES: &[(&str, Make)] = &[
         let path = fs::read_link(format!("/proc/self/fd/{}", pty.slave.as_raw_fd()));
         let path = path.expect("a name").to_str().expect("text").to_owned();
         // It is there until the linker has ended.
-        Place::end_of(File::from(pty.master), path, pty.slave, Fate::Follows)
+        OutputPlace::end_of(File::from(pty.master), path, pty.slave, OutputFate::Follows)
     }),
-    ("the device that forgets", |_| Place::new("/dev/null", Vec::new, Fate::Vanishes)),
+    ("the device that forgets", |_| OutputPlace::new("/dev/null", Vec::new, OutputFate::Vanishes)),
     ("the device that is full", |_| {
-        Place::new("/dev/full", Vec::new, Fate::Refused("No space left on device"))
+        OutputPlace::new("/dev/full", Vec::new, OutputFate::Refused("No space left on device"))
     }),
     ("a folder", |world| {
         fs::create_dir(world.join("folder")).expect("made");
-        Place::new("folder", Vec::new, Fate::Refused("Is a directory"))
+        OutputPlace::new("folder", Vec::new, OutputFate::Refused("Is a directory"))
     }),
-    ("no folder", |_| Place::new("no/new", Vec::new, Fate::Refused("No such file or directory"))),
+    ("no folder", |_| OutputPlace::new("no/new", Vec::new, OutputFate::Refused("No such file or directory"))),
     ("a descriptor that is not open", |_| {
-        Place::new("/proc/self/fd/999", Vec::new, Fate::Refused("No such file or directory"))
+        OutputPlace::new("/proc/self/fd/999", Vec::new, OutputFate::Refused("No such file or directory"))
     }),
     ("an open file without a name", |world| {
         let path = world.join("gone");
         let file = old_file(OpenOptions::new().read(true).write(true), &path);
         fs::remove_file(path).expect("removed");
-        Place::open("/proc/self/fd", file, Fate::Arrives)
+        OutputPlace::open("/proc/self/fd", file, OutputFate::Arrives)
     }),
     ("an open file whose name another one has", |world| {
         let path = world.join("old");
@@ -272,89 +288,91 @@ const PLACES: &[(&str, Make)] = &[
         fs::remove_file(&path).expect("removed");
         fs::write(world.join("old (deleted)"), OLD).expect("written");
         write_old(&path);
-        Place::open("/dev/fd", file, Fate::Arrives)
+        OutputPlace::open("/dev/fd", file, OutputFate::Arrives)
     }),
     ("a file of memory", |_| {
         let file = memfd_create(c"output", MFdFlags::empty()).expect("made");
         let mut file = File::from(file);
         file.write_all(OLD).expect("written");
-        Place::open("/proc/self/fd", file, Fate::Arrives)
+        OutputPlace::open("/proc/self/fd", file, OutputFate::Arrives)
     }),
     ("a temporary file that never had a name", |world| {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(OFlag::O_TMPFILE.bits());
         let mut file = options.open(world).expect("made");
         file.write_all(OLD).expect("written");
-        Place::open("/dev/fd", file, Fate::Arrives)
+        OutputPlace::open("/dev/fd", file, OutputFate::Arrives)
     }),
     ("an open file with a name", |world| {
         let file = old_file(OpenOptions::new().read(true).write(true), &world.join("old"));
-        Place::open("/dev/fd", file, Fate::Arrives)
+        OutputPlace::open("/dev/fd", file, OutputFate::Arrives)
     }),
     ("a file that is open for reading", |world| {
         let file = old_file(OpenOptions::new().read(true), &world.join("old"));
-        Place::open("/dev/fd", file, Fate::Arrives)
+        OutputPlace::open("/dev/fd", file, OutputFate::Arrives)
     }),
     ("a file that is open for appending", |world| {
         let file = old_file(OpenOptions::new().read(true).append(true), &world.join("old"));
-        Place::open("/proc/self/fd", file, Fate::Follows)
+        OutputPlace::open("/proc/self/fd", file, OutputFate::Follows)
     }),
     ("a link to a file that is open for appending", |world| {
         let file = old_file(OpenOptions::new().read(true).append(true), &world.join("old"));
-        let place = Place::open("/proc/self/fd", file, Fate::Follows);
+        let place = OutputPlace::open("/proc/self/fd", file, OutputFate::Follows);
         symlink(&place.path, world.join("link")).expect("made");
-        Place { path: "link".to_owned(), ..place }
+        OutputPlace { path: "link".to_owned(), ..place }
     }),
     ("a file that may only be read", |world| {
         fs::create_dir(world.join("folder")).expect("made");
         write_old(&world.join("folder/old"));
         set_mode(&world.join("folder/old"), 0o444);
         set_mode(&world.join("folder"), 0o777);
-        Place::file(world, "folder/old", Fate::Refused("Permission denied")).nobody()
+        OutputPlace::file(world, "folder/old", OutputFate::Refused("Permission denied")).nobody()
     }),
     ("a file in a folder that may only be read", |world| {
         fs::create_dir(world.join("folder")).expect("made");
         write_old(&world.join("folder/old"));
         set_mode(&world.join("folder/old"), 0o666);
         set_mode(&world.join("folder"), 0o555);
-        Place::file(world, "folder/old", Fate::Arrives).nobody()
+        OutputPlace::file(world, "folder/old", OutputFate::Arrives).nobody()
     }),
     ("a new file in a folder that may only be read", |world| {
         fs::create_dir(world.join("folder")).expect("made");
         set_mode(&world.join("folder"), 0o555);
-        Place::file(world, "folder/new", Fate::Refused("Permission denied")).nobody()
+        OutputPlace::file(world, "folder/new", OutputFate::Refused("Permission denied")).nobody()
     }),
     ("another user's file in a sticky folder", |world| {
         fs::create_dir(world.join("folder")).expect("made");
         write_old(&world.join("folder/old"));
         set_mode(&world.join("folder/old"), 0o666);
         set_mode(&world.join("folder"), 0o1777);
-        Place::file(world, "folder/old", Fate::Arrives).nobody()
+        OutputPlace::file(world, "folder/old", OutputFate::Arrives).nobody()
     }),
-    ("the empty path", |_| Place::new("", Vec::new, Fate::Refused("No such file or directory"))),
-    ("the longest name", |world| Place::file(world, &"n".repeat(NAME_MAX), Fate::Arrives)),
+    ("the empty path", |_| OutputPlace::new("", Vec::new, OutputFate::Refused("No such file or directory"))),
+    ("the longest name", |world| OutputPlace::file(world, &"n".repeat(NAME_MAX), OutputFate::Arrives)),
     ("a longer name", |world| {
-        Place::file(world, &"n".repeat(NAME_MAX + 1), Fate::Refused("File name too long"))
+        OutputPlace::file(world, &"n".repeat(NAME_MAX + 1), OutputFate::Refused("File name too long"))
     }),
     ("a file with the longest path", |world| {
         write_old(&world.join("old"));
-        let place = Place::file(world, "old", Fate::Arrives);
-        Place { path: long_path(world, "old", PATH_MAX - 1), ..place }
+        let place = OutputPlace::file(world, "old", OutputFate::Arrives);
+        OutputPlace { path: long_path(world, "old", PATH_MAX - 1), ..place }
     }),
     ("a longer path", |world| {
         write_old(&world.join("old"));
-        let place = Place::file(world, "old", Fate::Refused("File name too long"));
-        Place { path: long_path(world, "old", PATH_MAX), ..place }
+        let place = OutputPlace::file(world, "old", OutputFate::Refused("File name too long"));
+        OutputPlace { path: long_path(world, "old", PATH_MAX), ..place }
     }),
 ];
 
 /// What becomes of an output that is not as the others.
-fn fate_of(named: Named, name: &str, place: &Place) -> Fate {
+fn fate_of(named: OutputOption, name: &str, place: &OutputPlace) -> OutputFate {
     match (named, name, place.fate) {
         // It is opened by its path only, as by nvlink.
-        (Named::Times, "standard output that is a socket", _) => Fate::Refused("(os error 6)"),
+        (OutputOption::Times, "standard output that is a socket", _) => {
+            OutputFate::Refused("(os error 6)")
+        }
         // The table is appended by whoever opens it.
-        (Named::Times, _, Fate::Arrives) => Fate::Follows,
+        (OutputOption::Times, _, OutputFate::Arrives) => OutputFate::Follows,
         (_, _, fate) => fate,
     }
 }
@@ -378,7 +396,7 @@ fn link(world: &Path, words: &[String], nobody: bool, stdout: Option<Stdio>) -> 
 }
 
 /// What is made at a place that is nothing special.
-fn usual(named: Named) -> Vec<u8> {
+fn usual(named: OutputOption) -> Vec<u8> {
     let world = world();
     let output = link(world.path(), &named.words("usual"), false, None);
     assert!(output.status.success(), "{named:?}");
@@ -386,60 +404,70 @@ fn usual(named: Named) -> Vec<u8> {
 }
 
 /// Links to one place.
-fn check(named: Named, usual: &[u8], name: &str, make: Make) {
+fn check(named: OutputOption, usual: &[u8], name: &str, make: Make) {
     let world = world();
     // So that it is no new name.
     write_old(&world.path().join("out.cubin"));
     let place = make(world.path());
-    if place.nobody && is_root() && named != Named::Output && named != Named::HostScript {
+    if place.nobody
+        && is_root()
+        && named != OutputOption::Output
+        && named != OutputOption::HostScript
+    {
         chown(world.path().join("out.cubin"), Some(NOBODY), None).expect("given away");
     }
     let what = format!("{named:?} to {name}, '{:.80}'", place.path);
     let fate = fate_of(named, name, &place);
     let file = world.path().join(place.short());
     let (before, inode) = (names(world.path()), fs::metadata(&file).ok().map(|meta| meta.ino()));
-    let Place { path, inherited, stdout, nobody, found, .. } = place;
+    let OutputPlace { path, inherited, stdout, nobody, found, .. } = place;
     let output = link(world.path(), &named.words(&path), nobody, stdout);
     drop(inherited);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let found = found();
     match fate {
-        Fate::Arrives => assert!(named.is_whole(&found, usual), "{what}: {} bytes", found.len()),
-        Fate::Follows => {
+        OutputFate::Arrives => {
+            assert!(named.is_whole(&found, usual), "{what}: {} bytes", found.len())
+        }
+        OutputFate::Follows => {
             // Times have titles where nothing was before.
             let titles = usual.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
             let rows = found.strip_prefix(OLD).or_else(|| match named {
-                Named::Times => found.get(titles..),
+                OutputOption::Times => found.get(titles..),
                 _ => Some(&found),
             });
             assert!(rows.is_some_and(|rows| named.is_whole(rows, usual)), "{what}: {said}");
         }
-        Fate::Vanishes => assert!(found.is_empty(), "{what}"),
-        Fate::Refused(reason) => {
+        OutputFate::Vanishes => assert!(found.is_empty(), "{what}"),
+        OutputFate::Refused(reason) => {
             assert!(said.contains(" fatal   : ") && said.contains(reason), "{what}: {said}");
             assert!(found.is_empty() || found == OLD, "{what}: {} bytes", found.len());
         }
     }
-    let refused = matches!(fate, Fate::Refused(_));
+    let refused = matches!(fate, OutputFate::Refused(_));
     assert_eq!(output.status.code(), Some(i32::from(refused)), "{what}: {said}");
     assert_eq!(said.is_empty(), !refused, "{what}: {said}");
     // No name but that of a new file.
     let mut expected = before;
-    if inode.is_none() && fate == Fate::Arrives || inode.is_none() && fate == Fate::Follows {
+    if inode.is_none() && fate == OutputFate::Arrives
+        || inode.is_none() && fate == OutputFate::Follows
+    {
         expected.push(fs::canonicalize(&file).expect("a new file").display().to_string());
         expected.sort();
     }
     assert_eq!(names(world.path()), expected, "{what}");
     assert!(!Path::new("/memfd:output (deleted)").exists(), "{what}");
     let second = world.path().join("second");
-    assert!(named == Named::Times || !second.exists() || fs::read(second).expect("read") == OLD);
+    assert!(
+        named == OutputOption::Times || !second.exists() || fs::read(second).expect("read") == OLD
+    );
     // For the folder to be removed.
     let _ = fs::set_permissions(world.path().join("folder"), Permissions::from_mode(0o755));
 }
 
 #[test]
 fn every_output_arrives_at_every_place_or_is_refused() {
-    for named in Named::ALL {
+    for named in OutputOption::ALL {
         let usual = usual(named);
         for (name, make) in PLACES {
             check(named, &usual, name, *make);
@@ -468,7 +496,7 @@ fn what_can_be_replaced_is_replaced() {
         }
         let inode = || fs::metadata(world.path().join(place.short())).expect("there").ino();
         let before = inode();
-        let words = Named::Output.words(&place.path);
+        let words = OutputOption::Output.words(&place.path);
         // A link between the same files is the same whoever makes it.
         assert!(link(world.path(), &words, place.nobody, None).status.success(), "{name}");
         assert_eq!(inode() != before, replaced, "{name}");
@@ -481,12 +509,12 @@ fn what_can_be_replaced_is_replaced() {
 #[test]
 fn what_is_appended_adds_up() {
     let world = world();
-    let usual = usual(Named::Output);
+    let usual = usual(OutputOption::Output);
     let path = world.path().join("all");
     for _ in 0..2 {
         let file = OpenOptions::new().append(true).create(true).open(&path).expect("open");
         assert!(file.as_fd().as_raw_fd() > 2);
-        let words = Named::Output.words("/dev/stdout");
+        let words = OutputOption::Output.words("/dev/stdout");
         assert!(link(world.path(), &words, false, Some(file.into())).status.success());
     }
     assert!(fs::read(path).expect("an output") == [&usual[..], &usual[..]].concat());

@@ -10,9 +10,9 @@ use culd_cubin::elf::sht;
 use culd_testkit::fixtures::case;
 use culd_tests::{lines, link, link_options};
 
-type Inputs = Vec<(String, Vec<u8>)>;
+type ObjectInputs = Vec<(String, Vec<u8>)>;
 
-fn linked(arguments: &[&str], inputs: &Inputs) -> Vec<u8> {
+fn linked(arguments: &[&str], inputs: &ObjectInputs) -> Vec<u8> {
     let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let outcome = link(&link_options(&arguments).expect("options"), inputs, 1).expect("a link");
     let lines = lines(&outcome);

@@ -8,10 +8,10 @@
 
 use anyhow::{Context, Result};
 use culd_link::{Input, LinkOptions, Session};
-use culd_testkit::probe::batch::{Answer, Batch, Guesses, Linker};
-use culd_testkit::probe::fate::Fate;
+use culd_testkit::probe::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
+use culd_testkit::probe::fate::RecordFate;
 use culd_testkit::probe::judge;
-use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::known::KnownDifferences;
 use culd_testkit::probe::record::{self, Answers};
 use culd_testkit::probe::{object, series};
 use culd_tests::{lines, link_options, root};
@@ -28,20 +28,20 @@ const REPORTED: usize = 40;
 const SAMPLE: usize = 40;
 
 /// The library under test, for one architecture.
-struct Library {
+struct LibraryLinker {
     options: LinkOptions,
     front: Vec<u8>,
 }
 
-impl Library {
+impl LibraryLinker {
     fn new(sm: u32) -> Result<Self> {
         let options = link_options(&[format!("-arch=sm_{sm}")])?;
         Ok(Self { options, front: object::front(sm)? })
     }
 }
 
-impl Linker for Library {
-    fn link(&self, sm: u32, object: &[u8]) -> Result<Answer> {
+impl ProbeLinker for LibraryLinker {
+    fn link(&self, sm: u32, object: &[u8]) -> Result<BatchAnswer> {
         let front = format!("front-{sm}.cubin");
         let inputs = [
             Input { name: &front, bytes: &self.front, system: false },
@@ -50,8 +50,8 @@ impl Linker for Library {
         let outcome = culd_link::link(&Session::serial(), &inputs, &self.options);
         let messages = lines(&outcome).join("\n");
         Ok(match outcome.image {
-            Some(image) => Answer::Linked(image),
-            None => Answer::Refused(Answer::message(&messages)),
+            Some(image) => BatchAnswer::Linked(image),
+            None => BatchAnswer::Refused(BatchAnswer::message(&messages)),
         })
     }
 }
@@ -64,15 +64,15 @@ fn recorded(sm: u32) -> Vec<Answers> {
 
 /// What is wrong with a batch: outputs that are not nvlink's, cell by cell where a cell shows it,
 /// and other messages.
-fn wrong(answers: &Answers, library: &Library) -> Result<Vec<String>> {
+fn wrong(answers: &Answers, library: &LibraryLinker) -> Result<Vec<String>> {
     let batch = &answers.batch;
     let mut wrong = Vec::new();
     let refused = |(kind, fate): &(&u32, &String)| {
-        !Fate::is_text_of_linked(fate) && !answers.unequal.contains(*kind)
+        !RecordFate::is_text_of_linked(fate) && !answers.unequal.contains(*kind)
     };
     for (&kind, fate) in answers.fates.iter().filter(refused) {
         let actual = match library.link(batch.sm, &batch.object(&[kind]).bytes()?)? {
-            Answer::Refused(message) => Fate::Refused(message).to_string(),
+            BatchAnswer::Refused(message) => RecordFate::Refused(message).to_string(),
             _ => "linked".to_owned(),
         };
         if *fate != actual {
@@ -104,8 +104,8 @@ fn what_was_equal_is_equal() -> Result<()> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<String>> = Mutex::default();
     let work = || -> Result<()> {
-        let libraries = series::RECORDED.into_iter().map(|sm| Ok((sm, Library::new(sm)?)));
-        let libraries: BTreeMap<u32, Library> = libraries.collect::<Result<_>>()?;
+        let libraries = series::RECORDED.into_iter().map(|sm| Ok((sm, LibraryLinker::new(sm)?)));
+        let libraries: BTreeMap<u32, LibraryLinker> = libraries.collect::<Result<_>>()?;
         while let Some(answers) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             let batch = &answers.batch;
             let library = libraries.get(&batch.sm).context("the architecture")?;
@@ -132,7 +132,7 @@ fn what_was_equal_is_equal() -> Result<()> {
 #[test]
 fn every_cell_is_linked_or_refused() -> Result<()> {
     for sm in series::RECORDED {
-        let library = Library::new(sm)?;
+        let library = LibraryLinker::new(sm)?;
         let mut guesses = Guesses::new();
         let (mut linked, mut refused) = (0, 0);
         for batch in series::batches(sm).iter().step_by(SAMPLE) {
@@ -140,8 +140,8 @@ fn every_cell_is_linked_or_refused() -> Result<()> {
             assert_eq!(fates.len(), batch.kinds.len(), "sm_{sm} {batch}");
             for (kind, fate) in fates {
                 match fate {
-                    Fate::Gone | Fate::Linked(_) => linked += 1,
-                    Fate::Refused(message) if !message.is_empty() => refused += 1,
+                    RecordFate::Gone | RecordFate::Linked(_) => linked += 1,
+                    RecordFate::Refused(message) if !message.is_empty() => refused += 1,
                     other => panic!("sm_{sm} {batch}, type {kind}: {other}"),
                 }
             }
@@ -170,7 +170,7 @@ fn everything_is_recorded() {
 fn differences_are_documented() -> Result<()> {
     let list = fs::read_to_string(root().join("testdata/probe/differences.toml"))?;
     let page = fs::read_to_string(root().join("docs/DIFFERENCES.md"))?;
-    for entry in Differences::parse(&list)?.entries() {
+    for entry in KnownDifferences::parse(&list)?.entries() {
         let title = format!("### {}", entry.key);
         assert!(page.lines().any(|line| line == title), "docs/DIFFERENCES.md has no '{title}'");
     }

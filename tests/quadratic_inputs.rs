@@ -9,7 +9,7 @@
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::raw::{SectionHeader, SymbolEntry, Tables};
 use culd_fatbin::host::Reference;
-use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_tests::crafted::{CODE, Object, assemble};
 use std::fmt::Write as _;
 use std::fs;
@@ -162,11 +162,11 @@ fn members_of_one_name_and_weak_copies() {
     bytes[table + 24 * kernel + 4] &= 0x2f;
     let members: Vec<(&str, &[u8])> = vec![("m.o", &bytes); 50_000];
     let world = World::new();
-    world.add("all.a", &pack::archive(&members, Flavour::Gnu));
+    world.add("all.a", &pack::archive(&members, ArchiveFlavour::Gnu));
     world.links(&["all.a"]);
     // The same file 50,000 times.
     world.add("m.o", &bytes);
-    world.add("thin.a", &pack::archive(&members, Flavour::Thin));
+    world.add("thin.a", &pack::archive(&members, ArchiveFlavour::Thin));
     world.links(&["thin.a"]);
 }
 
@@ -178,7 +178,7 @@ fn members_that_are_ignored() {
     world.add("a.cubin", &Object::default().bytes());
     for (content, why) in [(&b""[..], "is empty"), (b"words", "it is no object")] {
         let members = vec![("m.txt", content); 300_000];
-        world.add("all.a", &pack::archive(&members, Flavour::Gnu));
+        world.add("all.a", &pack::archive(&members, ArchiveFlavour::Gnu));
         let (status, said) = world.link(&["a.cubin", "all.a"], 4096);
         assert_eq!(status, 0);
         let lines: Vec<&str> = said.lines().collect();

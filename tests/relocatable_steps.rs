@@ -8,7 +8,7 @@
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::reference::compare::steps::{faithful, groupings, makes_program};
-use culd_testkit::reference::program::{Objects, Program};
+use culd_testkit::reference::program::{Objects, ProgramText};
 use culd_tests::{case_options, link, run_trials};
 use libtest_mimic::Trial;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ fn check(case: &Case) -> Result<()> {
         let outcome = link(&case_options(case, arguments)?, inputs, 1)?;
         outcome.image.with_context(|| format!("{:?}", outcome.diagnostics))
     };
-    let one = Program::read(&image(&last, &inputs)?, &objects).context("one step")?;
+    let one = ProgramText::read(&image(&last, &inputs)?, &objects).context("one step")?;
     for grouping in groupings(inputs.len()).into_iter().take(faithful(&objects)) {
         let mut made = Vec::new();
         for group in &grouping {
@@ -81,7 +81,8 @@ fn check(case: &Case) -> Result<()> {
             made.push((format!("{group:?}.cubin"), image(&step, &files).context("an object")?));
         }
         let linked = image(&last, &made).with_context(|| format!("{grouping:?}"))?;
-        let several = Program::read(&linked, &objects).with_context(|| format!("{grouping:?}"))?;
+        let several =
+            ProgramText::read(&linked, &objects).with_context(|| format!("{grouping:?}"))?;
         if let Some(difference) = one.difference(&several) {
             bail!("{grouping:?}: {difference}");
         }
@@ -92,7 +93,7 @@ fn check(case: &Case) -> Result<()> {
         let mut made = inputs.clone();
         made[at] = (format!("[{at}].cubin"), object);
         let linked = image(&last, &made).with_context(|| format!("an object of file {at}"))?;
-        let program = Program::read(&linked, &objects);
+        let program = ProgramText::read(&linked, &objects);
         let program = program.with_context(|| format!("an object of file {at}"))?;
         if let Some(difference) = one.difference(&program) {
             bail!("an object of file {at}: {difference}");

@@ -12,17 +12,17 @@ use culd::cubin::Cubin;
 use culd::{InputKind, Linker, Options};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, command};
-use nvJitLink::link::Link;
-use nvJitLink::result::Code;
+use nvJitLink::link::JitLink;
+use nvJitLink::result::ResultCode;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// `NVJITLINK_INPUT_CUBIN`
 const CUBIN: i32 = 1;
 
 /// Name, type, flags, what it is linked to, and bytes of each section; and what the header says.
-type Parts = (u32, Vec<(Vec<u8>, u32, u64, u32, u32, Vec<u8>)>);
+type ComparedParts = (u32, Vec<(Vec<u8>, u32, u64, u32, u32, Vec<u8>)>);
 
-fn parts(image: &[u8]) -> Parts {
+fn parts(image: &[u8]) -> ComparedParts {
     let cubin = Cubin::parse(image).expect("a cubin");
     let sections = cubin.sections.iter().map(|one| {
         let is_note = one.name == b".note.nv.tkinfo";
@@ -76,14 +76,14 @@ fn by_library(case: &Case, folder: &Path) -> Option<Vec<u8>> {
 
 fn by_c_library(case: &Case, words: &[String]) -> Option<Vec<u8>> {
     let words: Vec<_> = words.iter().map(Into::into).collect();
-    let mut link = Link::new(&words);
-    assert_eq!(link.created(), Code::Success, "{}: {}", case.name, link.error_log());
+    let mut link = JitLink::new(&words);
+    assert_eq!(link.created(), ResultCode::Success, "{}: {}", case.name, link.error_log());
     for (name, bytes) in case.inputs().expect("inputs") {
-        if link.add_data(CUBIN, Some(name.as_ref()), &bytes) != Code::Success {
+        if link.add_data(CUBIN, Some(name.as_ref()), &bytes) != ResultCode::Success {
             return None;
         }
     }
-    (link.complete() == Code::Success).then(|| link.cubin().expect("an image").to_vec())
+    (link.complete() == ResultCode::Success).then(|| link.cubin().expect("an image").to_vec())
 }
 
 #[test]

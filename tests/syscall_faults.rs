@@ -37,7 +37,7 @@ const MOST: u64 = 5000;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum InjectedFault {
     /// It is not made and fails.
     Fails(Errno),
     /// It is not made and fails, and so do all later ones.
@@ -50,14 +50,14 @@ enum Fault {
 
 /// Which calls it happens to.
 #[derive(Clone, Copy, Debug)]
-enum Calls {
+enum FaultyCalls {
     /// All but those by which a process ends or its signals return, and those that cannot fail as
     /// they are called.
     All,
     These(&'static [libc::c_long]),
 }
 
-impl Calls {
+impl FaultyCalls {
     fn has(self, number: libc::c_long) -> bool {
         const NEVER: &[libc::c_long] = &[
             libc::SYS_exit,
@@ -68,16 +68,16 @@ impl Calls {
             libc::SYS_getrandom,
         ];
         match self {
-            Calls::All => !NEVER.contains(&number),
-            Calls::These(list) => list.contains(&number),
+            FaultyCalls::All => !NEVER.contains(&number),
+            FaultyCalls::These(list) => list.contains(&number),
         }
     }
 }
 
-const MEMORY: Calls = Calls::These(&[libc::SYS_brk, libc::SYS_mmap, libc::SYS_mremap]);
-const PROCESSES: Calls =
-    Calls::These(&[libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork]);
-const TRANSFERS: Calls = Calls::These(&[
+const MEMORY: FaultyCalls = FaultyCalls::These(&[libc::SYS_brk, libc::SYS_mmap, libc::SYS_mremap]);
+const PROCESSES: FaultyCalls =
+    FaultyCalls::These(&[libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork]);
+const TRANSFERS: FaultyCalls = FaultyCalls::These(&[
     libc::SYS_read,
     libc::SYS_pread64,
     libc::SYS_readv,
@@ -86,10 +86,11 @@ const TRANSFERS: Calls = Calls::These(&[
     libc::SYS_writev,
 ]);
 
-const RENAMES: Calls = Calls::These(&[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2]);
+const RENAMES: FaultyCalls =
+    FaultyCalls::These(&[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2]);
 
 /// What came of a link.
-struct Trial {
+struct FaultTrial {
     child: Child,
     /// `StillAlive` when it was stopped.
     end: WaitStatus,
@@ -164,14 +165,14 @@ impl World {
 
     /// Links as always; the output.
     fn linked(&self) -> Vec<u8> {
-        let whole = self.link(Calls::All, MOST, Fault::Short);
+        let whole = self.link(FaultyCalls::All, MOST, InjectedFault::Short);
         assert_eq!(whole.end, WaitStatus::Exited(pid_of(whole.end), 0), "{}", whole.said);
         assert_eq!(whole.struck, None, "more than {MOST} calls");
         self.output()
     }
 
     /// Links; `fault` happens to the call of that number, from 0, among `calls`.
-    fn link(&self, calls: Calls, turn: u64, fault: Fault) -> Trial {
+    fn link(&self, calls: FaultyCalls, turn: u64, fault: InjectedFault) -> FaultTrial {
         fs::write(self.path().join("out"), OLD).expect("written");
         let said = File::create(self.path().join("said")).expect("made");
         let mut command = Command::new("sh");
@@ -193,12 +194,12 @@ impl World {
         let (end, struck) = trace(pid, calls, turn, fault);
         drop(watched);
         let said = fs::read(self.path().join("said")).expect("what it said");
-        Trial { child, end, struck, said: String::from_utf8_lossy(&said).into_owned() }
+        FaultTrial { child, end, struck, said: String::from_utf8_lossy(&said).into_owned() }
     }
 
     /// A link that has stopped while a part of the output is in the temporary file.
-    fn stopped(&self) -> Trial {
-        let trial = self.link(Calls::These(&[libc::SYS_pwrite64]), 0, Fault::Stops);
+    fn stopped(&self) -> FaultTrial {
+        let trial = self.link(FaultyCalls::These(&[libc::SYS_pwrite64]), 0, InjectedFault::Stops);
         assert_eq!((trial.end, self.left().len()), (WaitStatus::StillAlive, 1), "{}", trial.said);
         let stat = format!("/proc/{}/stat", trial.child.id());
         while !fs::read_to_string(&stat).expect("it is there").contains(") T ") {
@@ -233,9 +234,9 @@ fn wait(pid: Pid) -> WaitStatus {
 /// Follows the process to its end.
 fn trace(
     pid: Pid,
-    calls: Calls,
+    calls: FaultyCalls,
     turn: u64,
-    fault: Fault,
+    fault: InjectedFault,
 ) -> (WaitStatus, Option<(libc::c_long, u64)>) {
     assert_eq!(wait(pid), WaitStatus::Stopped(pid, Signal::SIGSTOP));
     ptrace::attach(pid).expect("this system lets a process be traced by its parent");
@@ -273,24 +274,25 @@ fn trace(
                 if !begun || !calls.has(number) {
                     continue;
                 }
-                let now = seen == turn || matches!(fault, Fault::FailFromNowOn(_)) && seen > turn;
+                let now =
+                    seen == turn || matches!(fault, InjectedFault::FailFromNowOn(_)) && seen > turn;
                 seen += 1;
                 if !now {
                     continue;
                 }
                 struck = struck.or(Some((number, registers.rdi)));
-                if fault == Fault::Stops {
+                if fault == InjectedFault::Stops {
                     ptrace::detach(pid, Signal::SIGSTOP).expect("it goes on");
                     return (WaitStatus::StillAlive, struck);
                 }
                 arguments = Some((registers.rdi, registers.rdx));
                 match fault {
-                    Fault::Short => registers.rdx = registers.rdx.min(1),
-                    Fault::Stops => unreachable!("returned above"),
+                    InjectedFault::Short => registers.rdx = registers.rdx.min(1),
+                    InjectedFault::Stops => unreachable!("returned above"),
                     // It has no errors: what it cannot give it leaves as it is, which is what it
                     // answers to 0.
                     _ if number == libc::SYS_brk => registers.rdi = 0,
-                    Fault::Fails(errno) | Fault::FailFromNowOn(errno) => {
+                    InjectedFault::Fails(errno) | InjectedFault::FailFromNowOn(errno) => {
                         // A number that no call has; what it returns is replaced when it returns.
                         registers.orig_rax = u64::MAX;
                         failing = Some(errno);
@@ -312,7 +314,12 @@ fn trace(
 }
 
 /// Strikes each call in turn; `judge` gets the links that were struck. Returns how many those were.
-fn sweep(world: &World, calls: Calls, fault: Fault, judge: impl Fn(&World, &Trial, &str)) -> u64 {
+fn sweep(
+    world: &World,
+    calls: FaultyCalls,
+    fault: InjectedFault,
+    judge: impl Fn(&World, &FaultTrial, &str),
+) -> u64 {
     for turn in 0..MOST {
         let trial = world.link(calls, turn, fault);
         let Some((number, argument)) = trial.struck else {
@@ -328,7 +335,7 @@ fn sweep(world: &World, calls: Calls, fault: Fault, judge: impl Fn(&World, &Tria
 }
 
 /// The old output and a line about it, or the new one.
-fn old_or_new(world: &World, trial: &Trial, what: &str) {
+fn old_or_new(world: &World, trial: &FaultTrial, what: &str) {
     let (number, argument) = trial.struck.expect("a call");
     let output = world.output();
     let said = &trial.said;
@@ -346,7 +353,7 @@ fn old_or_new(world: &World, trial: &Trial, what: &str) {
     assert!(not_removed || world.left().is_empty(), "{what}: {:?} is left", world.left());
 }
 
-fn good(world: &World, trial: &Trial, what: &str) {
+fn good(world: &World, trial: &FaultTrial, what: &str) {
     assert_eq!(trial.end, WaitStatus::Exited(pid_of(trial.end), 0), "{what}: {}", trial.said);
     assert!(world.output() == world.new, "{what}");
     assert!(world.left().is_empty(), "{what}: {:?} is left", world.left());
@@ -354,7 +361,12 @@ fn good(world: &World, trial: &Trial, what: &str) {
 
 #[test]
 fn every_call_fails_once_as_on_a_broken_disk() {
-    let struck = sweep(&World::new(&[], two()), Calls::All, Fault::Fails(Errno::EIO), old_or_new);
+    let struck = sweep(
+        &World::new(&[], two()),
+        FaultyCalls::All,
+        InjectedFault::Fails(Errno::EIO),
+        old_or_new,
+    );
     assert!(struck > 20, "{struck} calls");
 }
 
@@ -362,8 +374,8 @@ fn every_call_fails_once_as_on_a_broken_disk() {
 fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
     let struck = sweep(
         &World::new(&["--verify"], two()),
-        Calls::All,
-        Fault::Fails(Errno::ENOSPC),
+        FaultyCalls::All,
+        InjectedFault::Fails(Errno::ENOSPC),
         old_or_new,
     );
     assert!(struck > 20, "{struck} calls");
@@ -375,7 +387,7 @@ fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
 fn a_file_that_cannot_be_replaced_is_written() {
     let world = World::new(&[], two());
     for errno in [Errno::EBUSY, Errno::EXDEV, Errno::EPERM, Errno::EACCES, Errno::EROFS] {
-        let trial = world.link(RENAMES, 0, Fault::Fails(errno));
+        let trial = world.link(RENAMES, 0, InjectedFault::Fails(errno));
         assert!(trial.struck.is_some(), "{errno}: nothing was renamed");
         good(&world, &trial, errno.desc());
     }
@@ -384,7 +396,8 @@ fn a_file_that_cannot_be_replaced_is_written() {
 #[test]
 fn memory_is_refused_once_or_from_any_point_on() {
     let world = World::new(&[], many());
-    for fault in [Fault::Fails(Errno::ENOMEM), Fault::FailFromNowOn(Errno::ENOMEM)] {
+    for fault in [InjectedFault::Fails(Errno::ENOMEM), InjectedFault::FailFromNowOn(Errno::ENOMEM)]
+    {
         let struck = sweep(&world, MEMORY, fault, old_or_new);
         assert!(struck > 5, "{struck} calls");
     }
@@ -395,7 +408,7 @@ fn reads_and_writes_may_be_interrupted() {
     let struck = sweep(
         &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
         TRANSFERS,
-        Fault::Fails(Errno::EINTR),
+        InjectedFault::Fails(Errno::EINTR),
         good,
     );
     assert!(struck > 4, "{struck} calls");
@@ -406,7 +419,7 @@ fn reads_and_writes_may_be_short() {
     let struck = sweep(
         &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
         TRANSFERS,
-        Fault::Short,
+        InjectedFault::Short,
         good,
     );
     assert!(struck > 4, "{struck} calls");
@@ -422,7 +435,8 @@ fn worth_threads() -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_link_needs_no_further_thread() {
     let world = World::with_threads(4, &[], worth_threads());
-    for fault in [Fault::Fails(Errno::EAGAIN), Fault::FailFromNowOn(Errno::EAGAIN)] {
+    for fault in [InjectedFault::Fails(Errno::EAGAIN), InjectedFault::FailFromNowOn(Errno::EAGAIN)]
+    {
         let struck = sweep(&world, PROCESSES, fault, good);
         assert!(struck > 1, "{struck} calls");
     }

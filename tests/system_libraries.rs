@@ -4,12 +4,12 @@
 //! link that differs from the one with the files that should be in it. `cargo xtask compare real`
 //! links with libcudadevrt itself.
 
-use culd_link::{Input, Outcome, Session};
+use culd_link::{Input, LinkOutcome, Session};
 use culd_testkit::fixtures::case;
 use culd_tests::link_options;
 
 /// Files of a recorded case, with those at `system` marked; names may be left out.
-fn linked(case: &str, files: &[&str], system: &[&str], keep: bool) -> Outcome {
+fn linked(case: &str, files: &[&str], system: &[&str], keep: bool) -> LinkOutcome {
     let inputs = case::named(case).and_then(|case| case.inputs()).expect("the recorded case");
     let input = |file: &&str| {
         let (name, bytes) = inputs.iter().find(|(name, _)| name == file).expect("an input");

@@ -14,7 +14,7 @@ use culd_tests::{case_options, lines, link};
 const CASE: &str = "unified/called-90";
 
 /// What is changed in the first file and in the index file, and what is said then.
-type Damage = (fn(&mut Editor), fn(&mut Uidx), &'static [&'static str]);
+type UnifiedDamage = (fn(&mut Editor), fn(&mut Uidx), &'static [&'static str]);
 
 fn forget(id: Id) -> impl Fn(&mut Uidx) {
     move |uidx| {
@@ -28,7 +28,7 @@ fn name(editor: &mut Editor, section: &str, at: usize, symbol: &str) {
     editor.inside(section, (at, 4), symbol);
 }
 
-const DAMAGES: [Damage; 9] = [
+const DAMAGES: [UnifiedDamage; 9] = [
     (|_| {}, |_| {}, &[]),
     (
         |e| name(e, ".nv.uft.entry", 0, "k"),
@@ -118,10 +118,10 @@ fn what_is_wrong_with_entries_is_told() {
 const MERCURY_CASE: &str = "unified/called-100";
 
 /// What is changed in the first file of [`MERCURY_CASE`], and what the one line says then.
-type Told = (fn(&mut Editor), &'static str);
+type MercuryDamage = (fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]
-const MERCURY_DAMAGES: &[Told] = &[
+const MERCURY_DAMAGES: &[MercuryDamage] = &[
     (|e| { e.inside(".nv.capmerc.nv.uft.rel.uf", (8, 8), 0x0e_0000_0005).inside(".nv.capmerc.nv.uft.rel.uf", (21, 1), 2); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x0: Mercury code of a jump slot that is not six instructions and padding"),
     (|e| { e.inside(".nv.capmerc.nv.uft.rel.uf", (20, 1), 0x51); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x"),
     (|e| { e.inside(".nv.merc.rela.nv.uft.rel.uf", (0, 8), 0x28); }, "section '.nv.capmerc.nv.uft.rel.uf', offset 0x18: a jump slot without its one relocation, at 0x18"),

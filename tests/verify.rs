@@ -37,10 +37,10 @@ fn the_outputs_of_both_linkers_are_sound() {
 }
 
 /// What is damaged, how, and what is told.
-type Damage = (&'static str, fn(&mut Editor), &'static str);
+type ImageDamage = (&'static str, fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]
-const DAMAGES: &[Damage] = &[
+const DAMAGES: &[ImageDamage] = &[
     ("machine", |e| { e.header((18, 2), 62); }, "machine: 62, not 190"),
     ("header size", |e| { e.header((52, 2), 60); }, "size of the file header: 60, not 64"),
     ("section past the end", |e| { e.section(".text.first", SH_OFFSET, 0x10_0000); }, "the file at"),

@@ -5,7 +5,7 @@
 //! docs with or without a heading behind a comma; in Markdown files `*topic/name*`, links to files,
 //! and paths from the root of the tree.
 
-use crate::tidy::File;
+use crate::tidy::SourceFile;
 
 /// Folders of cases.
 const CASES: [&str; 2] = ["testdata/corpus/", "testdata/cases/"];
@@ -14,7 +14,7 @@ const CASES: [&str; 2] = ["testdata/corpus/", "testdata/cases/"];
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "testdata/", "tests/", "xtask/"];
 
 /// Cases and pages that comments name.
-pub(crate) fn in_comments(files: &[File]) -> Vec<String> {
+pub(crate) fn in_comments(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
         for (number, text) in comments(&file.text) {
@@ -28,7 +28,7 @@ pub(crate) fn in_comments(files: &[File]) -> Vec<String> {
 }
 
 /// Cases and files that pages name.
-pub(crate) fn in_pages(files: &[File]) -> Vec<String> {
+pub(crate) fn in_pages(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".md")) {
         for (number, line) in file.text.lines().enumerate() {
@@ -93,7 +93,7 @@ fn emphasised(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True if a folder of cases has the name; `*` stands for anything, and so does nothing at all.
-fn exists(files: &[File], name: &str) -> bool {
+fn exists(files: &[SourceFile], name: &str) -> bool {
     let (topic, case) = name.split_once('/').unwrap_or((name, ""));
     let fits = |folder: &str| {
         let Some((folder_topic, folder_case)) = folder.split_once('/') else { return false };
@@ -110,13 +110,14 @@ fn exists(files: &[File], name: &str) -> bool {
 }
 
 /// What is wrong with names of pages and headings.
-fn pages(files: &[File], text: &str) -> Vec<String> {
+fn pages(files: &[SourceFile], text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("docs/") {
         let rest = &text[at..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/._-".contains(c));
         let path = rest[..end.unwrap_or(rest.len())].trim_end_matches(['.', '/']);
-        let inside = |file: &&File| file.path == path || file.path.starts_with(&format!("{path}/"));
+        let inside =
+            |file: &&SourceFile| file.path == path || file.path.starts_with(&format!("{path}/"));
         let Some(page) = files.iter().find(inside) else {
             found.push(format!("no page {path}"));
             continue;
@@ -179,7 +180,7 @@ fn paths(line: &str) -> impl Iterator<Item = String> {
 }
 
 /// True if `target`, as `page` names it, is a file or folder of the project.
-fn is_file(files: &[File], page: &str, target: &str) -> bool {
+fn is_file(files: &[SourceFile], page: &str, target: &str) -> bool {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
     for part in target.trim_end_matches('/').split('/') {
@@ -196,11 +197,11 @@ fn is_file(files: &[File], page: &str, target: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str) -> File {
-        File { path: path.to_owned(), text: text.to_owned() }
+    fn file(path: &str, text: &str) -> SourceFile {
+        SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    fn tree() -> Vec<File> {
+    fn tree() -> Vec<SourceFile> {
         let page = "# Page\n\n## Dead code\n\n### 4.1 Limits\n\n* **a-key**: text\n";
         vec![file("docs/PAGE.md", page), file("testdata/corpus/weak/one-two/case.toml", "")]
     }

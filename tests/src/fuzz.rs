@@ -17,15 +17,15 @@ use culd_driver::InputKind;
 use culd_inspect::{diff, text, view::View};
 use culd_link::IndexFile;
 use culd_testkit::random::generate::rng::Rng;
-use culd_testkit::random::mutate::fields::{self, Form};
-use culd_testkit::random::mutate::program::{self, Program};
+use culd_testkit::random::mutate::fields::{self, NumberForm};
+use culd_testkit::random::mutate::program::{self, MutationSource};
 use std::sync::OnceLock;
 
 /// What runs on some bytes.
-pub type Body = fn(&[u8]);
+pub type FuzzBody = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Body)] = &[
+pub const TARGETS: &[(&str, FuzzBody)] = &[
     ("archive", archive),
     ("callgraph", call_graph),
     ("capmerc", capsule),
@@ -338,7 +338,7 @@ fn link_records(data: &[u8]) {
         let input = usize::from(*input) % inputs.len();
         let fields = fields::of(&program.inputs[input].1);
         let at = usize::from(u16::from_le_bytes([*first, *second])) % fields.len().max(1);
-        let Some(field) = fields.get(at).filter(|field| field.form == Form::Little) else {
+        let Some(field) = fields.get(at).filter(|field| field.form == NumberForm::Little) else {
             continue;
         };
         let Some(place) = inputs[input].1.get_mut(field.at..field.at + field.size) else {
@@ -368,7 +368,7 @@ fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-fn programs() -> &'static [Program] {
-    static PROGRAMS: OnceLock<Vec<Program>> = OnceLock::new();
+fn programs() -> &'static [MutationSource] {
+    static PROGRAMS: OnceLock<Vec<MutationSource>> = OnceLock::new();
     PROGRAMS.get_or_init(|| program::recorded().expect("the recorded cases"))
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tidy::File;
+use crate::tidy::SourceFile;
 
 /// The linker, and its folders and loose files in the order of a link.
 const LINK: &str = "crates/link/src/";
@@ -83,7 +83,7 @@ struct Imports {
 
 impl Imports {
     /// The imports of the crate whose sources are below `src`.
-    fn of(files: &[File], src: &str) -> Self {
+    fn of(files: &[SourceFile], src: &str) -> Self {
         let sources: Vec<(&str, &str)> = files
             .iter()
             .filter_map(|file| Some((file.path.strip_prefix(src)?, file.text.as_str())))
@@ -243,11 +243,11 @@ fn tree<'t>(mut text: &'t str, base: &[String], found: &mut Vec<Vec<String>>) ->
 }
 
 /// Where a file imports from a later folder of its crate, or from the face of the crate.
-pub(crate) fn order(files: &[File]) -> Vec<String> {
+pub(crate) fn order(files: &[SourceFile]) -> Vec<String> {
     CRATES.iter().flat_map(|&(src, order)| late_imports(files, src, order)).collect()
 }
 
-fn late_imports(files: &[File], src: &str, order: &[&str]) -> Vec<String> {
+fn late_imports(files: &[SourceFile], src: &str, order: &[&str]) -> Vec<String> {
     let imports = Imports::of(files, src);
     let rank = |file: usize| order.iter().position(|room| *room == imports.room(file));
     let path = |file: usize| format!("{src}{}", imports.files[file]);
@@ -259,7 +259,7 @@ fn late_imports(files: &[File], src: &str, order: &[&str]) -> Vec<String> {
 }
 
 /// The shape of the crates as a table, and below it what breaks their order.
-pub fn table(files: &[File]) -> String {
+pub fn table(files: &[SourceFile]) -> String {
     let mut out = String::from(
         "| crate | files | rooms | floors | arrows | back up | circles of files | spanning rooms |\n\
          |--|--:|--:|--:|--:|--:|--|--:|\n",
@@ -304,8 +304,8 @@ pub fn table(files: &[File]) -> String {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str) -> File {
-        File { path: format!("{LINK}{path}"), text: text.to_owned() }
+    fn file(path: &str, text: &str) -> SourceFile {
+        SourceFile { path: format!("{LINK}{path}"), text: text.to_owned() }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod world;
 
 use anyhow::{Context, Result, bail};
 use culd_driver::Request;
-use culd_link::{Dialect, IndexFile, Input, LinkOptions, Outcome, Session};
+use culd_link::{Dialect, IndexFile, Input, LinkOptions, LinkOutcome, Session};
 use culd_testkit::fixtures::case::Case;
 use culd_testkit::reference::oracle::process::{self, Run, Status};
 use libtest_mimic::{Arguments, Trial};
@@ -108,7 +108,7 @@ pub fn link(
     options: &LinkOptions,
     inputs: &[(String, Vec<u8>)],
     threads: usize,
-) -> Result<Outcome> {
+) -> Result<LinkOutcome> {
     let session = Session::with_threads(threads);
     let inputs: Vec<Input<'_>> =
         inputs.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
@@ -120,7 +120,7 @@ pub fn link(
 }
 
 /// The lines of an outcome, as the command prints them after its name, without notes.
-pub fn lines(outcome: &Outcome) -> Vec<String> {
+pub fn lines(outcome: &LinkOutcome) -> Vec<String> {
     let line = |diagnostic: &culd_link::Diagnostic| {
         culd_driver::line(diagnostic.clone()).show("").trim_start().to_owned()
     };

@@ -61,7 +61,7 @@ const PRINTING_FILES: &[&str] = &[
 
 /// A text file of the project.
 #[derive(Debug)]
-pub struct File {
+pub struct SourceFile {
     /// Path from the root of the source tree.
     pub path: String,
     /// Its text.
@@ -69,10 +69,10 @@ pub struct File {
 }
 
 /// One rule: what it is about, and what breaks it.
-pub type Rule = (&'static str, fn(&[File]) -> Vec<String>);
+pub type TidyRule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
 
 /// All rules.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[TidyRule] = &[
     ("source files are not too long", lengths),
     ("source files start with what comes in and out", heads),
     ("pages and comments wrap at 100 columns", widths),
@@ -94,7 +94,7 @@ pub const RULES: &[Rule] = &[
 ///
 /// # Errors
 /// When a folder or file cannot be read.
-pub fn files(root: &Path) -> Result<Vec<File>> {
+pub fn files(root: &Path) -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
     walk(root, root, &mut paths)?;
     paths.sort();
@@ -103,7 +103,7 @@ pub fn files(root: &Path) -> Result<Vec<File>> {
         let bytes = fs::read(root.join(&path)).with_context(|| path.display().to_string())?;
         // What is no text is a cubin of the quickstart or of inspect's tests.
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(File { path: path.display().to_string(), text });
+            files.push(SourceFile { path: path.display().to_string(), text });
         }
     }
     Ok(files)
@@ -123,25 +123,25 @@ fn walk(root: &Path, dir: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn sources(files: &[File]) -> impl Iterator<Item = &File> {
+fn sources(files: &[SourceFile]) -> impl Iterator<Item = &SourceFile> {
     files.iter().filter(|file| file.path.ends_with(".rs"))
 }
 
 /// Lines of code with their numbers, without lines that are comments.
-fn code(file: &File) -> impl Iterator<Item = (usize, &str)> {
+fn code(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
     let lines = file.text.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-fn lengths(files: &[File]) -> Vec<String> {
-    let lines = |file: &File| file.text.lines().count();
+fn lengths(files: &[SourceFile]) -> Vec<String> {
+    let lines = |file: &SourceFile| file.text.lines().count();
     let long = sources(files).filter(|file| lines(file) > MAX_LINES);
     long.map(|file| format!("{}: {} lines", file.path, lines(file))).collect()
 }
 
 /// Lines of running text that are too wide. Tables, code blocks and a single word (an address)
 /// cannot be wrapped.
-fn widths(files: &[File]) -> Vec<String> {
+fn widths(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
         let is_page = file.path.ends_with(".md");
@@ -171,12 +171,12 @@ fn widths(files: &[File]) -> Vec<String> {
     found
 }
 
-fn heads(files: &[File]) -> Vec<String> {
+fn heads(files: &[SourceFile]) -> Vec<String> {
     let bare = sources(files).filter(|file| !file.text.starts_with("//!"));
     bare.map(|file| format!("{}: starts without //!", file.path)).collect()
 }
 
-fn world(files: &[File]) -> Vec<String> {
+fn world(files: &[SourceFile]) -> Vec<String> {
     let pure = [
         "crates/link/src/",
         "crates/cubin/src/",
@@ -184,12 +184,12 @@ fn world(files: &[File]) -> Vec<String> {
         "crates/reloc/src/",
         "crates/abi/src/",
     ];
-    let pure = |file: &&File| pure.iter().any(|dir| file.path.starts_with(dir));
+    let pure = |file: &&SourceFile| pure.iter().any(|dir| file.path.starts_with(dir));
     sources(files).filter(pure).flat_map(|file| lines_with(file, WORLD)).collect()
 }
 
-fn borrowed_text(files: &[File]) -> Vec<String> {
-    let reads = |file: &&File| {
+fn borrowed_text(files: &[SourceFile]) -> Vec<String> {
+    let reads = |file: &&SourceFile| {
         let copies = TEXT_FILES.contains(&file.path.as_str());
         !copies && READERS.iter().any(|dir| file.path.starts_with(dir))
     };
@@ -197,7 +197,7 @@ fn borrowed_text(files: &[File]) -> Vec<String> {
 }
 
 /// The lines of code, tests aside, with one of these words.
-fn lines_with(file: &File, words: &[&str]) -> Vec<String> {
+fn lines_with(file: &SourceFile, words: &[&str]) -> Vec<String> {
     let end = file.text.find("#[cfg(test)]").unwrap_or(file.text.len());
     let lines = file.text[..end].lines().count();
     let code = code(file).take_while(|(number, _)| *number <= lines);
@@ -205,7 +205,7 @@ fn lines_with(file: &File, words: &[&str]) -> Vec<String> {
     with.map(|(number, line)| format!("{}:{number}: {}", file.path, line.trim())).collect()
 }
 
-fn unsafe_code(files: &[File]) -> Vec<String> {
+fn unsafe_code(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in sources(files).filter(|file| !UNSAFE_FILES.contains(&file.path.as_str())) {
         let starts = |word: &str| ["{", "fn", "impl", "trait", "extern", "("].contains(&word);
@@ -219,7 +219,7 @@ fn unsafe_code(files: &[File]) -> Vec<String> {
     found
 }
 
-fn prints(files: &[File]) -> Vec<String> {
+fn prints(files: &[SourceFile]) -> Vec<String> {
     let for_development = ["crates/testkit/", "crates/gpu/"];
     let ships = |path: &str| {
         path.starts_with("crates/")
@@ -237,7 +237,7 @@ fn prints(files: &[File]) -> Vec<String> {
 }
 
 /// The table of crates in ARCHITECTURE.md against `[dependencies]` of their manifests.
-fn dependencies(files: &[File]) -> Vec<String> {
+fn dependencies(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     let page = files.iter().find(|file| file.path == "ARCHITECTURE.md");
     let text = page.map_or("", |page| page.text.as_str());
@@ -275,7 +275,7 @@ fn own_name(name: &str) -> Option<&str> {
     if name == "culd" { Some(name) } else { name.strip_prefix("culd-") }
 }
 
-fn reasons(files: &[File]) -> Vec<String> {
+fn reasons(files: &[SourceFile]) -> Vec<String> {
     let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| &file.text);
     let (Some(manifest), Some(page)) = (text("Cargo.toml"), text("ARCHITECTURE.md")) else {
         return vec!["no Cargo.toml or no ARCHITECTURE.md".to_owned()];
@@ -294,7 +294,7 @@ fn reasons(files: &[File]) -> Vec<String> {
 }
 
 /// Entries of docs/DIFFERENCES.md whose table lacks an answer.
-fn differences(files: &[File]) -> Vec<String> {
+fn differences(files: &[SourceFile]) -> Vec<String> {
     let page = files.iter().find(|file| file.path == "docs/DIFFERENCES.md");
     let mut found = Vec::new();
     for entry in page.map_or("", |page| &page.text).split("\n### ").skip(1) {
@@ -315,7 +315,7 @@ fn differences(files: &[File]) -> Vec<String> {
     found
 }
 
-fn machine_paths(files: &[File]) -> Vec<String> {
+fn machine_paths(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
         for (number, line) in file.text.lines().enumerate() {
@@ -334,7 +334,7 @@ fn machine_paths(files: &[File]) -> Vec<String> {
     found
 }
 
-fn stray_cases(files: &[File]) -> Vec<String> {
+fn stray_cases(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
         let Some(path) = file.path.strip_prefix("testdata/cases/") else { continue };
@@ -358,7 +358,7 @@ mod tests {
 
     fn broken(rule: &str, path: &str, text: &str) -> bool {
         let (_, check) = RULES.iter().find(|(name, _)| *name == rule).expect(rule);
-        !check(&[File { path: path.to_owned(), text: text.to_owned() }]).is_empty()
+        !check(&[SourceFile { path: path.to_owned(), text: text.to_owned() }]).is_empty()
     }
 
     #[test]
@@ -414,7 +414,8 @@ mod tests {
 
     #[test]
     fn dependencies_and_reasons_are_compared() {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let file =
+            |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
         let manifest = "[workspace.dependencies]\nserde = \"1\"\nculd-x.path = \"x\"";
         let page = "| `crates/link` | it | cubin, reloc |\n## Dependencies\n| toml | x |";
         let files = [

@@ -18,13 +18,13 @@ pub struct Transcript {
     #[serde(default)]
     pub make: Recipes,
     /// The runs.
-    pub run: Vec<Run>,
+    pub run: Vec<TranscriptRun>,
 }
 
 /// One run of the command.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct TranscriptRun {
     /// Name of the test.
     pub name: String,
     /// Words after the program's name, separated by blanks.
@@ -151,7 +151,7 @@ impl Transcript {
     }
 }
 
-impl Run {
+impl TranscriptRun {
     /// Words of the command line.
     pub fn arguments(&self) -> Vec<String> {
         words(&self.args).chain(self.words.iter().cloned()).collect()

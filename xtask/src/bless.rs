@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::fixtures::case::{self, Case, EXPECTED, Expect};
+use culd_testkit::fixtures::case::{self, Case, EXPECTED, ExpectedEnd};
 use culd_testkit::reference::oracle::process::{self, Status};
 use culd_testkit::reference::oracle::{self, Oracle, Release};
 use std::fs;
@@ -165,14 +165,14 @@ fn object(
 }
 
 /// Runs nvlink; a link that it does not end by itself cannot be recorded.
-fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(Expect, Option<Vec<u8>>)> {
+fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Option<Vec<u8>>)> {
     let mut command = plan.oracle.command("nvlink");
     command.current_dir(dir).args(case.reference_arguments()).args(["-o", "out.cubin"]);
     let run = process::run(&mut command, LINK_LIMIT).context("cannot start nvlink")?;
     let Status::Exit(status) = run.status else { bail!("nvlink: {}", run.status) };
     let stderr = case::plain_lines(&run.stderr_text(), "nvlink");
     let output = if status == 0 { Some(fs::read(dir.join("out.cubin"))?) } else { None };
-    Ok((Expect { status, stderr }, output))
+    Ok((ExpectedEnd { status, stderr }, output))
 }
 
 /// Writes the text form of `bytes` to `path` unless that is what is there.
@@ -189,7 +189,7 @@ fn record(plan: &Plan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> 
 }
 
 /// Replaces the table `[expect]`, the last one of the file.
-fn write_expect(path: &Path, expect: &Expect) -> Result<()> {
+fn write_expect(path: &Path, expect: &ExpectedEnd) -> Result<()> {
     let text = fs::read_to_string(path)?;
     let head = text.split("[expect]").next().unwrap_or_default().trim_end();
     let mut out = format!("{head}\n\n[expect]\nstatus = {}\nstderr = [", expect.status);
@@ -197,7 +197,7 @@ fn write_expect(path: &Path, expect: &Expect) -> Result<()> {
         out.push_str(&format!("\n    {},", toml::Value::from(line.as_str())));
     }
     out.push_str(if expect.stderr.is_empty() { "]\n" } else { "\n]\n" });
-    toml::from_str::<case::Recipe>(&out).with_context(|| path.display().to_string())?;
+    toml::from_str::<case::CaseFile>(&out).with_context(|| path.display().to_string())?;
     fs::write(path, out)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result};
-use culd_testkit::scale::{CASES, Inputs, case, generate};
+use culd_testkit::scale::{CASES, ScaleInputs, case, generate};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let [name] = names.as_slice() else { return usage(help) };
     let Some(case) = case(name) else { return usage(help) };
     let dir = out.map_or_else(|| workspace::target().join("scale").join(name), Into::into);
-    let Inputs { files, bytes } = generate(&workspace::oracle()?, case, &arch, &dir)?;
+    let ScaleInputs { files, bytes } = generate(&workspace::oracle()?, case, &arch, &dir)?;
     write_list(&dir, &files)?;
     println!("{}: {} files, {bytes} bytes", dir.display(), files.len());
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use anyhow::{Context, Result};
-use culd_testkit::fixtures::uidx::{Order, for_objects};
+use culd_testkit::fixtures::uidx::{TableOrder, for_objects};
 use std::fs;
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         println!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     }
-    let order = if args.flag("--forward") { Order::Forward } else { Order::Reversed };
+    let order = if args.flag("--forward") { TableOrder::Forward } else { TableOrder::Reversed };
     let version = args.option("--version")?;
     let out: String = args.option("--out")?.context("--out is missing")?;
     let read = |name: &String| fs::read(name).with_context(|| name.clone());

@@ -304,9 +304,9 @@ impl<'d> Capsule<'d> {
         read::bytes(self.data, self.head, words.checked_mul(4)?)
     }
 
-    fn walk(&self) -> Walk<'d> {
+    fn walk(&self) -> EntryWalk<'d> {
         let bits = self.bits().unwrap_or_default();
-        Walk {
+        EntryWalk {
             data: self.data,
             bits,
             entries: self.entries,
@@ -328,7 +328,7 @@ pub struct Site {
     pub width: usize,
 }
 
-struct Walk<'d> {
+struct EntryWalk<'d> {
     data: &'d [u8],
     bits: &'d [u8],
     entries: u32,
@@ -377,7 +377,7 @@ fn full_size(first: u8) -> Option<usize> {
     (first & 0x40 == 0 && size > 0).then_some(size)
 }
 
-impl Iterator for Walk<'_> {
+impl Iterator for EntryWalk<'_> {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {

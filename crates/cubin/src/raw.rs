@@ -8,12 +8,12 @@ use crate::error::Malformed;
 use crate::read;
 
 /// A field of a header structure: little-endian bytes.
-trait Field: Sized {
+trait HeaderField: Sized {
     fn read(data: &[u8], at: &mut usize) -> Option<Self>;
     fn write(&self, out: &mut Vec<u8>);
 }
 
-impl<const N: usize> Field for [u8; N] {
+impl<const N: usize> HeaderField for [u8; N] {
     fn read(data: &[u8], at: &mut usize) -> Option<Self> {
         let value = read::bytes(data, *at, N)?.try_into().ok()?;
         *at += N;
@@ -27,9 +27,9 @@ impl<const N: usize> Field for [u8; N] {
 
 macro_rules! number_field {
     ($($number:ty)*) => {
-        $(impl Field for $number {
+        $(impl HeaderField for $number {
             fn read(data: &[u8], at: &mut usize) -> Option<Self> {
-                Field::read(data, at).map(<$number>::from_le_bytes)
+                HeaderField::read(data, at).map(<$number>::from_le_bytes)
             }
 
             fn write(&self, out: &mut Vec<u8>) {
@@ -54,7 +54,7 @@ macro_rules! layout {
             /// Reads the structure at byte `at` of `data`, if it is all there.
             pub fn read(data: &[u8], at: usize) -> Option<Self> {
                 let mut at = at;
-                Some($name { $($field: Field::read(data, &mut at)?,)* })
+                Some($name { $($field: HeaderField::read(data, &mut at)?,)* })
             }
 
             /// Appends the structure's bytes to `out`.

@@ -60,7 +60,7 @@ pub(crate) fn read<'d>(
     let raws = all_of::<Sym64<Le>>(table.data);
     let is_mercury = sh_type == sht::MERCURY_SYMTAB;
     let high = high_indices(sections, table_index, raws.len(), is_mercury)?;
-    let places = Places { sections, table, high };
+    let places = SymbolPlaces { sections, table, high };
     let ordinary = sections.len().min(SPECIAL);
     let mut symbols = Vec::with_capacity(raws.len());
     let mut budget = NameBudget::new(strings);
@@ -124,14 +124,14 @@ fn high_indices<'s, 'd>(
 }
 
 /// Finds the places of the symbols of one table.
-struct Places<'s, 'd> {
+struct SymbolPlaces<'s, 'd> {
     sections: &'s [Section<'d>],
     table: &'s Section<'d>,
     /// Section indices that do not fit the symbols.
     high: Option<&'s Section<'d>>,
 }
 
-impl Places<'_, '_> {
+impl SymbolPlaces<'_, '_> {
     /// A special section index.
     #[cold]
     fn of(&self, index: usize, raw: &Sym64<Le>) -> Result<SymbolSection, Malformed> {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use culd_driver::{Cause, Kind, Line};
+use culd_driver::{Cause, Line, LineKind};
 use culd_link::{Message, Severity};
 
 /// One message.
@@ -41,9 +41,9 @@ impl Diagnostic {
     pub(crate) fn of(line: Line) -> Self {
         let Line { kind, text, notes, cause } = line;
         let severity = match kind {
-            Kind::Message(severity) => severity,
-            Kind::Tool => severity_of_tool(&text),
-            Kind::Dump => Severity::Info,
+            LineKind::Message(severity) => severity,
+            LineKind::Tool => severity_of_tool(&text),
+            LineKind::Dump => Severity::Info,
         };
         Diagnostic { severity, text, notes, cause }
     }

@@ -99,7 +99,7 @@ pub use culd_reloc as reloc;
 pub use culd_report as report;
 
 pub use culd_cubin::arch::{ARCHS, Arch, UnknownArch};
-pub use culd_driver::{Cause, Ignored, InputError, InputKind, Part, UsageError};
+pub use culd_driver::{Cause, Ignored, InputError, InputKind, LinkedInput, UsageError};
 pub use culd_link::{Cancel, DIALECTS, Dialect, Message, Severity, UnknownRelease, demangle};
 pub use culd_report::Report;
 

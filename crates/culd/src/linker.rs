@@ -9,7 +9,7 @@ use std::path::Path;
 
 use culd_cubin::Cubin;
 use culd_cubin::arch::Arch;
-use culd_driver::{Content, InputKind, Item, LinkRequest, Part, Target};
+use culd_driver::{Content, InputKind, Item, LinkRequest, LinkedInput, Target};
 use culd_link::{Account, Cancel, Dialect, Session, Severity};
 use culd_report::Input;
 
@@ -44,7 +44,7 @@ pub struct Linker<'d> {
 pub struct Linked {
     image: Vec<u8>,
     diagnostics: Vec<Diagnostic>,
-    parts: Vec<Part>,
+    parts: Vec<LinkedInput>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
     pub(crate) inputs: Vec<Input>,
@@ -161,7 +161,7 @@ impl Linked {
     }
 
     /// The cubins in the inputs, in link order.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[LinkedInput] {
         &self.parts
     }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use culd_driver::{Outcome, parse, subcommand};
+use culd_driver::{RunOutcome, parse, subcommand};
 
 fn main() -> ExitCode {
     ExitCode::from(culd_driver::on_enough_stack(whole))
@@ -35,7 +35,7 @@ fn whole() -> u8 {
 }
 
 /// What a command of culd's own comes to, if `args` is one.
-fn command(program: &str, args: &[OsString]) -> Option<(String, Outcome)> {
+fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
     // nvlink knows no commands: under its name they are names of files.
     match program {
         "nvlink" => None,
@@ -44,7 +44,7 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, Outcome)> {
 }
 
 /// Prints what there is to say; the exit status.
-fn tell(program: &str, (text, outcome): (String, Outcome), color: Option<&str>) -> u8 {
+fn tell(program: &str, (text, outcome): (String, RunOutcome), color: Option<&str>) -> u8 {
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
     print(program, &outcome, is_coloured(color));
@@ -72,7 +72,7 @@ fn is_coloured(color: Option<&str>) -> bool {
     }
 }
 
-fn print(program: &str, outcome: &Outcome, coloured: bool) {
+fn print(program: &str, outcome: &RunOutcome, coloured: bool) {
     let mut out = BufWriter::new(std::io::stderr().lock());
     for line in &outcome.lines {
         let first = if coloured { line.show_in_colour(program) } else { line.show(program) };

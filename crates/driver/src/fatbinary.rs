@@ -19,7 +19,7 @@ use culd_fatbin::packing::{Mode, Packing};
 use culd_fatbin::writer::{Image, Target, write};
 use thiserror::Error;
 
-use crate::messages::{FileError, Outcome};
+use crate::messages::{FileError, RunOutcome};
 use crate::options::{UsageError, response, split_name};
 use crate::os::{files, output};
 use crate::toolkit::marker;
@@ -85,17 +85,17 @@ struct Spec {
 }
 
 /// Makes a fat binary as `words`, those behind the command, say.
-pub(crate) fn fatbinary(words: &[OsString]) -> (String, Outcome) {
+pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
     match Request::read(words) {
-        Ok(request) if request.help => (HELP.to_owned(), Outcome::success()),
+        Ok(request) if request.help => (HELP.to_owned(), RunOutcome::success()),
         Ok(request) => (String::new(), request.make()),
-        Err(error) => (String::new(), Outcome::fatal(error)),
+        Err(error) => (String::new(), RunOutcome::fatal(error)),
     }
 }
 
 /// Does what fatbinary does with `words`: here if they are understood in full, else by the real one
 /// of the toolkit.
-pub fn fatbinary_front(words: &[OsString]) -> (String, Outcome) {
+pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
     let Some((_, marker)) = marker::own() else { return fatbinary(words) };
     match Request::read(words) {
         Ok(request) if !request.help && request.is_exact() => (String::new(), request.make()),
@@ -107,7 +107,7 @@ pub fn fatbinary_front(words: &[OsString]) -> (String, Outcome) {
             }
             let error = command.args(words).exec();
             let real = culd_text::name(&real);
-            (String::new(), Outcome::fatal(format!("Could not start '{real}': {error}")))
+            (String::new(), RunOutcome::fatal(format!("Could not start '{real}': {error}")))
         }
     }
 }
@@ -164,15 +164,15 @@ impl Request {
         stored || self.images.iter().all(|image| image.kind != Kind::LtoIr)
     }
 
-    fn make(&self) -> Outcome {
+    fn make(&self) -> RunOutcome {
         let images = self.images.iter().map(|spec| self.image(spec));
         let images = images.collect::<Result<Vec<Image>, _>>();
         let whole = images.and_then(|images| write(&images).map_err(FatbinaryError::Whole));
         let whole = match whole {
             Ok(whole) => whole,
-            Err(error) => return Outcome::fatal(error),
+            Err(error) => return RunOutcome::fatal(error),
         };
-        let failed = |path: &Path, error| Outcome::fatal_line(FileError::output(path, &error));
+        let failed = |path: &Path, error| RunOutcome::fatal_line(FileError::output(path, &error));
         if let Some(path) = &self.create
             && let Err(error) = output::write(path, &whole)
         {
@@ -188,7 +188,7 @@ impl Request {
                 return failed(path, error);
             }
         }
-        Outcome::success()
+        RunOutcome::success()
     }
 
     fn image(&self, spec: &Spec) -> Result<Image, FatbinaryError> {

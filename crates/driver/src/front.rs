@@ -15,7 +15,7 @@ use std::{env, fs};
 use culd_fatbin::registration::Machine;
 
 use crate::device_link::{self, Plan, run};
-use crate::messages::Outcome;
+use crate::messages::RunOutcome;
 use crate::nvcc::{CommandLine, Id, Profile, words_of};
 use crate::options::Options;
 use crate::os::place;
@@ -35,7 +35,7 @@ const COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
 const LINKED: &str = "dlink.o";
 
 /// What becomes of the words of nvcc.
-enum Line {
+enum NvccLine {
     /// A device link.
     DeviceLink(Plan),
     /// A device link and the host's link.
@@ -46,35 +46,35 @@ enum Line {
 
 /// Does what nvcc does with `words`. It returns what was made here; else this process is nvcc from
 /// then on.
-pub fn nvcc_front(words: &[OsString]) -> (String, Outcome) {
+pub fn nvcc_front(words: &[OsString]) -> (String, RunOutcome) {
     (String::new(), front(words))
 }
 
-fn front(words: &[OsString]) -> Outcome {
+fn front(words: &[OsString]) -> RunOutcome {
     let Some((_, marker)) = marker::own() else {
-        return Outcome::fatal(
+        return RunOutcome::fatal(
             "this is culd under the name of nvcc, and in no shadow toolkit: 'culd install-shadow' \
              makes one",
         );
     };
     // Another toolkit in the same place: loudly, whoever would do the work.
     if let Err(line) = shadow::before_link(&Options::for_nobody()) {
-        return Outcome::fatal_line(line);
+        return RunOutcome::fatal_line(line);
     }
     let real = marker.toolkit.join("bin/nvcc");
     let own = |word: &OsString| word != OFF;
     let off = !words.iter().all(own) || env::var_os(VARIABLE).is_some_and(|value| value == "off");
     let words: Vec<OsString> = words.iter().filter(|word| own(word)).cloned().collect();
-    let line = if off { Line::Other } else { understood(&words) };
+    let line = if off { NvccLine::Other } else { understood(&words) };
     match line {
-        Line::DeviceLink(plan) => run(&plan),
-        Line::Whole(plan) => whole(plan, &real, &words),
-        Line::Other => becomes(&real, &words),
+        NvccLine::DeviceLink(plan) => run(&plan),
+        NvccLine::Whole(plan) => whole(plan, &real, &words),
+        NvccLine::Other => becomes(&real, &words),
     }
 }
 
 /// What a line asks for.
-fn understood(words: &[OsString]) -> Line {
+fn understood(words: &[OsString]) -> NvccLine {
     let planned = || {
         let flags = |name: &str| words_of(&env::var_os(name).unwrap_or_default()).ok();
         let all = [&flags("NVCC_PREPEND_FLAGS")?[..], words, &flags("NVCC_APPEND_FLAGS")?].concat();
@@ -95,9 +95,9 @@ fn understood(words: &[OsString]) -> Line {
         Some((line, plan))
     };
     match planned() {
-        Some((line, plan)) if line.has(Id::DeviceLink) => Line::DeviceLink(plan),
-        Some((line, plan)) if is_link(&line, &plan) => Line::Whole(plan),
-        _ => Line::Other,
+        Some((line, plan)) if line.has(Id::DeviceLink) => NvccLine::DeviceLink(plan),
+        Some((line, plan)) if is_link(&line, &plan) => NvccLine::Whole(plan),
+        _ => NvccLine::Other,
     }
 }
 
@@ -126,10 +126,10 @@ fn compiler_is_usual(line: &CommandLine) -> bool {
 }
 
 /// A whole link: the device link here, then the host's by the real nvcc.
-fn whole(mut plan: Plan, real: &Path, words: &[OsString]) -> Outcome {
+fn whole(mut plan: Plan, real: &Path, words: &[OsString]) -> RunOutcome {
     let scratch = match place::scratch("culd-nvcc-", &[LINKED], None, |_| Ok(())) {
         Ok(scratch) => scratch,
-        Err(error) => return Outcome::fatal(error),
+        Err(error) => return RunOutcome::fatal(error),
     };
     plan.output = scratch.join(LINKED);
     let mut outcome = run(&plan);
@@ -159,11 +159,11 @@ fn nvcc(real: &Path) -> Command {
 }
 
 /// This process becomes the real nvcc; returns why not.
-fn becomes(real: &Path, words: &[OsString]) -> Outcome {
+fn becomes(real: &Path, words: &[OsString]) -> RunOutcome {
     let error = nvcc(real).args(words).exec();
     cannot_start(real, &error)
 }
 
-fn cannot_start(real: &Path, error: &std::io::Error) -> Outcome {
-    Outcome::fatal(format!("Could not start '{}': {error}", culd_text::name(real)))
+fn cannot_start(real: &Path, error: &std::io::Error) -> RunOutcome {
+    RunOutcome::fatal(format!("Could not start '{}': {error}", culd_text::name(real)))
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use culd_cubin::text_of;
 
-use crate::messages::{FileError, Outcome};
+use crate::messages::{FileError, RunOutcome};
 use crate::options::{Id, Options};
 use crate::os::output;
 use crate::toolkit::programs;
@@ -16,7 +16,7 @@ const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) 
                         \t.nv_fatbin : { *(.nv_fatbin) }\n}\n";
 
 /// Writes the script to the output file; without one the text is for standard output.
-pub(crate) fn make(options: &Options) -> (String, Outcome) {
+pub(crate) fn make(options: &Options) -> (String, RunOutcome) {
     let mut text = String::new();
     if options.text(Id::HostScript) == Some("lcs-abs") {
         let compiler = options.path(Id::HostCompiler).unwrap_or(Path::new("gcc"));
@@ -25,10 +25,10 @@ pub(crate) fn make(options: &Options) -> (String, Outcome) {
         }
     }
     text.push_str(SECTIONS);
-    let Some(path) = options.output() else { return (text, Outcome::success()) };
+    let Some(path) = options.output() else { return (text, RunOutcome::success()) };
     match output::write(path, text.as_bytes()) {
-        Ok(()) => (String::new(), Outcome::success()),
-        Err(error) => (String::new(), Outcome::fatal_line(FileError::output(path, &error))),
+        Ok(()) => (String::new(), RunOutcome::success()),
+        Err(error) => (String::new(), RunOutcome::fatal_line(FileError::output(path, &error))),
     }
 }
 

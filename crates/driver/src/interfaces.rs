@@ -12,7 +12,7 @@ use culd_cubin::text_of;
 use culd_fatbin::{Format, sniff};
 use culd_link::Severity;
 
-use crate::messages::{Cause, Line, Outcome};
+use crate::messages::{Cause, Line, RunOutcome};
 use crate::os::files;
 
 const USAGE: &str = "\
@@ -44,22 +44,22 @@ fn line(finding: Finding, severity: Severity) -> Line {
 }
 
 /// The command: `words` stand behind its name.
-pub(crate) fn abi_check(words: &[OsString]) -> (String, Outcome) {
+pub(crate) fn abi_check(words: &[OsString]) -> (String, RunOutcome) {
     if words.iter().any(|word| word == "-h" || word == "--help") {
-        return (USAGE.to_owned(), Outcome::success());
+        return (USAGE.to_owned(), RunOutcome::success());
     }
     if let Some(option) = words.iter().find(|word| word.as_encoded_bytes().starts_with(b"-")) {
         let option = culd_text::name(option);
-        return (String::new(), Outcome::fatal(format!("abi-check: unknown option '{option}'")));
+        return (String::new(), RunOutcome::fatal(format!("abi-check: unknown option '{option}'")));
     }
     if words.is_empty() {
-        return (String::new(), Outcome::fatal("abi-check: name PTX files"));
+        return (String::new(), RunOutcome::fatal("abi-check: name PTX files"));
     }
     let mut modules = Vec::new();
     for path in words {
         match module(path) {
             Ok(module) => modules.push((culd_text::name(path), module)),
-            Err(line) => return (String::new(), Outcome::fatal_line(line)),
+            Err(line) => return (String::new(), RunOutcome::fatal_line(line)),
         }
     }
     let mut lines = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn abi_check(words: &[OsString]) -> (String, Outcome) {
     let found = findings(&modules);
     let status = if found.is_empty() { 0 } else { 255 };
     lines.extend(found.into_iter().map(|finding| line(finding, Severity::Error)));
-    (String::new(), Outcome { status, lines })
+    (String::new(), RunOutcome { status, lines })
 }
 
 fn module(path: &OsStr) -> Result<Module, Line> {

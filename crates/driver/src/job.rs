@@ -14,26 +14,26 @@ use culd_link::{
     LinkOptions, Message, Phase, Report, Selection, Session, Severity,
 };
 
-use crate::input::{self, Cubin, Gathered, Item, References, Sources, Stopped, Store};
+use crate::input::{self, HostUses, InputStop, Inputs, Item, NamedCubin, Sources, Store};
 use crate::lto::LinkTime;
-use crate::messages::{Cause, FileError, Kind, Line, Lines, Outcome};
+use crate::messages::{Cause, FileError, Line, LineKind, LineList, RunOutcome};
 use crate::options::{Id, Options, Target, VERSION, dialect};
 use crate::registration::SystemLibrary;
 use crate::{hints, index, origins, verify};
 
 /// The result of a link in memory.
 #[derive(Debug)]
-pub struct Linked {
+pub struct LinkedImage {
     /// The linked cubin; `None` when there was an error.
     pub image: Option<Vec<u8>>,
     /// The lines and the exit status.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Sizes; `None` when the inputs could not be merged.
     pub report: Option<Report>,
     /// The account of the inputs, if it was asked for and there is an image.
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LinkedInput>,
     /// The inputs as a report tells them, and the place among them of each object of the account.
     pub inputs: Vec<culd_report::Input>,
     /// See [`Linked::inputs`].
@@ -46,7 +46,7 @@ pub struct Linked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Part {
+pub struct LinkedInput {
     /// Its name in messages.
     pub name: String,
     /// False for one of a system library that nothing needed.
@@ -55,7 +55,7 @@ pub struct Part {
 
 /// A link in memory that is to be made.
 #[derive(Debug)]
-pub struct Request<'j> {
+pub struct LinkRequest<'j> {
     /// The options of a command line.
     pub options: &'j Options,
     /// The target.
@@ -71,13 +71,13 @@ pub struct Request<'j> {
 }
 
 /// Links in memory.
-pub fn link(request: Request<'_>) -> Linked {
-    let Request { options, target, items, index, session, account } = request;
+pub fn link(request: LinkRequest<'_>) -> LinkedImage {
+    let LinkRequest { options, target, items, index, session, account } = request;
     let store = Store::copying();
-    let mut lines = Lines::new(options, &target.name());
-    let mut linked = Linked {
+    let mut lines = LineList::new(options, &target.name());
+    let mut linked = LinkedImage {
         image: None,
-        outcome: Outcome::success(),
+        outcome: RunOutcome::success(),
         report: None,
         account: None,
         parts: Vec::new(),
@@ -89,11 +89,11 @@ pub fn link(request: Request<'_>) -> Linked {
         Ok(index) => index,
         Err(line) => {
             lines.push(line);
-            return Linked { outcome: lines.end(), ..linked };
+            return LinkedImage { outcome: lines.end(), ..linked };
         }
     };
-    let job = Job { options, target, index, dialect: dialect::named(options), session };
-    let Staged { gathered, link_options, ready } =
+    let job = PreparedOptions { options, target, index, dialect: dialect::named(options), session };
+    let StagedLink { gathered, link_options, ready } =
         job.stage(Sources { items, store: &store, shared: None }, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
@@ -104,7 +104,7 @@ pub fn link(request: Request<'_>) -> Linked {
         let outcome = culd_link::prepare(session, &inputs, &link_options);
         let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();
         (linked.inputs, linked.objects) = origins::inputs(&gathered, &outcome.unused);
-        let part = |(place, input): (usize, &Input<'_>)| Part {
+        let part = |(place, input): (usize, &Input<'_>)| LinkedInput {
             name: input.name.to_owned(),
             linked: is_linked(place),
         };
@@ -130,17 +130,19 @@ pub fn link(request: Request<'_>) -> Linked {
 }
 
 /// Unpacks and compiles inputs, and links nothing.
-pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
-    let Request { options, target, items, session, .. } = request;
+pub fn unpack(request: LinkRequest<'_>) -> (Vec<NamedCubin>, RunOutcome) {
+    let LinkRequest { options, target, items, session, .. } = request;
     let store = Store::copying();
-    let mut lines = Lines::new(options, &target.name());
+    let mut lines = LineList::new(options, &target.name());
     let dialect = dialect::named(options);
-    let job = Job { options, target, index: None, dialect, session };
+    let job = PreparedOptions { options, target, index: None, dialect, session };
     let (gathered, said, gathering, _) =
         job.gather(Sources { items, store: &store, shared: None }, false);
     lines.extend(said);
-    let cubin =
-        |ready: &input::Ready<'_>| Cubin { name: ready.name.clone(), bytes: ready.bytes.to_vec() };
+    let cubin = |ready: &input::LinkCubin<'_>| NamedCubin {
+        name: ready.name.clone(),
+        bytes: ready.bytes.to_vec(),
+    };
     let cubins = match gathering {
         Ok(()) => gathered.inputs.iter().map(cubin).collect(),
         Err(_) => Vec::new(),
@@ -149,7 +151,7 @@ pub fn unpack(request: Request<'_>) -> (Vec<Cubin>, Outcome) {
 }
 
 /// The options of a link, without its inputs.
-pub(crate) struct Job<'j> {
+pub(crate) struct PreparedOptions<'j> {
     pub(crate) options: &'j Options,
     pub(crate) target: Target,
     pub(crate) index: Option<IndexFile>,
@@ -160,14 +162,14 @@ pub(crate) struct Job<'j> {
 }
 
 /// The inputs and options of the linker.
-pub(crate) struct Staged<'a> {
-    pub(crate) gathered: Gathered<'a>,
+pub(crate) struct StagedLink<'a> {
+    pub(crate) gathered: Inputs<'a>,
     pub(crate) link_options: LinkOptions,
     /// Nothing is wrong so far.
     pub(crate) ready: bool,
 }
 
-impl Job<'_> {
+impl PreparedOptions<'_> {
     /// What the inputs come to by the rules of the release that is followed, and which that is.
     /// Where the inputs decide, they are looked at again if another release takes other images of
     /// them.
@@ -175,8 +177,8 @@ impl Job<'_> {
         &self,
         sources: Sources<'a>,
         failed: bool,
-    ) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>, &'static Dialect) {
-        let Job { options, target, dialect: fixed, session, .. } = *self;
+    ) -> (Inputs<'a>, Vec<Line>, Result<(), InputStop>, &'static Dialect) {
+        let PreparedOptions { options, target, dialect: fixed, session, .. } = *self;
         let gather = |rules| input::gather(options, sources, target, rules, session, failed);
         let first = fixed.unwrap_or_else(|| Dialect::for_cubins(target.arch(), []));
         let (gathered, said, gathering) = gather(first);
@@ -192,7 +194,7 @@ impl Job<'_> {
     }
 
     /// Gathers the inputs; what there is to say goes to `lines`.
-    pub(crate) fn stage<'a>(&self, sources: Sources<'a>, lines: &mut Lines) -> Staged<'a> {
+    pub(crate) fn stage<'a>(&self, sources: Sources<'a>, lines: &mut LineList) -> StagedLink<'a> {
         let options = self.options;
         let (mut gathered, mut said, mut gathering, mut dialect) =
             self.gather(sources, lines.failed());
@@ -215,12 +217,12 @@ impl Job<'_> {
         }
         if gathering.is_err() && !self.session.is_cancelled() {
             self.end_early(said, &gathered.link_inputs(), &link_options, lines);
-            return Staged { gathered, link_options, ready: false };
+            return StagedLink { gathered, link_options, ready: false };
         }
         lines.extend(said);
         if self.session.is_cancelled() {
             lines.push(cancelled());
-            return Staged { gathered, link_options, ready: false };
+            return StagedLink { gathered, link_options, ready: false };
         }
         if !gathered.has_lto {
             lines.extend(input::no_lto(options));
@@ -232,18 +234,18 @@ impl Job<'_> {
             let found = culd_link::check(self.session, &gathered.link_inputs(), &link_options);
             lines.extend(found.into_iter().map(line));
         }
-        Staged { gathered, link_options, ready }
+        StagedLink { gathered, link_options, ready }
     }
 
     /// Has LTO-IR compiled, unless the link has failed or nothing is made of the inputs.
     fn link_time<'a>(
         &self,
-        found: &mut Gathered<'a>,
+        found: &mut Inputs<'a>,
         store: &'a Store,
         lines: &mut Vec<Line>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), InputStop> {
         let Target::Real(target) = self.target else { return Ok(()) };
-        let Job { options, session, .. } = *self;
+        let PreparedOptions { options, session, .. } = *self;
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
@@ -256,7 +258,7 @@ impl Job<'_> {
         mut said: Vec<Line>,
         inputs: &[Input<'_>],
         link_options: &LinkOptions,
-        lines: &mut Lines,
+        lines: &mut LineList,
     ) {
         if self.target.arch().flavour == Flavour::Classic {
             let earlier = culd_link::check(self.session, inputs, link_options);
@@ -285,10 +287,10 @@ pub(crate) struct Prepared<'o, 'd> {
 pub(crate) fn prepare<'o, 'd>(
     options: &Options,
     session: &Session,
-    gathered: &Gathered<'_>,
+    gathered: &Inputs<'_>,
     inputs: &[Input<'d>],
     link_options: &'o LinkOptions,
-    lines: &mut Lines,
+    lines: &mut LineList,
 ) -> Prepared<'o, 'd>
 where
     'o: 'd,
@@ -335,14 +337,14 @@ fn cancelled() -> Line {
 }
 
 /// Diagnostics of the linker as lines, with hints from the inputs about undefined names.
-pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -> Vec<Line> {
+pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Inputs<'_>) -> Vec<Line> {
     let name = |diagnostic: &Diagnostic| match &diagnostic.message {
         Message::Undefined { symbol, .. } => Some(symbol.clone()),
         _ => None,
     };
     let names: Vec<Option<String>> = diagnostics.iter().map(name).collect();
     let undefined: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-    let Gathered { elsewhere, archives, missing_libraries, .. } = gathered;
+    let Inputs { elsewhere, archives, missing_libraries, .. } = gathered;
     let hints = hints::undefined(&undefined, elsewhere, archives, missing_libraries);
     let mut hints = hints.into_iter();
     let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
@@ -359,7 +361,7 @@ pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Gathered<'_>) -
 pub fn line(diagnostic: Diagnostic) -> Line {
     let Diagnostic { severity, message, notes } = diagnostic;
     if let Message::Dump { line } = message {
-        return Line::plain(Kind::Dump, line);
+        return Line::plain(LineKind::Dump, line);
     }
     let cause = Cause::Link(Box::new(message));
     Line::about(severity, cause).with_notes(notes.iter().map(ToString::to_string).collect())
@@ -416,8 +418,8 @@ fn selection(options: &Options) -> Selection {
 }
 
 /// Which kernels host code keeps: all, if it says nothing.
-fn host_references(references: Option<&References<'_>>) -> Selection {
-    let selects = |references: &&References<'_>| references.selects;
+fn host_references(references: Option<&HostUses<'_>>) -> Selection {
+    let selects = |references: &&HostUses<'_>| references.selects;
     let Some(references) = references.filter(selects) else { return Selection::All };
     // A section may end without NUL.
     let owned = |sections: &[&[u8]]| sections.join(&0);

@@ -62,11 +62,11 @@ mod watch;
 pub use crate::fatbinary::fatbinary_front;
 #[cfg(feature = "command")]
 pub use crate::front::nvcc_front;
-pub use crate::input::{Content, Cubin, InputKind, Item};
-pub use crate::job::{Linked, Part, Request as LinkRequest, line, link, link_options, unpack};
+pub use crate::input::{Content, InputKind, Item, NamedCubin};
+pub use crate::job::{LinkRequest, LinkedImage, LinkedInput, line, link, link_options, unpack};
 #[cfg(feature = "lto")]
 pub use crate::lto::lto_roots;
-pub use crate::messages::{Cause, Ignored, InputError, Kind, Line, NOTE, Outcome};
+pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, RunOutcome};
 pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{
     Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError, VERSION,

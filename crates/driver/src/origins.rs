@@ -10,11 +10,11 @@ use culd_cubin::{Cubin, Symbol, SymbolSection};
 use culd_report::{Input, InputKind, Why};
 
 use crate::hints::Unlinked;
-use crate::input::{Gathered, Made, Ready};
+use crate::input::{Inputs, LinkCubin, Made};
 
 /// The inputs as a report tells them, and the place among them of each object of the link. `unused`
 /// are the places of inputs that the linker has left out.
-pub(crate) fn inputs(gathered: &Gathered<'_>, unused: &[usize]) -> (Vec<Input>, Vec<usize>) {
+pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<Input>, Vec<usize>) {
     let mut inputs: Vec<Input> =
         gathered.inputs.iter().map(|ready| input(gathered, ready)).collect();
     let is_linked = |place: &usize| unused.binary_search(place).is_err();
@@ -47,7 +47,7 @@ pub(crate) fn inputs(gathered: &Gathered<'_>, unused: &[usize]) -> (Vec<Input>, 
     (inputs, objects)
 }
 
-fn input(gathered: &Gathered<'_>, ready: &Ready<'_>) -> Input {
+fn input(gathered: &Inputs<'_>, ready: &LinkCubin<'_>) -> Input {
     let mut input = Input::new(ready.name.clone(), ready.bytes.len() as u64);
     (input.file, input.member) = file_and_member(gathered, &ready.name);
     input.kind = match ready.kind {
@@ -63,7 +63,7 @@ fn input(gathered: &Gathered<'_>, ready: &Ready<'_>) -> Input {
 }
 
 /// The file of an input, and the member of the archive that it is.
-fn file_and_member(gathered: &Gathered<'_>, name: &str) -> (String, String) {
+fn file_and_member(gathered: &Inputs<'_>, name: &str) -> (String, String) {
     let inside = |archive: &&String| {
         name.strip_prefix(archive.as_str()).is_some_and(|rest| rest.starts_with(':'))
     };
@@ -82,7 +82,7 @@ struct Needed {
 
 /// The linked inputs of system libraries, each with a function that it defines and that an earlier
 /// input leaves undefined.
-fn needed(inputs: &[Ready<'_>], objects: &[usize]) -> Vec<(usize, Needed)> {
+fn needed(inputs: &[LinkCubin<'_>], objects: &[usize]) -> Vec<(usize, Needed)> {
     let mut all = Vec::new();
     if !objects.iter().any(|&place| inputs[place].system) {
         return all;

@@ -24,12 +24,12 @@ struct Now {
 }
 
 #[derive(Default)]
-struct Shared {
+struct ProgressLine {
     now: Mutex<Now>,
     changed: Condvar,
 }
 
-impl Shared {
+impl ProgressLine {
     fn lock(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -37,9 +37,9 @@ impl Shared {
 
 /// Sets the phase that the line shows.
 #[derive(Clone)]
-pub(crate) struct Phase(Option<Arc<Shared>>);
+pub(crate) struct ProgressPhase(Option<Arc<ProgressLine>>);
 
-impl Phase {
+impl ProgressPhase {
     /// A phase begins.
     pub(crate) fn begin(&self, name: &'static str) {
         if let Some(shared) = &self.0 {
@@ -50,7 +50,7 @@ impl Phase {
 
 /// The line; it is gone when this is.
 pub(crate) struct Progress {
-    phase: Phase,
+    phase: ProgressPhase,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -60,13 +60,13 @@ impl Progress {
         if std::io::stderr().is_terminal() {
             Progress::on(std::io::stderr(), AFTER)
         } else {
-            Progress { phase: Phase(None), thread: None }
+            Progress { phase: ProgressPhase(None), thread: None }
         }
     }
 
     fn on(mut out: impl Write + Send + 'static, after: Duration) -> Self {
-        let shared = Arc::new(Shared::default());
-        let phase = Phase(Some(Arc::clone(&shared)));
+        let shared = Arc::new(ProgressLine::default());
+        let phase = ProgressPhase(Some(Arc::clone(&shared)));
         let work = move || {
             let start = Instant::now();
             let mut now = shared.lock();
@@ -93,7 +93,7 @@ impl Progress {
     }
 
     /// The setter for the running link.
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ProgressPhase {
         self.phase.clone()
     }
 }

@@ -27,20 +27,20 @@ pub(crate) struct ModuleNumber(usize);
 
 /// Something that registers itself with the CUDA runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Module<'a> {
+struct RegisteredModule<'a> {
     /// The id from the compiler of the host code, or one made of a path; `None` for code in an
     /// object that a device link made.
     id: Option<Cow<'a, [u8]>>,
     /// Part of a system library.
     system: bool,
-    place: Place,
+    place: ModulePlace,
     /// It has nothing to register.
     withdrawn: bool,
 }
 
 /// The place of a module in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ModulePlace {
     /// It is the first or only one.
     First,
     /// Not the first, in an object that `ld -r` made of several, with its own code.
@@ -63,23 +63,33 @@ pub(crate) enum SystemLibrary {
 /// The modules of a link.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Registration<'a> {
-    modules: Vec<Module<'a>>,
+    modules: Vec<RegisteredModule<'a>>,
     /// Modules that a device link has linked, and the object that says so.
     linked_before: HashMap<&'a [u8], String>,
 }
 
 impl<'a> Registration<'a> {
     /// A module.
-    pub(crate) fn add(&mut self, id: Cow<'a, [u8]>, system: bool, place: Place) -> ModuleNumber {
-        self.push(Module { id: Some(id), system, place, withdrawn: false })
+    pub(crate) fn add(
+        &mut self,
+        id: Cow<'a, [u8]>,
+        system: bool,
+        place: ModulePlace,
+    ) -> ModuleNumber {
+        self.push(RegisteredModule { id: Some(id), system, place, withdrawn: false })
     }
 
     /// Code in an object that a device link made: what that linked counts, and nothing else in it.
     pub(crate) fn add_linked(&mut self) -> ModuleNumber {
-        self.push(Module { id: None, system: false, place: Place::First, withdrawn: true })
+        self.push(RegisteredModule {
+            id: None,
+            system: false,
+            place: ModulePlace::First,
+            withdrawn: true,
+        })
     }
 
-    fn push(&mut self, module: Module<'a>) -> ModuleNumber {
+    fn push(&mut self, module: RegisteredModule<'a>) -> ModuleNumber {
         self.modules.push(module);
         ModuleNumber(self.modules.len() - 1)
     }
@@ -98,9 +108,9 @@ impl<'a> Registration<'a> {
 
     /// Whether a device link has linked the module before. All lists must have been added.
     pub(crate) fn is_linked_before(&self, module: ModuleNumber) -> bool {
-        let Module { id, place, .. } = &self.modules[module.0];
+        let RegisteredModule { id, place, .. } = &self.modules[module.0];
         let listed = |id: &Cow<'_, [u8]>| self.linked_before.contains_key(&**id);
-        *place != Place::Bare && id.as_ref().is_none_or(listed)
+        *place != ModulePlace::Bare && id.as_ref().is_none_or(listed)
     }
 
     /// Whether the module is part of this link.
@@ -134,11 +144,11 @@ impl<'a> Registration<'a> {
     /// The modules that the program registers, for the links of several targets to make one of.
     /// From the last on if `reversed`.
     pub(crate) fn listing(&self, system: SystemLibrary, reversed: bool) -> Listing {
-        let list = |(number, module): (usize, &Module<'a>)| {
+        let list = |(number, module): (usize, &RegisteredModule<'a>)| {
             let needed = !module.system || system == SystemLibrary::Linked;
             Listed {
                 id: module.id.as_deref().unwrap_or_default().to_vec(),
-                first: module.place == Place::First,
+                first: module.place == ModulePlace::First,
                 counts: needed && module.id.is_some() && self.takes_part(ModuleNumber(number)),
             }
         };
@@ -214,7 +224,7 @@ mod tests {
     fn registration(modules: &[(&'static str, bool)]) -> Registration<'static> {
         let mut registration = Registration::default();
         for &(id, system) in modules {
-            registration.add(id.as_bytes().into(), system, Place::First);
+            registration.add(id.as_bytes().into(), system, ModulePlace::First);
         }
         registration
     }
@@ -285,10 +295,10 @@ mod tests {
     #[test]
     fn modules_of_merged_objects_come_last() {
         let mut merged = registration(&[("a", false)]);
-        for (id, place) in [("b", Place::Behind), ("c", Place::Bare)] {
+        for (id, place) in [("b", ModulePlace::Behind), ("c", ModulePlace::Bare)] {
             merged.add(id.as_bytes().into(), false, place);
         }
-        merged.add(b"rt"[..].into(), true, Place::First);
+        merged.add(b"rt"[..].into(), true, ModulePlace::First);
         assert_eq!(ids(&merged, Linked), "a rt c b");
         merged.mark("m.o", &[b"b", b"c"]);
         assert_eq!(ids(&merged, NotGiven), "a c");

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 
-use crate::input::{Gathered, Item, Sources, Store};
-use crate::job::{self, Job, Prepared, Staged};
-use crate::messages::{FileError, Kind, Line, Lines, Outcome, warning_severity};
+use crate::input::{Inputs, Item, Sources, Store};
+use crate::job::{self, Prepared, PreparedOptions, StagedLink};
+use crate::messages::{FileError, Line, LineKind, LineList, RunOutcome, warning_severity};
 use crate::options::{Id, Options, Parsed, Request, Target, UsageError, dialect};
-use crate::os::files::{Change, Kinds};
+use crate::os::files::{FileChange, Kinds};
 use crate::os::output::Replacement;
 use crate::os::{files, guard, heap, output};
 use crate::progress::{self, Progress};
@@ -21,21 +21,21 @@ use crate::watch::Watch;
 use crate::{host_script, index, origins, reports, shadow, threads};
 
 /// Runs a command line. Returns the text for standard output, and lines and status.
-pub fn command(parsed: Parsed) -> (String, Outcome) {
+pub fn command(parsed: Parsed) -> (String, RunOutcome) {
     let redefined = parsed.redefined.into_iter();
     let mut first: Vec<Line> =
         redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
     if parsed.ignores_host_info {
-        let mut told = Lines::of(parsed.told_target.as_deref());
+        let mut told = LineList::of(parsed.told_target.as_deref());
         told.push(Line::new(Severity::Info, FileError::HostInfoIgnored));
         first.append(&mut told.end().lines);
     }
     let (text, mut outcome) = match parsed.request {
-        Ok(Request::Print(text)) => (text, Outcome::success()),
+        Ok(Request::Print(text)) => (text, RunOutcome::success()),
         Ok(Request::HostScript(options)) => host_script::make(&options),
         Ok(Request::Link(options)) => run(&options),
         Err(error) => {
-            let mut lines = Lines::of(parsed.told_target.as_deref());
+            let mut lines = LineList::of(parsed.told_target.as_deref());
             let notes = if parsed.notes { error.notes() } else { Vec::new() };
             lines.push(Line::new(Severity::Fatal, error).with_notes(notes));
             (String::new(), lines.end())
@@ -46,9 +46,9 @@ pub fn command(parsed: Parsed) -> (String, Outcome) {
 }
 
 /// Links as `options` say and writes the outputs. Returns the text for standard output.
-pub fn run(options: &Options) -> (String, Outcome) {
+pub fn run(options: &Options) -> (String, RunOutcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
-    let mut lines = Lines::new(options, &target.name());
+    let mut lines = LineList::new(options, &target.name());
     match shadow::before_link(options) {
         Ok(line) => lines.extend(line),
         Err(line) => {
@@ -73,9 +73,9 @@ pub fn run(options: &Options) -> (String, Outcome) {
         Ok(index) => {
             let progress = Progress::start();
             let (timing, phase) = (timing.as_mut(), progress.phase());
-            let written = Written::Not;
+            let written = OutputState::Not;
             let said = &mut said;
-            Link { options, target, index, timing, phase, written, said }.run(&mut lines);
+            CommandLink { options, target, index, timing, phase, written, said }.run(&mut lines);
         }
         Err(line) => lines.push(line),
     }
@@ -93,20 +93,20 @@ fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
 }
 
 /// A link that is to be made.
-struct Link<'o> {
+struct CommandLink<'o> {
     options: &'o Options,
     target: Target,
     index: Option<IndexFile>,
     timing: Option<&'o mut Timing>,
     /// Sets the phase of the line on the terminal.
-    phase: progress::Phase,
-    written: Written,
+    phase: progress::ProgressPhase,
+    written: OutputState,
     /// Text for standard output.
     said: &'o mut String,
 }
 
 /// The state of the output.
-enum Written {
+enum OutputState {
     Not,
     /// It is open. An output that is written in place stays open between two attempts: a reader of
     /// a pipe takes it for complete when it is closed.
@@ -115,20 +115,20 @@ enum Written {
 }
 
 /// An input may have changed while it was linked.
-struct Changed;
+struct InputChange;
 
 /// The end of an attempt at a link.
 #[derive(PartialEq)]
-enum End {
+enum AttemptEnd {
     Done,
     /// The linked bytes may be those of no moment of a file.
     Again,
 }
 
-impl Link<'_> {
+impl CommandLink<'_> {
     /// Links files that are mapped. If a change of one may have spoiled the link, it links again
     /// with copies, and nothing of the first attempt stays.
-    fn run(mut self, lines: &mut Lines) {
+    fn run(mut self, lines: &mut LineList) {
         // All inputs stay until the process ends, which gives them back at once.
         let store: &Store =
             Box::leak(Box::new(Store::mapping().rooted(self.options.path(Id::Chroot))));
@@ -136,11 +136,11 @@ impl Link<'_> {
         guard::hold_panics(true);
         let end = self.attempt(store, lines);
         guard::hold_panics(false);
-        if end == End::Again {
+        if end == AttemptEnd::Again {
             *lines = before;
             self.said.clear();
-            if matches!(&self.written, Written::Begun(output) if !output.is_in_place()) {
-                self.written = Written::Not;
+            if matches!(&self.written, OutputState::Begun(output) if !output.is_in_place()) {
+                self.written = OutputState::Not;
             }
             if let Some(timing) = &mut self.timing {
                 timing.forget();
@@ -149,35 +149,37 @@ impl Link<'_> {
         }
     }
 
-    fn attempt(&mut self, store: &'static Store, lines: &mut Lines) -> End {
-        let Link { options, target, ref index, ref phase, .. } = *self;
+    fn attempt(&mut self, store: &'static Store, lines: &mut LineList) -> AttemptEnd {
+        let CommandLink { options, target, ref index, ref phase, .. } = *self;
         let (index, phase, watch) = (index.clone(), phase.clone(), Watch::start());
         let (timing, written) = (self.timing.as_deref_mut(), &mut self.written);
         let said = &mut *self.said;
-        let run = Run { options, store, target, index, timing, watch, phase, written, said };
+        let run = Attempt { options, store, target, index, timing, watch, phase, written, said };
         let ended = catch_unwind(AssertUnwindSafe(|| run.run(lines)));
-        let is_whole = matches!(self.written, Written::Whole);
+        let is_whole = matches!(self.written, OutputState::Whole);
         if matches!(ended, Ok(Ok(()))) && (is_whole || !lines.failed()) {
-            return End::Done;
+            return AttemptEnd::Done;
         }
         // Checked bytes of a file may have changed since.
         match (store.change(&Session::serial()), ended) {
-            (Change::Certain(path), _) => {
+            (FileChange::Certain(path), _) => {
                 let note = "it changed while it was linked".to_owned();
                 let line = Line::new(Severity::Fatal, FileError::Changed(culd_text::name(path)));
                 lines.push(line.with_notes(vec![note]));
-                End::Done
+                AttemptEnd::Done
             }
-            (Change::Perhaps, _) | (Change::None, Ok(Err(Changed))) => End::Again,
-            (Change::None, Err(_)) if store.has_maps() => End::Again,
-            (Change::None, Err(panic)) => resume_unwind(panic),
-            (Change::None, Ok(Ok(()))) => End::Done,
+            (FileChange::Perhaps, _) | (FileChange::None, Ok(Err(InputChange))) => {
+                AttemptEnd::Again
+            }
+            (FileChange::None, Err(_)) if store.has_maps() => AttemptEnd::Again,
+            (FileChange::None, Err(panic)) => resume_unwind(panic),
+            (FileChange::None, Ok(Ok(()))) => AttemptEnd::Done,
         }
     }
 }
 
 /// A link that is being made.
-struct Run<'o> {
+struct Attempt<'o> {
     options: &'o Options,
     store: &'static Store,
     target: Target,
@@ -187,24 +189,24 @@ struct Run<'o> {
     /// Text for standard output.
     said: &'o mut String,
     /// Sets the phase of the line on the terminal.
-    phase: progress::Phase,
-    written: &'o mut Written,
+    phase: progress::ProgressPhase,
+    written: &'o mut OutputState,
 }
 
 /// The reason for a missing output.
-enum Stop {
+enum AttemptStop {
     Told(Line),
-    Changed(Changed),
+    Changed(InputChange),
 }
 
-impl From<Line> for Stop {
+impl From<Line> for AttemptStop {
     fn from(line: Line) -> Self {
-        Stop::Told(line)
+        AttemptStop::Told(line)
     }
 }
 
-impl Run<'_> {
-    fn run(mut self, lines: &mut Lines) -> Result<(), Changed> {
+impl Attempt<'_> {
+    fn run(mut self, lines: &mut LineList) -> Result<(), InputChange> {
         let options = self.options;
         let index = self.index.take();
         let (threads, fewer) = threads::threads(options);
@@ -217,13 +219,14 @@ impl Run<'_> {
         self.phase.begin("inputs");
         let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
         let dialect = dialect::chosen(options);
-        let job = Job { options, target: self.target, index, dialect, session: &session };
+        let job =
+            PreparedOptions { options, target: self.target, index, dialect, session: &session };
         let staged = job.stage(Sources { items, store: self.store, shared: None }, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&staged.gathered.times);
         }
-        let Staged { gathered, link_options, ready } = staged;
+        let StagedLink { gathered, link_options, ready } = staged;
         if let Err(line) = self.before_link(&gathered, &link_options) {
             lines.push(line);
             return Ok(());
@@ -236,8 +239,8 @@ impl Run<'_> {
             // Nothing is linked here, so nothing says that the runtime's linker will not need it.
             gathered.registration.system_library(|| true)
         } else if let Some(finished) = &gathered.finished {
-            if self.store.change(&session) != Change::None {
-                return Err(Changed);
+            if self.store.change(&session) != FileChange::None {
+                return Err(InputChange);
             }
             self.write_finished(finished, lines);
             gathered.registration.system_library(|| false)
@@ -256,10 +259,10 @@ impl Run<'_> {
     fn link(
         &mut self,
         session: &Session,
-        gathered: &Gathered<'static>,
+        gathered: &Inputs<'static>,
         link_options: &LinkOptions,
-        lines: &mut Lines,
-    ) -> Result<Option<SystemLibrary>, Changed> {
+        lines: &mut LineList,
+    ) -> Result<Option<SystemLibrary>, InputChange> {
         let inputs = gathered.link_inputs();
         let mut start = Instant::now();
         let Prepared { image, system, phases, unused } =
@@ -278,11 +281,11 @@ impl Run<'_> {
             });
             match told {
                 Ok(()) => {}
-                Err(Stop::Told(line)) => {
+                Err(AttemptStop::Told(line)) => {
                     lines.push(line);
                     return Ok(None);
                 }
-                Err(Stop::Changed(changed)) => return Err(changed),
+                Err(AttemptStop::Changed(changed)) => return Err(changed),
             }
         }
         Ok(Some(system))
@@ -294,8 +297,8 @@ impl Run<'_> {
         image: Image<'_, '_>,
         path: &Path,
         input_bytes: u64,
-        lines: &mut Lines,
-    ) -> Result<Option<Account>, Stop> {
+        lines: &mut LineList,
+    ) -> Result<Option<Account>, AttemptStop> {
         let start = Instant::now();
         self.phase.begin("write");
         let counts = self.options.flag(Id::Stats).then(|| image.counts());
@@ -313,7 +316,7 @@ impl Run<'_> {
     /// What the options ask for about the inputs, whatever comes of the link.
     fn before_link(
         &mut self,
-        gathered: &Gathered<'_>,
+        gathered: &Inputs<'_>,
         link_options: &LinkOptions,
     ) -> Result<(), Line> {
         if let Some(path) = self.options.path(Id::Reproduce) {
@@ -326,10 +329,10 @@ impl Run<'_> {
     /// What the options ask for about the link.
     fn report(
         &mut self,
-        gathered: &Gathered<'_>,
+        gathered: &Inputs<'_>,
         link_options: &LinkOptions,
         (account, unused): (Option<Account>, &[usize]),
-        lines: &Lines,
+        lines: &LineList,
     ) -> Result<(), Line> {
         if !reports::any_after_link(self.options) {
             return Ok(());
@@ -349,7 +352,7 @@ impl Run<'_> {
     }
 
     /// Writes an output that was not linked here.
-    fn write_finished(&self, bytes: &[u8], lines: &mut Lines) {
+    fn write_finished(&self, bytes: &[u8], lines: &mut LineList) {
         if let Some(path) = self.options.output()
             && let Err(error) = output::write(path, bytes)
         {
@@ -375,11 +378,11 @@ impl Run<'_> {
         &self,
         input_bytes: u64,
         counts: Option<Counts>,
-        lines: &mut Lines,
+        lines: &mut LineList,
     ) -> Result<(), Line> {
         if let Some(counts) = counts {
             let stats = self.watch.stats(input_bytes, &counts);
-            lines.extend(stats.into_iter().map(|text| Line::plain(Kind::Dump, text)));
+            lines.extend(stats.into_iter().map(|text| Line::plain(LineKind::Dump, text)));
         }
         if let Some(path) = self.options.path(Id::Trace) {
             let written = output::write(path, self.watch.trace().as_bytes());
@@ -390,14 +393,19 @@ impl Run<'_> {
 
     /// Writes the linked cubin to the file at `path`; one that is to be verified is read again
     /// before it takes its place.
-    fn write(&mut self, session: &Session, image: &Image<'_, '_>, path: &Path) -> Result<(), Stop> {
+    fn write(
+        &mut self,
+        session: &Session,
+        image: &Image<'_, '_>,
+        path: &Path,
+    ) -> Result<(), AttemptStop> {
         let failed = |error: io::Error| FileError::output(path, &error);
-        if let Written::Not = self.written {
-            *self.written = Written::Begun(Replacement::begin(path).map_err(failed)?);
+        if let OutputState::Not = self.written {
+            *self.written = OutputState::Begun(Replacement::begin(path).map_err(failed)?);
         }
-        let Written::Begun(output) = &*self.written else { return Ok(()) };
+        let OutputState::Begun(output) = &*self.written else { return Ok(()) };
         let verified = |bytes: &[u8]| match job::verified(bytes) {
-            Err(_) if self.store.has_maps() => Err(Stop::Changed(Changed)),
+            Err(_) if self.store.has_maps() => Err(AttemptStop::Changed(InputChange)),
             verified => Ok(verified?),
         };
         let verifies = self.options.flag(Id::Verify);
@@ -417,24 +425,24 @@ impl Run<'_> {
             }
             self.unchanged(session)?;
         }
-        if let Written::Begun(output) = std::mem::replace(self.written, Written::Whole) {
+        if let OutputState::Begun(output) = std::mem::replace(self.written, OutputState::Whole) {
             output.commit().map_err(failed)?;
         }
         Ok(())
     }
 
-    fn unchanged(&self, session: &Session) -> Result<(), Stop> {
+    fn unchanged(&self, session: &Session) -> Result<(), AttemptStop> {
         match self.store.change(session) {
-            Change::None => Ok(()),
-            Change::Perhaps | Change::Certain(_) => Err(Stop::Changed(Changed)),
+            FileChange::None => Ok(()),
+            FileChange::Perhaps | FileChange::Certain(_) => Err(AttemptStop::Changed(InputChange)),
         }
     }
 
     fn write_register_file(
         &self,
-        gathered: &Gathered<'_>,
+        gathered: &Inputs<'_>,
         system: SystemLibrary,
-        lines: &mut Lines,
+        lines: &mut LineList,
     ) {
         let Some(path) = self.options.path(Id::RegisterFile) else { return };
         let existing = files::read_limited(path, Kinds::Files, registration::MAX_FILE).ok();

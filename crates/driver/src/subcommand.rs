@@ -8,14 +8,14 @@ use std::path::Path;
 use crate::device_link::device_link;
 use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
-use crate::messages::Outcome;
+use crate::messages::RunOutcome;
 use crate::options::{Shell, completions, man_page};
 use crate::program::{diff, size};
 use crate::shadow::{check_shadow, install_shadow};
 
 /// Runs the command that `words` begin with. Returns the text for standard output, and lines and
 /// status; `None` if the words are a link. `program` is the path of this program.
-pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome)> {
+pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutcome)> {
     let (command, rest) = words.split_first()?;
     match command.to_str()? {
         "install-shadow" => Some(install_shadow(rest, program)),
@@ -26,16 +26,16 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, Outcome
         "abi-check" => Some(abi_check(rest)),
         "size" => Some(size::size(rest)),
         "report" => Some(diff::report(rest)),
-        "man" => Some((man_page(), Outcome::success())),
+        "man" => Some((man_page(), RunOutcome::success())),
         "completions" => Some(print_completions(rest)),
         _ => None,
     }
 }
 
 /// The two variables of a toolchain file by which CMake has culd make device links.
-fn cmake(rest: &[OsString], program: &Path) -> (String, Outcome) {
+fn cmake(rest: &[OsString], program: &Path) -> (String, RunOutcome) {
     if !rest.is_empty() {
-        return (String::new(), Outcome::fatal("cmake: it takes no words"));
+        return (String::new(), RunOutcome::fatal("cmake: it takes no words"));
     }
     // A bracket argument of CMake has no escapes.
     let program = culd_text::name(program);
@@ -50,16 +50,16 @@ fn cmake(rest: &[OsString], program: &Path) -> (String, Outcome) {
         line("EXECUTABLE"),
         line("LIBRARY")
     );
-    (text, Outcome::success())
+    (text, RunOutcome::success())
 }
 
-fn print_completions(rest: &[OsString]) -> (String, Outcome) {
+fn print_completions(rest: &[OsString]) -> (String, RunOutcome) {
     let shell = match rest {
         [name] => name.to_str().and_then(Shell::by_name),
         _ => None,
     };
     match shell {
-        Some(shell) => (completions(shell), Outcome::success()),
-        None => (String::new(), Outcome::fatal("completions: name bash, zsh or fish")),
+        Some(shell) => (completions(shell), RunOutcome::success()),
+        None => (String::new(), RunOutcome::fatal("completions: name bash, zsh or fish")),
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::input::Time;
+use crate::input::CompileTime;
 
 /// The titles, as nvlink writes them.
 const TITLES: &str = "source file name , phase name , phase input files , phase output file , \
@@ -43,7 +43,7 @@ impl Timing {
     }
 
     /// Adds the compilations, as nvlink does.
-    pub(crate) fn compilations(&mut self, times: &[Time]) {
+    pub(crate) fn compilations(&mut self, times: &[CompileTime]) {
         for time in times {
             self.row(&time.names.each_ref().map(String::as_str), "nvlink", time.milliseconds);
         }
@@ -91,9 +91,9 @@ mod tests {
         for _ in 0..2 {
             let mut timing = Timing::open(&path, "sm_90").unwrap();
             timing.compilations(&[
-                Time::of_ptx("a.ptx", true, 1.5),
-                Time::of_ptx("x.a:b.o", false, 2.0),
-                Time::new(["lto.nvvm", "cicc", "", "lto.ptx"], 3.0),
+                CompileTime::of_ptx("a.ptx", true, 1.5),
+                CompileTime::of_ptx("x.a:b.o", false, 2.0),
+                CompileTime::new(["lto.nvvm", "cicc", "", "lto.ptx"], 3.0),
             ]);
             assert_eq!(timing.finish().unwrap(), "");
         }

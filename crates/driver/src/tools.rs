@@ -11,43 +11,43 @@ use crate::toolkit::programs::{folders, in_folders, own};
 
 /// A CUDA toolkit, as far as it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Toolkit {
+struct ToolkitFolders {
     /// The folder of its programs.
     bin: PathBuf,
     home: PathBuf,
 }
 
-impl Toolkit {
+impl ToolkitFolders {
     fn at(home: PathBuf) -> Self {
-        Toolkit { bin: home.join("bin"), home }
+        ToolkitFolders { bin: home.join("bin"), home }
     }
 
     fn of_bin(bin: &Path) -> Option<Self> {
-        Some(Toolkit { bin: bin.to_owned(), home: bin.join("..") })
+        Some(ToolkitFolders { bin: bin.to_owned(), home: bin.join("..") })
     }
 }
 
 /// The toolkits in which ptxas and NVIDIA's libraries are looked for, in one order, so that they
 /// come from one toolkit: that of `-nvvmpath` in a link with LTO, that of this program, that of
 /// CUDA_HOME or CUDA_PATH, and those of PATH.
-fn toolkits(options: &Options) -> impl Iterator<Item = Toolkit> {
+fn toolkits(options: &Options) -> impl Iterator<Item = ToolkitFolders> {
     // It names a folder of the toolkit.
     let named = options.path(Id::NvvmPath).filter(|_| options.lto());
-    let named = named.and_then(|path| Some(Toolkit::at(path.parent()?.to_owned())));
-    let own = own().and_then(|own| Toolkit::of_bin(own.parent()?));
+    let named = named.and_then(|path| Some(ToolkitFolders::at(path.parent()?.to_owned())));
+    let own = own().and_then(|own| ToolkitFolders::of_bin(own.parent()?));
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-    let homes = homes.filter(|home| !home.is_empty()).map(|home| Toolkit::at(home.into()));
+    let homes = homes.filter(|home| !home.is_empty()).map(|home| ToolkitFolders::at(home.into()));
     named.into_iter().chain(own).chain(homes).chain(folders().filter_map(of_folder))
 }
 
 /// The toolkit that a folder of PATH is of: one with ptxas, or with a link to an nvcc.
-fn of_folder(folder: PathBuf) -> Option<Toolkit> {
+fn of_folder(folder: PathBuf) -> Option<ToolkitFolders> {
     let nvcc = || folder.join("nvcc").canonicalize().ok();
     match folder.join("ptxas").canonicalize() {
         Ok(ptxas) if ptxas.is_file() => {
-            Some(Toolkit { home: ptxas.parent()?.parent()?.to_owned(), bin: folder })
+            Some(ToolkitFolders { home: ptxas.parent()?.parent()?.to_owned(), bin: folder })
         }
-        _ => Toolkit::of_bin(nvcc()?.parent()?),
+        _ => ToolkitFolders::of_bin(nvcc()?.parent()?),
     }
 }
 

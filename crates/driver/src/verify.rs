@@ -66,7 +66,7 @@ pub fn verify(image: &[u8]) -> Result<(), String> {
     }
     let sections = header.section_headers(Le, image).map_err(text)?;
     let names = header.section_strings(Le, image, sections).map_err(text)?;
-    let file = File { image, header, sections, names };
+    let file = ImageReader { image, header, sections, names };
     file.places()?;
     file.segments()?;
     for (index, section) in sections.iter().enumerate().skip(1) {
@@ -80,14 +80,14 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-struct File<'d> {
+struct ImageReader<'d> {
     image: &'d [u8],
     header: &'d Header,
     sections: &'d [Section],
     names: StringTable<'d>,
 }
 
-impl<'d> File<'d> {
+impl<'d> ImageReader<'d> {
     fn name(&self, section: &Section) -> String {
         let name = section.name(Le, self.names).unwrap_or(b"?");
         text_of(name)

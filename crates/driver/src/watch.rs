@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use culd_link::Counts;
 
 /// A phase that has ended.
-struct Phase {
+struct TimedPhase {
     name: String,
     /// Since the run began.
     start: Duration,
@@ -19,7 +19,7 @@ struct Phase {
 /// The phases of one run.
 pub(crate) struct Watch {
     start: Instant,
-    phases: Vec<Phase>,
+    phases: Vec<TimedPhase>,
 }
 
 impl Watch {
@@ -31,7 +31,7 @@ impl Watch {
     /// A phase of length `time` began at `start`.
     pub(crate) fn add(&mut self, name: &str, start: Instant, time: Duration) {
         let start = start.saturating_duration_since(self.start);
-        self.phases.push(Phase { name: name.to_owned(), start, time });
+        self.phases.push(TimedPhase { name: name.to_owned(), start, time });
     }
 
     /// The phases so far, for a report.
@@ -65,7 +65,7 @@ impl Watch {
     /// The contents of `--trace`.
     pub(crate) fn trace(&self) -> String {
         let mut text = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-        for (place, Phase { name, start, time }) in self.phases.iter().enumerate() {
+        for (place, TimedPhase { name, start, time }) in self.phases.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
             // Names are culd's own: nothing in them needs to be escaped.
             let _ = write!(

@@ -2,7 +2,7 @@
 
 use culd_fatbin::archive::{Contents, Member, members};
 use culd_fatbin::{Error, Format, sniff};
-use culd_testkit::fixtures::pack::{Flavour, archive};
+use culd_testkit::fixtures::pack::{ArchiveFlavour, archive};
 
 const MEMBERS: &[(&str, &[u8])] = &[
     ("a.o", b"even"),
@@ -19,7 +19,7 @@ fn read(file: &[u8]) -> Result<Vec<Member<'_>>, Error> {
 
 #[test]
 fn members_are_found_in_every_flavour() {
-    for flavour in [Flavour::Gnu, Flavour::Bsd, Flavour::Coff] {
+    for flavour in [ArchiveFlavour::Gnu, ArchiveFlavour::Bsd, ArchiveFlavour::Coff] {
         let file = archive(MEMBERS, flavour);
         assert_eq!(sniff(&file), Format::Archive);
         assert!(!members(&file).expect("good").is_thin());
@@ -36,7 +36,8 @@ fn members_are_found_in_every_flavour() {
 
 #[test]
 fn thin_archives_name_files() {
-    let file = archive(&[("a.o", b"four"), ("/lib/sub dir/b.o", b"eight by")], Flavour::Thin);
+    let file =
+        archive(&[("a.o", b"four"), ("/lib/sub dir/b.o", b"eight by")], ArchiveFlavour::Thin);
     assert_eq!(sniff(&file), Format::ThinArchive);
     assert!(members(&file).expect("good").is_thin());
     let expected = [
@@ -59,14 +60,16 @@ fn empty_archives_have_no_members() {
 fn symbol_tables_are_no_members() {
     let tables: &[(&str, &[u8])] =
         &[("__.SYMDEF SORTED", &[0; 8]), ("a.o", b"a"), ("__.SYMDEF", &[0; 8]), ("b.o", b"b")];
-    let file = archive(tables, Flavour::Bsd);
+    let file = archive(tables, ArchiveFlavour::Bsd);
     let names: Vec<&[u8]> = read(&file).expect("good").iter().map(|member| member.name).collect();
     assert_eq!(names, [b"a.o", b"b.o"]);
 }
 
 #[test]
 fn truncated_archives_are_refused() {
-    for flavour in [Flavour::Gnu, Flavour::Bsd, Flavour::Coff, Flavour::Thin] {
+    for flavour in
+        [ArchiveFlavour::Gnu, ArchiveFlavour::Bsd, ArchiveFlavour::Coff, ArchiveFlavour::Thin]
+    {
         let file = archive(MEMBERS, flavour);
         let all = read(&file).expect("good");
         for length in 1..file.len() {
@@ -93,7 +96,7 @@ fn truncated_archives_are_refused() {
 
 #[test]
 fn lying_members_are_refused() {
-    let good = archive(&[("a.o", b"data"), ("b.o", b"more")], Flavour::Gnu);
+    let good = archive(&[("a.o", b"data"), ("b.o", b"more")], ArchiveFlavour::Gnu);
     // Offsets of fields in the header of the first member, at 8, and of the second, at 72.
     #[rustfmt::skip]
     let rows: &[(usize, &[u8], u64, &str)] = &[

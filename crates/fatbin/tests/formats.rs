@@ -2,7 +2,9 @@
 
 use culd_fatbin::writer::{Image, Target, write};
 use culd_fatbin::{Format, sniff};
-use culd_testkit::fixtures::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
+use culd_testkit::fixtures::pack::{
+    ArchiveFlavour, HostParts, archive, bigobj, coff_object, host_object,
+};
 
 /// The first 64 bytes of an ELF file.
 fn elf(kind: u16, machine: u16) -> Vec<u8> {
@@ -26,8 +28,8 @@ fn every_format_is_told_by_its_contents() {
         (&host_object(&HostParts::default()).expect("ELF"), Format::HostElf { relocatable: true }),
         (&coff, Format::Coff),
         (&bigobj(&coff), Format::Coff),
-        (&archive(&[], Flavour::Gnu), Format::Archive),
-        (&archive(&[], Flavour::Thin), Format::ThinArchive),
+        (&archive(&[], ArchiveFlavour::Gnu), Format::Archive),
+        (&archive(&[], ArchiveFlavour::Thin), Format::ThinArchive),
         (&write(&[image]).expect("small"), Format::Fatbin),
         (b".version 9.0\n", Format::Ptx),
         (b"\n\t // (c) \n/* .target\n*/ /**/ .version 9.0", Format::Ptx),

@@ -8,7 +8,9 @@ use culd_fatbin::container::{self, Encoding};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::writer::{Compression, Image, Target, write};
 use culd_fatbin::{Error, Format, container::Kind, sniff};
-use culd_testkit::fixtures::pack::{Flavour, HostParts, archive, bigobj, coff_object, host_object};
+use culd_testkit::fixtures::pack::{
+    ArchiveFlavour, HostParts, archive, bigobj, coff_object, host_object,
+};
 use culd_testkit::random::generate::rng::Rng;
 use nix::sys::resource::{Resource, setrlimit};
 use std::ops::Range;
@@ -102,10 +104,11 @@ fn files() -> Vec<Vec<u8>> {
         ..HostParts::default()
     };
     let (object, coff) = (host_object(&parts).expect("ELF"), coff_object(&parts).expect("COFF"));
-    let inner = archive(&[("a.o", &object)], Flavour::Gnu);
+    let inner = archive(&[("a.o", &object)], ArchiveFlavour::Gnu);
     let members: &[(&str, &[u8])] =
         &[("a.o", &object), ("a long name for a member.o", &coff), ("b.a", &inner)];
-    let flavours = [Flavour::Gnu, Flavour::Bsd, Flavour::Coff, Flavour::Thin];
+    let flavours =
+        [ArchiveFlavour::Gnu, ArchiveFlavour::Bsd, ArchiveFlavour::Coff, ArchiveFlavour::Thin];
     let mut files = vec![fatbin, object.clone(), bigobj(&coff), coff.clone()];
     files.extend(flavours.map(|flavour| archive(members, flavour)));
     files

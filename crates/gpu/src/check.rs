@@ -5,8 +5,8 @@
 //! program that does not suit the GPU is counted as left out, not as passed; a run of nothing is a
 //! failure.
 
-use crate::driver::{Gpu, Memory, NoGpu, Parameter, Shape};
-use crate::plan::{Argument, Image, Launch, Plan, Program};
+use crate::driver::{Gpu, GpuMemory, LaunchShape, NoGpu, Parameter};
+use crate::plan::{Launch, Plan, PlannedArgument, PlannedImage, Program};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum GpuRunEnd {
     /// All that ran was right, and something ran.
     Passed,
     /// Something was wrong.
@@ -25,7 +25,7 @@ pub enum End {
 
 /// Where things are.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct CheckFolders {
     /// The folder with the plan.
     pub folder: PathBuf,
     /// The driver's library.
@@ -36,13 +36,13 @@ pub struct Place {
 ///
 /// # Errors
 /// When the plan makes no sense or a process cannot be started.
-pub fn run(place: &Place, program: &Path) -> Result<End> {
+pub fn run(place: &CheckFolders, program: &Path) -> Result<GpuRunEnd> {
     let plan = Plan::read(&place.folder)?;
     let (name, capability, version) = match Gpu::open(&place.libcuda) {
         Ok(gpu) => gpu.describe()?,
         Err(NoGpu(why)) => {
             println!("skipped: {why}");
-            return Ok(End::Skipped);
+            return Ok(GpuRunEnd::Skipped);
         }
     };
     println!("{name}, sm_{}{}, driver {version}", capability.0, capability.1);
@@ -71,14 +71,14 @@ pub fn run(place: &Place, program: &Path) -> Result<End> {
         }
     }
     println!("{good} images right, {bad} wrong; {left_out} programs are for other GPUs");
-    Ok(if bad == 0 && good > 0 { End::Passed } else { End::Failed })
+    Ok(if bad == 0 && good > 0 { GpuRunEnd::Passed } else { GpuRunEnd::Failed })
 }
 
 /// Runs one image of the plan.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn run_one(place: &Place, number: usize, by: &str) -> Result<()> {
+pub fn run_one(place: &CheckFolders, number: usize, by: &str) -> Result<()> {
     let plan = Plan::read(&place.folder)?;
     let program = plan.program.get(number).context("no such program")?;
     let image = program.image.iter().find(|image| image.by == by).context("no such image")?;
@@ -86,7 +86,12 @@ pub fn run_one(place: &Place, number: usize, by: &str) -> Result<()> {
     launches(&gpu, place, program, image)
 }
 
-fn launches(gpu: &Gpu, place: &Place, program: &Program, image: &Image) -> Result<()> {
+fn launches(
+    gpu: &Gpu,
+    place: &CheckFolders,
+    program: &Program,
+    image: &PlannedImage,
+) -> Result<()> {
     let path = place.folder.join(&image.file);
     let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
     let module = gpu.load(&bytes)?;
@@ -104,7 +109,7 @@ fn launches(gpu: &Gpu, place: &Place, program: &Program, image: &Image) -> Resul
             .collect();
         let Launch { blocks, threads, shared, .. } = *launch;
         module
-            .launch(&launch.kernel, Shape { blocks, threads, shared }, &parameters)
+            .launch(&launch.kernel, LaunchShape { blocks, threads, shared }, &parameters)
             .with_context(context)?;
         for (place, (argument, memory)) in launch.argument.iter().zip(&memory).enumerate() {
             if let (Some(expected), Some(memory)) = (&argument.expect, memory) {
@@ -122,13 +127,14 @@ fn launches(gpu: &Gpu, place: &Place, program: &Program, image: &Image) -> Resul
 }
 
 /// Memory for the arguments that are some.
-fn memory<'g>(gpu: &'g Gpu, launch: &Launch) -> Result<Vec<Option<Memory<'g>>>> {
-    let of =
-        |argument: &Argument| argument.memory_before().map(|words| gpu.memory(&words)).transpose();
+fn memory<'g>(gpu: &'g Gpu, launch: &Launch) -> Result<Vec<Option<GpuMemory<'g>>>> {
+    let of = |argument: &PlannedArgument| {
+        argument.memory_before().map(|words| gpu.memory(&words)).transpose()
+    };
     launch.argument.iter().map(of).collect()
 }
 
-fn parameter<'m>(argument: &Argument, memory: &'m Option<Memory<'m>>) -> Parameter<'m> {
+fn parameter<'m>(argument: &PlannedArgument, memory: &'m Option<GpuMemory<'m>>) -> Parameter<'m> {
     match memory {
         Some(memory) => Parameter::Memory(memory),
         None => Parameter::Word(argument.word.unwrap_or(0)),

@@ -17,20 +17,20 @@ pub const LIBRARY: &str = "libcuda.so.1";
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
 const CAPABILITY: [c_int; 2] = [75, 76];
 
-type Code = c_int;
-type Handle = *mut c_void;
+type CudaResult = c_int;
+type CudaHandle = *mut c_void;
 type Address = u64;
 
 macro_rules! functions {
     ($($field:ident = $name:literal: fn($($argument:ty),*);)*) => {
         /// The functions that are needed.
-        struct Functions { $($field: unsafe extern "C" fn($($argument),*) -> Code,)* }
+        struct CudaFunctions { $($field: unsafe extern "C" fn($($argument),*) -> CudaResult,)* }
 
-        impl Functions {
+        impl CudaFunctions {
             fn of(library: &Library) -> Result<Self, libloading::Error> {
                 // SAFETY: the types are those of the public header, and the suffixes name their
                 // versions.
-                unsafe { Ok(Functions { $($field: *library.get(concat!($name, "\0").as_bytes())?,)* }) }
+                unsafe { Ok(CudaFunctions { $($field: *library.get(concat!($name, "\0").as_bytes())?,)* }) }
             }
         }
     };
@@ -43,25 +43,25 @@ functions! {
     device = "cuDeviceGet": fn(*mut c_int, c_int);
     name = "cuDeviceGetName": fn(*mut c_char, c_int, c_int);
     attribute = "cuDeviceGetAttribute": fn(*mut c_int, c_int, c_int);
-    retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int);
+    retain = "cuDevicePrimaryCtxRetain": fn(*mut CudaHandle, c_int);
     release = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
-    set_current = "cuCtxSetCurrent": fn(Handle);
+    set_current = "cuCtxSetCurrent": fn(CudaHandle);
     synchronize = "cuCtxSynchronize": fn();
-    load = "cuModuleLoadData": fn(*mut Handle, *const c_void);
-    unload = "cuModuleUnload": fn(Handle);
-    function = "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char);
-    global = "cuModuleGetGlobal_v2": fn(*mut Address, *mut usize, Handle, *const c_char);
+    load = "cuModuleLoadData": fn(*mut CudaHandle, *const c_void);
+    unload = "cuModuleUnload": fn(CudaHandle);
+    function = "cuModuleGetFunction": fn(*mut CudaHandle, CudaHandle, *const c_char);
+    global = "cuModuleGetGlobal_v2": fn(*mut Address, *mut usize, CudaHandle, *const c_char);
     allocate = "cuMemAlloc_v2": fn(*mut Address, usize);
     free = "cuMemFree_v2": fn(Address);
     to_device = "cuMemcpyHtoD_v2": fn(Address, *const c_void, usize);
     to_host = "cuMemcpyDtoH_v2": fn(*mut c_void, Address, usize);
-    launch = "cuLaunchKernel": fn(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
-    error_name = "cuGetErrorName": fn(Code, *mut *const c_char);
+    launch = "cuLaunchKernel": fn(CudaHandle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CudaHandle, *mut *mut c_void, *mut *mut c_void);
+    error_name = "cuGetErrorName": fn(CudaResult, *mut *const c_char);
 }
 
 /// A driver and the first GPU, with a context that is current on this thread.
 pub struct Gpu {
-    functions: Functions,
+    functions: CudaFunctions,
     device: c_int,
     /// Kept loaded as long as its functions may be called.
     _library: Library,
@@ -81,7 +81,7 @@ impl Gpu {
         // runs.
         let library = unsafe { Library::new(library) }
             .map_err(|error| NoGpu(format!("there is no CUDA driver: {error}")))?;
-        let functions = Functions::of(&library)
+        let functions = CudaFunctions::of(&library)
             .map_err(|error| NoGpu(format!("the CUDA driver is too old: {error}")))?;
         let mut gpu = Gpu { functions, device: 0, _library: library };
         gpu.start().map_err(|error| NoGpu(format!("the CUDA driver has no GPU: {error:#}")))?;
@@ -133,7 +133,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's.
-    pub fn load(&self, image: &[u8]) -> Result<Module<'_>> {
+    pub fn load(&self, image: &[u8]) -> Result<LoadedModule<'_>> {
         let mut handle = null_mut();
         // The driver reads tables at their alignment, and finds the end of an image by its headers.
         let mut aligned = vec![0u64; image.len().div_ceil(8) + 1];
@@ -145,19 +145,19 @@ impl Gpu {
         // SAFETY: the image is whole, which the caller's linker promises; the place can be written.
         let code = unsafe { (self.functions.load)(&mut handle, aligned.as_ptr().cast()) };
         self.check(code, "cuModuleLoadData")?;
-        Ok(Module { gpu: self, handle })
+        Ok(LoadedModule { gpu: self, handle })
     }
 
     /// Memory of the GPU with these words.
     ///
     /// # Errors
     /// The driver's.
-    pub fn memory(&self, words: &[u32]) -> Result<Memory<'_>> {
+    pub fn memory(&self, words: &[u32]) -> Result<GpuMemory<'_>> {
         let mut address = 0;
         // SAFETY: the place can be written.
         let code = unsafe { (self.functions.allocate)(&mut address, size_of_val(words).max(4)) };
         self.check(code, "cuMemAlloc")?;
-        let memory = Memory { gpu: self, address };
+        let memory = GpuMemory { gpu: self, address };
         self.write(address, words)?;
         Ok(memory)
     }
@@ -180,7 +180,7 @@ impl Gpu {
     }
 
     /// An error of the driver's by its name.
-    fn check(&self, code: Code, what: &str) -> Result<()> {
+    fn check(&self, code: CudaResult, what: &str) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
@@ -204,12 +204,12 @@ impl Drop for Gpu {
 }
 
 /// Memory of the GPU.
-pub struct Memory<'g> {
+pub struct GpuMemory<'g> {
     gpu: &'g Gpu,
     address: Address,
 }
 
-impl Memory<'_> {
+impl GpuMemory<'_> {
     /// Its first words.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl Memory<'_> {
     }
 }
 
-impl Drop for Memory<'_> {
+impl Drop for GpuMemory<'_> {
     fn drop(&mut self) {
         // SAFETY: it was allocated, and nobody else has the address.
         unsafe { (self.gpu.functions.free)(self.address) };
@@ -231,12 +231,12 @@ pub enum Parameter<'p> {
     /// 32 bits.
     Word(u32),
     /// An address.
-    Memory(&'p Memory<'p>),
+    Memory(&'p GpuMemory<'p>),
 }
 
 /// How many threads run a kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct LaunchShape {
     /// Blocks.
     pub blocks: u32,
     /// Threads of a block.
@@ -246,17 +246,22 @@ pub struct Shape {
 }
 
 /// A loaded program.
-pub struct Module<'g> {
+pub struct LoadedModule<'g> {
     gpu: &'g Gpu,
-    handle: Handle,
+    handle: CudaHandle,
 }
 
-impl Module<'_> {
+impl LoadedModule<'_> {
     /// Runs a kernel to its end.
     ///
     /// # Errors
     /// The driver's.
-    pub fn launch(&self, kernel: &str, shape: Shape, parameters: &[Parameter<'_>]) -> Result<()> {
+    pub fn launch(
+        &self,
+        kernel: &str,
+        shape: LaunchShape,
+        parameters: &[Parameter<'_>],
+    ) -> Result<()> {
         let functions = &self.gpu.functions;
         let name = CString::new(kernel).context("the name of a kernel")?;
         let mut function = null_mut();
@@ -274,7 +279,7 @@ impl Module<'_> {
             .collect();
         let mut pointers: Vec<*mut c_void> =
             values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
-        let Shape { blocks, threads, shared } = shape;
+        let LaunchShape { blocks, threads, shared } = shape;
         // SAFETY: a function of a loaded module; the plan lists as many parameters as the kernel
         // has, and each has room for eight bytes, which no parameter of these kernels exceeds.
         let code = unsafe {
@@ -330,7 +335,7 @@ impl Module<'_> {
     }
 }
 
-impl Drop for Module<'_> {
+impl Drop for LoadedModule<'_> {
     fn drop(&mut self) {
         // SAFETY: it was loaded, and nobody else has the handle.
         unsafe { (self.gpu.functions.unload)(self.handle) };

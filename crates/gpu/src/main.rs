@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
-use culd_gpu::check::{End, Place, run, run_one};
+use culd_gpu::check::{CheckFolders, GpuRunEnd, run, run_one};
 use culd_gpu::driver::LIBRARY;
 use std::env;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ Exit status: 0 all right, 1 something wrong, 77 there is no GPU.";
 
 fn main() -> ExitCode {
     match start() {
-        Ok(End::Passed) => ExitCode::SUCCESS,
-        Ok(End::Failed) => ExitCode::FAILURE,
-        Ok(End::Skipped) => ExitCode::from(77),
+        Ok(GpuRunEnd::Passed) => ExitCode::SUCCESS,
+        Ok(GpuRunEnd::Failed) => ExitCode::FAILURE,
+        Ok(GpuRunEnd::Skipped) => ExitCode::from(77),
         Err(error) => {
             eprintln!("culd-gpu: {error:#}");
             ExitCode::from(2)
@@ -25,14 +25,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn start() -> Result<End> {
+fn start() -> Result<GpuRunEnd> {
     let mut words = env::args().skip(1);
     let (mut folder, mut libcuda, mut only) = (None, PathBuf::from(LIBRARY), None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--help" => {
                 println!("{HELP}");
-                return Ok(End::Passed);
+                return Ok(GpuRunEnd::Passed);
             }
             "--libcuda" => libcuda = words.next().context("--libcuda PATH")?.into(),
             // How this program starts itself.
@@ -47,9 +47,9 @@ fn start() -> Result<End> {
             _ => bail!("'{word}' is not known\n{HELP}"),
         }
     }
-    let place = Place { folder: folder.context(HELP)?, libcuda };
+    let place = CheckFolders { folder: folder.context(HELP)?, libcuda };
     match only {
-        Some((number, by)) => run_one(&place, number, &by).map(|()| End::Passed),
+        Some((number, by)) => run_one(&place, number, &by).map(|()| GpuRunEnd::Passed),
         None => run(&place, &env::current_exe()?),
     }
 }

@@ -32,7 +32,7 @@ pub struct Program {
     /// `sm_90a`.
     pub arch: String,
     /// The images: by whom, and the name of the file.
-    pub image: Vec<Image>,
+    pub image: Vec<PlannedImage>,
     /// What is done, in this order, with one module.
     pub launch: Vec<Launch>,
 }
@@ -40,7 +40,7 @@ pub struct Program {
 /// A linked program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Image {
+pub struct PlannedImage {
     /// The linker.
     pub by: String,
     /// Its file in the folder.
@@ -65,7 +65,7 @@ pub struct Launch {
     pub set: Vec<Variable>,
     /// Parameters.
     #[serde(default)]
-    pub argument: Vec<Argument>,
+    pub argument: Vec<PlannedArgument>,
     /// Variables that have to have these values afterwards.
     #[serde(default)]
     pub expect: Vec<Variable>,
@@ -74,7 +74,7 @@ pub struct Launch {
 /// A parameter of a kernel: one of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Argument {
+pub struct PlannedArgument {
     /// A number of 32 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word: Option<u32>,
@@ -99,21 +99,21 @@ pub struct Variable {
     pub words: Vec<u32>,
 }
 
-impl Argument {
+impl PlannedArgument {
     /// A number.
     pub fn word(word: u32) -> Self {
-        Argument { word: Some(word), ..Argument::default() }
+        PlannedArgument { word: Some(word), ..PlannedArgument::default() }
     }
 
     /// Memory and what it has to hold.
     pub fn memory(words: impl IntoIterator<Item = u32>) -> Self {
-        Argument { expect: Some(words.into_iter().collect()), ..Argument::default() }
+        PlannedArgument { expect: Some(words.into_iter().collect()), ..PlannedArgument::default() }
     }
 
     /// The same for memory that a kernel reads.
     #[must_use]
     pub fn with(self, before: &[u32]) -> Self {
-        Argument { before: before.to_vec(), ..self }
+        PlannedArgument { before: before.to_vec(), ..self }
     }
 
     /// What the memory holds before a launch.
@@ -157,7 +157,7 @@ impl Plan {
             }
             for launch in &program.launch {
                 let kernel = &launch.kernel;
-                let sound = |argument: &Argument| {
+                let sound = |argument: &PlannedArgument| {
                     let words = argument.expect.as_ref().map_or(0, Vec::len);
                     argument.word.is_some() != argument.expect.is_some()
                         && argument.before.len() <= words
@@ -186,11 +186,11 @@ mod tests {
             kernel: "k".to_owned(),
             blocks: 1,
             threads: 4,
-            argument: vec![Argument::word(3), Argument::memory([1, 2])],
+            argument: vec![PlannedArgument::word(3), PlannedArgument::memory([1, 2])],
             set: vec![Variable { name: "v".to_owned(), words: vec![7] }],
             ..Launch::default()
         };
-        let image = vec![Image { by: "culd".to_owned(), file: "0.culd.cubin".to_owned() }];
+        let image = vec![PlannedImage { by: "culd".to_owned(), file: "0.culd.cubin".to_owned() }];
         let program = Program {
             name: "calls/chain".to_owned(),
             arch: "sm_90".to_owned(),

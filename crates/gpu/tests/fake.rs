@@ -5,7 +5,7 @@
 //! Guaranteed: the functions have the types of the public header on both sides, so a wrong order of
 //! arguments shows.
 
-use culd_gpu::plan::{Argument, Image, Launch, Plan, Program, Variable};
+use culd_gpu::plan::{Launch, Plan, PlannedArgument, PlannedImage, Program, Variable};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn program(name: &str, arch: &str, letters: &[(&str, char)], folder: &Path) -> P
     let image = |(by, letter): &(&str, char)| {
         let file = format!("{}.{by}.cubin", name.replace('/', "-"));
         fs::write(folder.join(&file), format!("{letter} image")).expect("written");
-        Image { by: (*by).to_owned(), file }
+        PlannedImage { by: (*by).to_owned(), file }
     };
     let launch = Launch {
         kernel: "twice".to_owned(),
@@ -38,7 +38,10 @@ fn program(name: &str, arch: &str, letters: &[(&str, char)], folder: &Path) -> P
         threads: 4,
         shared: 64,
         set: vec![Variable { name: "v".to_owned(), words: vec![100, 0] }],
-        argument: vec![Argument::memory((0..8).map(|i| 2 * i + 3 + 100)), Argument::word(3)],
+        argument: vec![
+            PlannedArgument::memory((0..8).map(|i| 2 * i + 3 + 100)),
+            PlannedArgument::word(3),
+        ],
         expect: vec![Variable { name: "v".to_owned(), words: vec![100, 8] }],
     };
     Program {

@@ -6,10 +6,10 @@
 use culd_cubin::elf::{shf, sht, stb, stt};
 
 /// A table of numbers and their names.
-pub type Words<T> = &'static [(T, &'static str)];
+pub type NumberNames<T> = &'static [(T, &'static str)];
 
 /// Section types (`sh_type`).
-pub const SECTION_TYPES: Words<u32> = &[
+pub const SECTION_TYPES: NumberNames<u32> = &[
     (sht::NULL, "null"),
     (sht::PROGBITS, "progbits"),
     (sht::SYMTAB, "symtab"),
@@ -50,7 +50,7 @@ pub const SECTION_TYPES: Words<u32> = &[
 ];
 
 /// Section flags (`sh_flags`).
-pub const SECTION_FLAGS: Words<u64> = &[
+pub const SECTION_FLAGS: NumberNames<u64> = &[
     (shf::WRITE, "write"),
     (shf::ALLOC, "alloc"),
     (shf::EXECINSTR, "exec"),
@@ -61,7 +61,7 @@ pub const SECTION_FLAGS: Words<u64> = &[
 ];
 
 /// Symbol types (`st_info & 15`).
-pub const SYMBOL_TYPES: Words<u64> = &[
+pub const SYMBOL_TYPES: NumberNames<u64> = &[
     (stt::NOTYPE as u64, "notype"),
     (stt::OBJECT as u64, "object"),
     (stt::FUNC as u64, "func"),
@@ -72,11 +72,11 @@ pub const SYMBOL_TYPES: Words<u64> = &[
 ];
 
 /// Symbol bindings (`st_info >> 4`).
-pub const SYMBOL_BINDINGS: Words<u64> =
+pub const SYMBOL_BINDINGS: NumberNames<u64> =
     &[(stb::LOCAL as u64, "local"), (stb::GLOBAL as u64, "global"), (stb::WEAK as u64, "weak")];
 
 /// Bits of `st_other`.
-pub const SYMBOL_OTHER: Words<u64> = &[
+pub const SYMBOL_OTHER: NumberNames<u64> = &[
     (0x01, "internal"),
     (0x04, "managed"),
     (0x10, "entry"),
@@ -86,16 +86,16 @@ pub const SYMBOL_OTHER: Words<u64> = &[
 ];
 
 /// Program header types (`p_type`).
-pub const SEGMENT_TYPES: Words<u64> = &[(1, "load"), (6, "phdr")];
+pub const SEGMENT_TYPES: NumberNames<u64> = &[(1, "load"), (6, "phdr")];
 
 /// Bits of `p_flags`.
-pub const SEGMENT_FLAGS: Words<u64> = &[(4, "r"), (2, "w"), (1, "x")];
+pub const SEGMENT_FLAGS: NumberNames<u64> = &[(4, "r"), (2, "w"), (1, "x")];
 
 /// ELF file types (`e_type`).
-pub const FILE_TYPES: Words<u64> = &[(1, "rel"), (2, "exec"), (0xff00, "ewp")];
+pub const FILE_TYPES: NumberNames<u64> = &[(1, "rel"), (2, "exec"), (0xff00, "ewp")];
 
 /// The name of `value` in `words`, else the number.
-pub fn word<T: Copy + PartialEq + Into<u64>>(words: Words<T>, value: T) -> String {
+pub fn word<T: Copy + PartialEq + Into<u64>>(words: NumberNames<T>, value: T) -> String {
     match words.iter().find(|row| row.0 == value) {
         Some(row) => row.1.to_owned(),
         None => format!("{:#x}", value.into()),
@@ -103,7 +103,7 @@ pub fn word<T: Copy + PartialEq + Into<u64>>(words: Words<T>, value: T) -> Strin
 }
 
 /// The number that [`word`] wrote as `text`.
-pub fn number_of<T: Copy + Into<u64>>(words: Words<T>, text: &str) -> Option<u64> {
+pub fn number_of<T: Copy + Into<u64>>(words: NumberNames<T>, text: &str) -> Option<u64> {
     match words.iter().find(|row| row.1 == text) {
         Some(row) => Some(row.0.into()),
         None => number(text),
@@ -111,7 +111,7 @@ pub fn number_of<T: Copy + Into<u64>>(words: Words<T>, text: &str) -> Option<u64
 }
 
 /// The names of the bits of `value` joined by `+`, what has no name last; `0` for 0.
-pub fn bits(words: Words<u64>, value: u64) -> String {
+pub fn bits(words: NumberNames<u64>, value: u64) -> String {
     let mut left = value;
     let mut parts = Vec::new();
     for &(bit, name) in words {
@@ -127,7 +127,7 @@ pub fn bits(words: Words<u64>, value: u64) -> String {
 }
 
 /// The number that [`bits`] wrote as `text`.
-pub fn bits_of(words: Words<u64>, text: &str) -> Option<u64> {
+pub fn bits_of(words: NumberNames<u64>, text: &str) -> Option<u64> {
     text.split('+').try_fold(0, |value, part| Some(value | number_of(words, part)?))
 }
 

@@ -1,6 +1,6 @@
 //! culd-diff tells small changes of a file in one line each.
 
-use culd_inspect::diff::{self, Difference, Options};
+use culd_inspect::diff::{self, DiffReport, Options};
 use culd_inspect::text;
 use culd_inspect::view::View;
 use culd_testkit::fixtures::asm;
@@ -8,12 +8,12 @@ use culd_testkit::fixtures::asm;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
-fn compare(a: &[u8], b: &[u8], tool: bool) -> Difference {
+fn compare(a: &[u8], b: &[u8], tool: bool) -> DiffReport {
     let (a, b) = (View::parse(a).unwrap(), View::parse(b).unwrap());
     diff::compare(&a, &b, Options { tool })
 }
 
-fn lines(difference: &Difference) -> Vec<&str> {
+fn lines(difference: &DiffReport) -> Vec<&str> {
     difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect()
 }
 

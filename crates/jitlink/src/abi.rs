@@ -13,17 +13,17 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::handles;
-use crate::link::Link;
-use crate::result::Code;
+use crate::link::JitLink;
+use crate::result::ResultCode;
 
 /// A handle, which C takes for a pointer.
-pub type Handle = usize;
+pub type LinkHandle = usize;
 
 /// The release whose behaviour this is.
 const VERSION: (c_uint, c_uint) = (13, 0);
 
 /// Runs `work` on enough stack; a panic becomes a code. That of a defect: input never panics.
-fn guarded(work: impl FnOnce() -> Code) -> c_int {
+fn guarded(work: impl FnOnce() -> ResultCode) -> c_int {
     // What a thread of its own is given: this one waits until it has ended, as if it worked itself.
     struct Lent<T>(T);
     // SAFETY: pointers of the caller's are used by one thread at a time.
@@ -35,12 +35,12 @@ fn guarded(work: impl FnOnce() -> Code) -> c_int {
     let work = Mutex::new(Some(Lent(work)));
     let run = || {
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        work.map_or(Code::Internal as c_int, |Lent(work)| caught(work))
+        work.map_or(ResultCode::Internal as c_int, |Lent(work)| caught(work))
     };
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK);
         match builder.spawn_scoped(scope, run) {
-            Ok(thread) => thread.join().unwrap_or(Code::Internal as c_int),
+            Ok(thread) => thread.join().unwrap_or(ResultCode::Internal as c_int),
             // Little may be enough.
             Err(_) => run(),
         }
@@ -49,8 +49,8 @@ fn guarded(work: impl FnOnce() -> Code) -> c_int {
 
 /// Not a part of its caller, whose frame would be as large as that of all the work.
 #[inline(never)]
-fn caught(work: impl FnOnce() -> Code) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Code::Internal) as c_int
+fn caught(work: impl FnOnce() -> ResultCode) -> c_int {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(ResultCode::Internal) as c_int
 }
 
 /// Bytes of stack on which everything is done that a program may ask for, NVIDIA's compiler of
@@ -92,11 +92,11 @@ fn lowest_of_stack() -> Option<usize> {
 }
 
 /// `work` with the link of `handle`.
-fn with(handle: Handle, work: impl FnOnce(&mut Link) -> Code) -> c_int {
+fn with(handle: LinkHandle, work: impl FnOnce(&mut JitLink) -> ResultCode) -> c_int {
     guarded(|| match handles::get(handle) {
         // A link that panicked is as good as before: its parts are replaced whole.
         Some(link) => work(&mut link.lock().unwrap_or_else(PoisonError::into_inner)),
-        None => Code::NullInput,
+        None => ResultCode::NullInput,
     })
 }
 
@@ -117,27 +117,27 @@ unsafe fn word(word: *const c_char) -> Option<OsString> {
 ///
 /// # Safety
 /// `place` is null or can be written.
-unsafe fn put<T>(place: *mut T, value: T) -> Code {
+unsafe fn put<T>(place: *mut T, value: T) -> ResultCode {
     if place.is_null() {
-        return Code::NullInput;
+        return ResultCode::NullInput;
     }
     // SAFETY: not null; else as the caller promises.
     unsafe { place.write(value) };
-    Code::Success
+    ResultCode::Success
 }
 
 /// Copies `bytes`, if there are some, to where `place` points.
 ///
 /// # Safety
 /// `place` is null or has room for as many bytes as the function for sizes told.
-unsafe fn copy(place: *mut c_char, bytes: Result<&[u8], Code>) -> Code {
+unsafe fn copy(place: *mut c_char, bytes: Result<&[u8], ResultCode>) -> ResultCode {
     match bytes {
-        _ if place.is_null() => Code::NullInput,
+        _ if place.is_null() => ResultCode::NullInput,
         Err(code) => code,
         Ok(bytes) => {
             // SAFETY: not null; else as the caller promises.
             unsafe { place.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            Code::Success
+            ResultCode::Success
         }
     }
 }
@@ -175,21 +175,21 @@ macro_rules! export {
 
 export! {
     /// Makes a handle. One that is refused for its options has a log, too.
-    fn nvJitLinkCreate(handle: *mut Handle, count: u32, options: *const *const c_char)
+    fn nvJitLinkCreate(handle: *mut LinkHandle, count: u32, options: *const *const c_char)
     [__nvJitLinkCreate_13_0 __nvJitLinkCreate_13_1 __nvJitLinkCreate_13_2 __nvJitLinkCreate_13_3
      __nvJitLinkCreate_13_4 __nvJitLinkCreate_13_5] {
         guarded(|| {
             if handle.is_null() || (options.is_null() && count != 0) {
-                return Code::NullInput;
+                return ResultCode::NullInput;
             }
             let mut words = Vec::new();
             for place in 0..count as usize {
                 match word(*options.add(place)) {
                     Some(word) => words.push(word),
-                    None => return Code::NullInput,
+                    None => return ResultCode::NullInput,
                 }
             }
-            let link = Link::new(&words);
+            let link = JitLink::new(&words);
             let code = link.created();
             put(handle, handles::create(link).get());
             code
@@ -199,12 +199,12 @@ export! {
 
 export! {
     /// Gives a handle back and sets it to null.
-    fn nvJitLinkDestroy(handle: *mut Handle)
+    fn nvJitLinkDestroy(handle: *mut LinkHandle)
     [__nvJitLinkDestroy_13_0 __nvJitLinkDestroy_13_1 __nvJitLinkDestroy_13_2
      __nvJitLinkDestroy_13_3 __nvJitLinkDestroy_13_4 __nvJitLinkDestroy_13_5] {
         guarded(|| {
             if handle.is_null() || handles::destroy(*handle).is_none() {
-                return Code::NullInput;
+                return ResultCode::NullInput;
             }
             put(handle, 0)
         })
@@ -214,13 +214,13 @@ export! {
 export! {
     /// Adds an input in memory, which is copied.
     fn nvJitLinkAddData(
-        handle: Handle, kind: c_int, data: *const c_void, size: usize, name: *const c_char
+        handle: LinkHandle, kind: c_int, data: *const c_void, size: usize, name: *const c_char
     )
     [__nvJitLinkAddData_13_0 __nvJitLinkAddData_13_1 __nvJitLinkAddData_13_2
      __nvJitLinkAddData_13_3 __nvJitLinkAddData_13_4 __nvJitLinkAddData_13_5] {
         with(handle, |link| {
             if data.is_null() || isize::try_from(size).is_err() {
-                return Code::NullInput;
+                return ResultCode::NullInput;
             }
             let bytes = std::slice::from_raw_parts(data.cast::<u8>(), size);
             link.add_data(kind, word(name).as_deref(), bytes)
@@ -230,22 +230,22 @@ export! {
 
 export! {
     /// Adds the input at a path.
-    fn nvJitLinkAddFile(handle: Handle, kind: c_int, path: *const c_char)
+    fn nvJitLinkAddFile(handle: LinkHandle, kind: c_int, path: *const c_char)
     [__nvJitLinkAddFile_13_0 __nvJitLinkAddFile_13_1 __nvJitLinkAddFile_13_2
      __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5] {
         with(handle, |link| match word(path) {
             Some(path) => link.add_file(kind, Path::new(&path)),
-            None => Code::NullInput,
+            None => ResultCode::NullInput,
         })
     }
 }
 
 export! {
     /// Links.
-    fn nvJitLinkComplete(handle: Handle)
+    fn nvJitLinkComplete(handle: LinkHandle)
     [__nvJitLinkComplete_13_0 __nvJitLinkComplete_13_1 __nvJitLinkComplete_13_2
      __nvJitLinkComplete_13_3 __nvJitLinkComplete_13_4 __nvJitLinkComplete_13_5] {
-        with(handle, Link::complete)
+        with(handle, JitLink::complete)
     }
 }
 
@@ -256,9 +256,9 @@ macro_rules! result {
      $get:ident [$($get_alias:ident)*]) => {
         export! {
             /// Tells how many bytes there are.
-            fn $size(handle: Handle, size: *mut usize) [$($size_alias)*] {
+            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
                 with(handle, |link| match link.$what() {
-                    _ if size.is_null() => Code::NullInput,
+                    _ if size.is_null() => ResultCode::NullInput,
                     Ok(bytes) => put(size, bytes.len()),
                     Err(code) => code,
                 })
@@ -266,7 +266,7 @@ macro_rules! result {
         }
         export! {
             /// Copies the bytes.
-            fn $get(handle: Handle, buffer: *mut c_char) [$($get_alias)*] {
+            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] {
                 with(handle, |link| copy(buffer, link.$what()))
             }
         }
@@ -313,7 +313,7 @@ macro_rules! log {
      $get:ident [$($get_alias:ident)*]) => {
         export! {
             /// Tells how many bytes the log has with its NUL; 0 when there is nothing in it.
-            fn $size(handle: Handle, size: *mut usize) [$($size_alias)*] {
+            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
                 with(handle, |link| {
                     let text = link.$what().len();
                     put(size, if text == 0 { 0 } else { text + 1 })
@@ -322,7 +322,7 @@ macro_rules! log {
         }
         export! {
             /// Copies the log and a NUL.
-            fn $get(handle: Handle, buffer: *mut c_char) [$($get_alias)*] {
+            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] {
                 with(handle, |link| {
                     let text: Vec<u8> = link.$what().bytes().chain([0]).collect();
                     copy(buffer, Ok(&text))
@@ -359,7 +359,7 @@ export! {
     fn nvJitLinkVersion(major: *mut c_uint, minor: *mut c_uint) [] {
         guarded(|| {
             if major.is_null() || minor.is_null() {
-                return Code::NullInput;
+                return ResultCode::NullInput;
             }
             put(major, VERSION.0);
             put(minor, VERSION.1)
@@ -382,7 +382,7 @@ mod tests {
     /// The code and error log of a link that is given the file at `path`.
     fn add(path: &Path) -> (c_int, String) {
         let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-        let mut handle: Handle = 0;
+        let mut handle: LinkHandle = 0;
         let mut log = [0; 512];
         // SAFETY: the pointers are of values that live here, and texts end with NUL.
         let code = unsafe {
@@ -403,7 +403,7 @@ mod tests {
         let path = folder.path().join("loop");
         std::os::unix::fs::symlink(&path, &path).unwrap();
         let (code, log) = add(&path);
-        assert_eq!(code, Code::InvalidInput as c_int);
+        assert_eq!(code, ResultCode::InvalidInput as c_int);
         assert!(log.contains("  >>> Too many levels of symbolic links"), "{log}");
         let missing = folder.path().join("missing");
         assert_eq!(add(&missing).1, format!("no such file: {}\n", missing.display()));
@@ -415,11 +415,11 @@ mod tests {
         let place = |name: &[u8]| folder.path().join(std::ffi::OsStr::from_bytes(name));
         std::fs::write(place("caf\u{fffd}".as_bytes()), "words of no known kind").unwrap();
         let (code, log) = add(&place(b"caf\xe9"));
-        assert_eq!(code, Code::InvalidInput as c_int);
+        assert_eq!(code, ResultCode::InvalidInput as c_int);
         assert!(log.starts_with("no such file: ") && log.ends_with("/caf\\xe9\n"), "{log}");
         std::fs::write(place(b"caf\xe9\x1b"), "words of no known kind").unwrap();
         let (code, log) = add(&place(b"caf\xe9\x1b"));
-        assert_eq!(code, Code::UnrecognizedInput as c_int);
+        assert_eq!(code, ResultCode::UnrecognizedInput as c_int);
         assert!(log.ends_with("/caf\\xe9\\x1b\n"), "{log}");
     }
 }

@@ -9,29 +9,29 @@ use std::hash::BuildHasherDefault;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::link::Link;
+use crate::link::JitLink;
 
 /// A link and who works on it.
-pub type Shared = Arc<Mutex<Link>>;
+pub type SharedLink = Arc<Mutex<JitLink>>;
 
 type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
 /// The links of the process. The interface has one name space of handles for all threads, so there
 /// is one table.
-struct Table {
+struct HandleTable {
     next: usize,
-    links: HashMap<usize, Shared, Hasher>,
+    links: HashMap<usize, SharedLink, Hasher>,
 }
 
-static TABLE: RwLock<Table> =
-    RwLock::new(Table { next: 1, links: HashMap::with_hasher(BuildHasherDefault::new()) });
+static TABLE: RwLock<HandleTable> =
+    RwLock::new(HandleTable { next: 1, links: HashMap::with_hasher(BuildHasherDefault::new()) });
 
 /// Handles are multiples of this, so that they do not look like small numbers or misaligned
 /// addresses.
 const STEP: usize = 16;
 
 /// A new handle for `link`.
-pub fn create(link: Link) -> NonZeroUsize {
+pub fn create(link: JitLink) -> NonZeroUsize {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     let handle = table.next.saturating_mul(STEP);
     table.next += 1;
@@ -40,12 +40,12 @@ pub fn create(link: Link) -> NonZeroUsize {
 }
 
 /// The link of a handle.
-pub fn get(handle: usize) -> Option<Shared> {
+pub fn get(handle: usize) -> Option<SharedLink> {
     TABLE.read().unwrap_or_else(PoisonError::into_inner).links.get(&handle).cloned()
 }
 
 /// Gives a handle back; `None` when it is none.
-pub fn destroy(handle: usize) -> Option<Shared> {
+pub fn destroy(handle: usize) -> Option<SharedLink> {
     TABLE.write().unwrap_or_else(PoisonError::into_inner).links.remove(&handle)
 }
 
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn a_handle_is_good_until_it_is_given_back() {
-        let one = create(Link::new(&[])).get();
-        let two = create(Link::new(&[])).get();
+        let one = create(JitLink::new(&[])).get();
+        let two = create(JitLink::new(&[])).get();
         assert_ne!(one, two);
         assert!(get(one).is_some() && destroy(one).is_some());
         assert!(get(one).is_none() && destroy(one).is_none());
         assert!(get(two).is_some() && get(0).is_none() && get(two + 1).is_none());
         destroy(two);
-        assert_ne!(create(Link::new(&[])).get(), one);
+        assert_ne!(create(JitLink::new(&[])).get(), one);
     }
 }

@@ -12,17 +12,17 @@ use std::time::Instant;
 
 use culd_cubin::arch::Flavour;
 use culd_driver::{
-    Cause, Content, Cubin, Ignored, InputError, InputKind, Item, Kind as LineKind, Line,
-    LinkRequest, NOTE as NOTE_BEGIN, Outcome, Target,
+    Cause, Content, Ignored, InputError, InputKind, Item, Line, LineKind, LinkRequest,
+    NOTE as NOTE_BEGIN, NamedCubin, RunOutcome, Target,
 };
 use culd_fatbin::{Format, sniff};
 use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
-use culd_lto::Compiler;
+use culd_lto::NvJitLink;
 
 use crate::home;
 use crate::lto;
-use crate::options::{self, LinkOptions, Refusal};
-use crate::result::{Code, Kind};
+use crate::options::{self, JitOptions, Refusal};
+use crate::result::{InputType, ResultCode};
 
 /// What NVIDIA's library says of itself in the tool note; ours is as long (in bytes).
 const OBJECT_NAME: &str = "in-memory-ELF-image";
@@ -33,23 +33,23 @@ const ELF_HEADER: usize = 64;
 const NO_NAME: &str = "(null)";
 
 /// A link in the making.
-pub struct Link {
-    options: Result<LinkOptions, Code>,
-    cubins: Vec<Cubin>,
+pub struct JitLink {
+    options: Result<JitOptions, ResultCode>,
+    cubins: Vec<NamedCubin>,
     /// NVIDIA's library, once there is an input for it.
-    compiler: Option<Result<Compiler, Refusal>>,
+    compiler: Option<Result<NvJitLink, Refusal>>,
     /// Inputs for the compiler of LTO-IR.
-    lto: Vec<lto::Input>,
+    lto: Vec<lto::LtoInput>,
     /// What NVIDIA's library made of them all.
     lto_ir: Option<Vec<u8>>,
     index: Option<IndexFile>,
     errors: String,
     infos: String,
     begin: Instant,
-    state: State,
+    state: LinkState,
 }
 
-enum State {
+enum LinkState {
     /// Inputs may come.
     Open,
     /// It failed.
@@ -59,7 +59,7 @@ enum State {
     Compiled(Vec<u8>),
 }
 
-impl Link {
+impl JitLink {
     /// A link with the options `words`; [`Link::created`] tells whether they are some.
     pub fn new(words: &[OsString]) -> Self {
         let (mut index, mut told) = (None, String::new());
@@ -78,7 +78,7 @@ impl Link {
                 (Err(code), line.unwrap_or(text))
             }
         };
-        Link {
+        JitLink {
             options,
             cubins: Vec::new(),
             compiler: None,
@@ -88,14 +88,14 @@ impl Link {
             errors,
             infos: String::new(),
             begin: Instant::now(),
-            state: State::Open,
+            state: LinkState::Open,
         }
     }
 
     /// What `nvJitLinkCreate` returns.
-    pub fn created(&self) -> Code {
+    pub fn created(&self) -> ResultCode {
         match &self.options {
-            Ok(_) => Code::Success,
+            Ok(_) => ResultCode::Success,
             Err(code) => *code,
         }
     }
@@ -114,10 +114,12 @@ impl Link {
     ///
     /// # Errors
     /// There is none (yet).
-    pub fn cubin(&self) -> Result<&[u8], Code> {
+    pub fn cubin(&self) -> Result<&[u8], ResultCode> {
         match &self.state {
-            State::Linked(image) => Ok(image),
-            State::Open | State::Failed | State::Compiled(_) => Err(Code::Internal),
+            LinkState::Linked(image) => Ok(image),
+            LinkState::Open | LinkState::Failed | LinkState::Compiled(_) => {
+                Err(ResultCode::Internal)
+            }
         }
     }
 
@@ -125,11 +127,11 @@ impl Link {
     ///
     /// # Errors
     /// There is none.
-    pub fn ptx(&self) -> Result<&[u8], Code> {
+    pub fn ptx(&self) -> Result<&[u8], ResultCode> {
         match (&self.state, &self.options) {
-            (State::Compiled(ptx), _) => Ok(ptx),
-            (_, Ok(options)) if options.ptx => Err(Code::Internal),
-            _ => Err(Code::InvalidInput),
+            (LinkState::Compiled(ptx), _) => Ok(ptx),
+            (_, Ok(options)) if options.ptx => Err(ResultCode::Internal),
+            _ => Err(ResultCode::InvalidInput),
         }
     }
 
@@ -137,16 +139,16 @@ impl Link {
     ///
     /// # Errors
     /// There is none.
-    pub fn lto_ir(&self) -> Result<&[u8], Code> {
+    pub fn lto_ir(&self) -> Result<&[u8], ResultCode> {
         match (&self.lto_ir, &self.options) {
             (Some(bytes), _) => Ok(bytes),
-            (None, Ok(options)) if options.lto => Err(Code::Internal),
-            _ => Err(Code::InvalidInput),
+            (None, Ok(options)) if options.lto => Err(ResultCode::Internal),
+            _ => Err(ResultCode::InvalidInput),
         }
     }
 
     /// Adds the file at `path`.
-    pub fn add_file(&mut self, kind: i32, path: &Path) -> Code {
+    pub fn add_file(&mut self, kind: i32, path: &Path) -> ResultCode {
         match culd_driver::read_file(path) {
             Ok(bytes) => self.add_data(kind, Some(path.as_os_str()), &bytes),
             // NVIDIA's library says so of whatever it cannot read.
@@ -154,20 +156,20 @@ impl Link {
                 let plain = [ErrorKind::NotFound, ErrorKind::IsADirectory].contains(&error.kind());
                 let why = if plain { String::new() } else { format!("{NOTE_BEGIN}{error}\n") };
                 let path = name_in_logs(path.as_os_str());
-                self.refuse((Code::InvalidInput, format!("no such file: {path}\n{why}")))
+                self.refuse((ResultCode::InvalidInput, format!("no such file: {path}\n{why}")))
             }
         }
     }
 
     /// Adds an input in memory.
-    pub fn add_data(&mut self, kind: i32, name: Option<&OsStr>, bytes: &[u8]) -> Code {
+    pub fn add_data(&mut self, kind: i32, name: Option<&OsStr>, bytes: &[u8]) -> ResultCode {
         match self.add(kind, name.map(name_in_logs).as_deref(), bytes) {
-            Ok(()) => Code::Success,
+            Ok(()) => ResultCode::Success,
             Err(refusal) => self.refuse(refusal),
         }
     }
 
-    fn refuse(&mut self, (code, text): Refusal) -> Code {
+    fn refuse(&mut self, (code, text): Refusal) -> ResultCode {
         self.errors.push_str(&text);
         code
     }
@@ -175,25 +177,25 @@ impl Link {
     fn add(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Result<(), Refusal> {
         // Some texts have the name of an input, others nothing where there is none.
         let (told, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
-        let Some(kind) = Kind::of(kind) else {
+        let Some(kind) = InputType::of(kind) else {
             let text = format!("unsupported input type: {shown}\n");
-            return Err((Code::IncorrectInputType, text));
+            return Err((ResultCode::IncorrectInputType, text));
         };
-        if kind == Kind::Index && self.index(bytes) {
+        if kind == InputType::Index && self.index(bytes) {
             return Ok(());
         }
         let format = format(bytes);
         if !kind.takes(format) {
             return Err(match kind {
-                Kind::Any => {
-                    (Code::UnrecognizedInput, format!("unrecognized input type: {shown}\n"))
+                InputType::Any => {
+                    (ResultCode::UnrecognizedInput, format!("unrecognized input type: {shown}\n"))
                 }
                 _ => {
                     let kind = kind.name();
                     let text = format!(
                         "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{told}\n"
                     );
-                    (Code::IncorrectInputType, text)
+                    (ResultCode::IncorrectInputType, text)
                 }
             });
         }
@@ -201,9 +203,9 @@ impl Link {
             return self.add_lto(inputs);
         }
         let cubins = self.unpack(kind, format, name, bytes)?;
-        if !matches!((&self.state, &self.options), (State::Open, Ok(_))) {
+        if !matches!((&self.state, &self.options), (LinkState::Open, Ok(_))) {
             let text = format!("ERROR 1: empty elfw when adding cubin{told}\n");
-            return Err((Code::Internal, text));
+            return Err((ResultCode::Internal, text));
         }
         for cubin in &cubins {
             self.check(cubin, told)?;
@@ -214,7 +216,7 @@ impl Link {
 
     /// Adds inputs for the compiler of LTO-IR. One that is not there is missed when the link is
     /// made.
-    fn add_lto(&mut self, inputs: Vec<lto::Input>) -> Result<(), Refusal> {
+    fn add_lto(&mut self, inputs: Vec<lto::LtoInput>) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         let compiler = self.compiler.get_or_insert_with(|| lto::compiler(options));
         if let Ok(compiler) = compiler {
@@ -238,19 +240,19 @@ impl Link {
     /// The cubins in an input.
     fn unpack(
         &mut self,
-        kind: Kind,
+        kind: InputType,
         format: Format,
         name: Option<&str>,
         bytes: &[u8],
-    ) -> Result<Vec<Cubin>, Refusal> {
+    ) -> Result<Vec<NamedCubin>, Refusal> {
         let shown = name.unwrap_or(NO_NAME);
         let Ok(options) = &mut self.options else { return Ok(Vec::new()) };
         match format {
             // To NVIDIA's library a cubin is no object, and a linked one is nothing.
-            Format::RelocatableCubin if kind == Kind::Object => return Ok(Vec::new()),
+            Format::RelocatableCubin if kind == InputType::Object => return Ok(Vec::new()),
             Format::ExecutableCubin => return Ok(Vec::new()),
             Format::RelocatableCubin => {
-                return Ok(vec![Cubin { name: shown.to_owned(), bytes: bytes.to_vec() }]);
+                return Ok(vec![NamedCubin { name: shown.to_owned(), bytes: bytes.to_vec() }]);
             }
             _ => {}
         }
@@ -293,7 +295,7 @@ impl Link {
         format: Format,
         name: &str,
         bytes: &[u8],
-    ) -> Result<Option<Vec<lto::Input>>, Refusal> {
+    ) -> Result<Option<Vec<lto::LtoInput>>, Refusal> {
         let Ok(options) = &self.options else { return Ok(None) };
         match format {
             Format::LtoIr if !options.lto => Err(no_lto()),
@@ -303,7 +305,7 @@ impl Link {
     }
 
     /// Takes in what the driver has to say of an input.
-    fn told(&mut self, outcome: Outcome, name: Option<&str>) -> Result<(), Refusal> {
+    fn told(&mut self, outcome: RunOutcome, name: Option<&str>) -> Result<(), Refusal> {
         let failed = outcome.status != 0;
         let tool_failed = failed && outcome.lines.iter().any(|line| line.kind == LineKind::Tool);
         let mut refusal = None;
@@ -316,10 +318,10 @@ impl Link {
                 }
                 // The compiler has said why.
                 Some(Cause::Input(InputError::Fatbinary)) if tool_failed => {
-                    refusal = Some((Code::PtxCompile, compile_failed(name)));
+                    refusal = Some((ResultCode::PtxCompile, compile_failed(name)));
                 }
                 Some(Cause::Input(InputError::Compiler { .. })) => {
-                    refusal = Some((Code::PtxCompile, text + &compile_failed(name)));
+                    refusal = Some((ResultCode::PtxCompile, text + &compile_failed(name)));
                 }
                 Some(Cause::Input(InputError::LtoFound)) => {
                     refusal = Some(no_lto());
@@ -328,8 +330,9 @@ impl Link {
                     refusal.get_or_insert_with(|| no_code(name));
                 }
                 _ if line.severity() >= Some(Severity::Error) => {
-                    let (_, before) = refusal.take().unwrap_or((Code::InvalidInput, String::new()));
-                    refusal = Some((Code::InvalidInput, before + &text));
+                    let (_, before) =
+                        refusal.take().unwrap_or((ResultCode::InvalidInput, String::new()));
+                    refusal = Some((ResultCode::InvalidInput, before + &text));
                 }
                 _ => self.infos.push_str(&text),
             }
@@ -338,7 +341,7 @@ impl Link {
     }
 
     /// Looks whether a cubin can be linked for the target.
-    fn check(&self, cubin: &Cubin, told: &str) -> Result<(), Refusal> {
+    fn check(&self, cubin: &NamedCubin, told: &str) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         // A small link takes as long as its inputs are looked at: one for the very target is not
         // looked at twice. Its tables are, so that a damaged file is refused when it is added.
@@ -360,25 +363,27 @@ impl Link {
             } else if options.arch.flavour == Flavour::Mercury && is_classic(&cubin.bytes) {
                 let told = "Mercury or Capmerc target was requested, but SASS input";
                 let text = format!("{told} {} was found.\n", cubin.name);
-                return Err((Code::InvalidInput, text));
+                return Err((ResultCode::InvalidInput, text));
             }
         }
         let _ = writeln!(text, "ERROR 4: bad input:{told}");
-        if any { Err((Code::InvalidInput, text)) } else { Ok(()) }
+        if any { Err((ResultCode::InvalidInput, text)) } else { Ok(()) }
     }
 
     /// Links.
-    pub fn complete(&mut self) -> Code {
+    pub fn complete(&mut self) -> ResultCode {
         let began = Instant::now();
         match (&self.state, &self.options) {
             (_, Err(_)) => {
                 let text = "ERROR 1: empty elfw in nvJitLinkComplete\n";
-                return self.refuse((Code::Internal, text.to_owned()));
+                return self.refuse((ResultCode::Internal, text.to_owned()));
             }
-            (State::Failed | State::Linked(_) | State::Compiled(_), _) => return Code::Internal,
-            (State::Open, Ok(_)) => {}
+            (LinkState::Failed | LinkState::Linked(_) | LinkState::Compiled(_), _) => {
+                return ResultCode::Internal;
+            }
+            (LinkState::Open, Ok(_)) => {}
         }
-        self.state = State::Failed;
+        self.state = LinkState::Failed;
         let time = self.options.as_ref().is_ok_and(|options| options.time);
         if time {
             let before = began.duration_since(self.begin).as_secs_f64() * 1e3;
@@ -389,7 +394,7 @@ impl Link {
             let own = began.elapsed().as_secs_f64() * 1e3;
             let _ = writeln!(self.infos, "nvJitLinkComplete time to finish: {own:.6}");
         }
-        result.map_or_else(|refusal| self.refuse(refusal), |()| Code::Success)
+        result.map_or_else(|refusal| self.refuse(refusal), |()| ResultCode::Success)
     }
 
     fn link(&mut self) -> Result<(), Refusal> {
@@ -405,7 +410,7 @@ impl Link {
         let compiler = compiler.as_ref().map_err(Refusal::clone)?;
         if options.ptx && !self.cubins.is_empty() {
             let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
-            return Err((Code::IncorrectInputType, text.to_owned()));
+            return Err((ResultCode::IncorrectInputType, text.to_owned()));
         }
         let relocatable = options.options.flag(culd_driver::Id::Relocatable);
         let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
@@ -413,21 +418,26 @@ impl Link {
             let made = lto::whole(compiler, options, &self.lto);
             let is_ptx = options.ptx;
             let bytes = self.keep_rest(made)?;
-            self.state = if is_ptx { State::Compiled(bytes) } else { State::Linked(bytes) };
+            self.state = if is_ptx { LinkState::Compiled(bytes) } else { LinkState::Linked(bytes) };
             return Ok(());
         }
         let made = lto::partial(compiler, options, &self.lto, &self.cubins);
         let cubins = match self.keep_rest(made)? {
-            lto::Code::Object(bytes) => vec![Cubin { name: lto::NAME.to_owned(), bytes }],
-            lto::Code::Ptx(ptx) => self.unpack(Kind::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?,
+            lto::LtoResult::Object(bytes) => vec![NamedCubin { name: lto::NAME.to_owned(), bytes }],
+            lto::LtoResult::Ptx(ptx) => {
+                self.unpack(InputType::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?
+            }
         };
         self.cubins.extend(cubins);
         self.link_cubins()
     }
 
     /// Keeps what was said and the LTO-IR; the code.
-    fn keep_rest<T>(&mut self, made: Result<lto::Compiled<T>, lto::Failure>) -> Result<T, Refusal> {
-        let lto::Compiled { code, lto_ir, logs } = made.map_err(|failure| {
+    fn keep_rest<T>(
+        &mut self,
+        made: Result<lto::LtoCompilation<T>, lto::CompileFailure>,
+    ) -> Result<T, Refusal> {
+        let lto::LtoCompilation { code, lto_ir, logs } = made.map_err(|failure| {
             self.infos.push_str(&failure.infos);
             failure.refusal
         })?;
@@ -467,11 +477,11 @@ impl Link {
         }
         match (outcome.image, failure) {
             (Some(image), _) => {
-                self.state = State::Linked(image);
+                self.state = LinkState::Linked(image);
                 Ok(())
             }
             (None, failure) => {
-                let (code, text) = failure.unwrap_or((Code::Internal, String::new()));
+                let (code, text) = failure.unwrap_or((ResultCode::Internal, String::new()));
                 Err((code, errors + &text))
             }
         }
@@ -485,7 +495,7 @@ pub(crate) fn name_in_logs(name: &OsStr) -> String {
 
 /// The index file at `path`, and what the log says of one that is none.
 fn index_file(path: &Path) -> Result<(Option<IndexFile>, String), Refusal> {
-    let refused = |text: String| Err((Code::InvalidInput, text));
+    let refused = |text: String| Err((ResultCode::InvalidInput, text));
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     // What is no file is not waited for.
     let read = if is_file { culd_driver::read_file(path) } else { Ok(Vec::new()) };
@@ -494,7 +504,7 @@ fn index_file(path: &Path) -> Result<(Option<IndexFile>, String), Refusal> {
         Ok(bytes) if is_file && !bytes.is_empty() => Ok(match IndexFile::parse(bytes) {
             Ok(index) => (Some(index), String::new()),
             Err(_) => {
-                let kind = Kind::Index.name();
+                let kind = InputType::Index.name();
                 let text = format!(
                     "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{path}\n"
                 );
@@ -534,12 +544,12 @@ fn shown(line: &Line) -> String {
 /// What is said of LTO-IR without `-lto`.
 fn no_lto() -> Refusal {
     let text = "ERROR 1: LTO-IR input cannot be used without LTO enabled (-lto)\n";
-    (Code::LtoNotEnabled, text.to_owned())
+    (ResultCode::LtoNotEnabled, text.to_owned())
 }
 
 /// What is said of an input without code for the target.
 fn no_code(name: Option<&str>) -> Refusal {
-    (Code::InvalidInput, format!("ERROR 3: bad input: {}\n", name.unwrap_or_default()))
+    (ResultCode::InvalidInput, format!("ERROR 3: bad input: {}\n", name.unwrap_or_default()))
 }
 
 fn compile_failed(name: Option<&str>) -> String {
@@ -562,9 +572,9 @@ fn failure(diagnostics: &[Diagnostic]) -> Refusal {
     match errors.find_map(|line| bad_file(&line.message)) {
         Some(file) => {
             let file = if file == NO_NAME { "" } else { file };
-            (Code::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
+            (ResultCode::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
         }
-        None => (Code::Internal, "ERROR 9: finish\n".to_owned()),
+        None => (ResultCode::Internal, "ERROR 9: finish\n".to_owned()),
     }
 }
 

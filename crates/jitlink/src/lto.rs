@@ -9,16 +9,16 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use culd_driver::Cubin;
+use culd_driver::NamedCubin;
 use culd_fatbin::container::{Kind as EntryKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{Compiler, Kind, LtoError, Made, Task, Want};
+use culd_lto::{CompileInputKind, CompileOutput, CompileTask, LtoError, NvJitLink, Want};
 
 use crate::home;
 use crate::link::name_in_logs;
-use crate::options::{LinkOptions, Refusal};
-use crate::result::Code as ResultCode;
+use crate::options::{JitOptions, Refusal};
+use crate::result::ResultCode;
 
 /// What messages call the code that was made of LTO-IR.
 pub(crate) const NAME: &str = "ltoPtx";
@@ -31,28 +31,28 @@ const SELECTING: &[&str] = &["-kernels-used=", "-variables-used=", "-optimize-un
 
 /// An input for the compiler of LTO-IR.
 #[derive(Debug)]
-pub(crate) struct Input {
-    kind: Kind,
+pub(crate) struct LtoInput {
+    kind: CompileInputKind,
     name: String,
     bytes: Vec<u8>,
 }
 
-impl Input {
-    fn borrow(&self) -> culd_lto::Input<'_> {
-        culd_lto::Input { kind: self.kind, name: &self.name, bytes: &self.bytes }
+impl LtoInput {
+    fn borrow(&self) -> culd_lto::CompileInput<'_> {
+        culd_lto::CompileInput { kind: self.kind, name: &self.name, bytes: &self.bytes }
     }
 }
 
 /// The inputs for the compiler in `bytes`; `None` where there are none.
-pub(crate) fn inputs(format: Format, name: &str, bytes: &[u8], sm: u32) -> Option<Vec<Input>> {
-    let one = |kind| Some(vec![Input { kind, name: name.to_owned(), bytes: bytes.to_vec() }]);
+pub(crate) fn inputs(format: Format, name: &str, bytes: &[u8], sm: u32) -> Option<Vec<LtoInput>> {
+    let one = |kind| Some(vec![LtoInput { kind, name: name.to_owned(), bytes: bytes.to_vec() }]);
     match format {
-        Format::LtoIr => one(Kind::LtoIr),
-        Format::Fatbin if has_lto(bytes, sm) => one(Kind::Fatbin),
+        Format::LtoIr => one(CompileInputKind::LtoIr),
+        Format::Fatbin if has_lto(bytes, sm) => one(CompileInputKind::Fatbin),
         Format::HostElf { .. } => {
             let object = HostObject::parse(bytes).ok()??;
             let any = object.fatbins.iter().any(|section| has_lto(section.data, sm));
-            if any { one(Kind::Object) } else { None }
+            if any { one(CompileInputKind::Object) } else { None }
         }
         Format::Archive => members(name, bytes, sm),
         _ => None,
@@ -60,7 +60,7 @@ pub(crate) fn inputs(format: Format, name: &str, bytes: &[u8], sm: u32) -> Optio
 }
 
 /// The members of an archive, if all that have device code have LTO-IR.
-fn members(name: &str, bytes: &[u8], sm: u32) -> Option<Vec<Input>> {
+fn members(name: &str, bytes: &[u8], sm: u32) -> Option<Vec<LtoInput>> {
     let mut all = Vec::new();
     for member in archive::members(bytes).ok()? {
         let archive::Contents::Here { data, .. } = member.ok()?.contents else { return None };
@@ -86,24 +86,24 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
 }
 
 /// Toolkits that may have NVIDIA's libraries.
-fn toolkits(options: &LinkOptions) -> Vec<PathBuf> {
+fn toolkits(options: &JitOptions) -> Vec<PathBuf> {
     let mut toolkits = home::toolkits().to_vec();
     toolkits.extend(culd_driver::toolkit_homes(&options.options));
     toolkits
 }
 
 /// NVIDIA's library for the links with `options`.
-pub(crate) fn compiler(options: &LinkOptions) -> Result<Compiler, Refusal> {
+pub(crate) fn compiler(options: &JitOptions) -> Result<NvJitLink, Refusal> {
     let found = culd_lto::find(home::library(), &toolkits(options));
     let path = found.ok_or(LtoError::NotFound);
-    path.and_then(Compiler::load).map_err(|error| refusal(error).refusal)
+    path.and_then(NvJitLink::load).map_err(|error| refusal(error).refusal)
 }
 
 /// What NVIDIA's library says of `inputs` when they are added.
 pub(crate) fn check(
-    compiler: &Compiler,
-    options: &LinkOptions,
-    inputs: &[Input],
+    compiler: &NvJitLink,
+    options: &JitOptions,
+    inputs: &[LtoInput],
 ) -> Result<(), Refusal> {
     let words = words(options, &[])?;
     inputs.iter().try_for_each(|input| {
@@ -113,7 +113,7 @@ pub(crate) fn check(
 
 /// What was made of LTO-IR.
 #[derive(Debug)]
-pub(crate) struct Compiled<T> {
+pub(crate) struct LtoCompilation<T> {
     pub(crate) code: T,
     pub(crate) lto_ir: Option<Vec<u8>>,
     pub(crate) logs: Logs,
@@ -129,10 +129,10 @@ pub(crate) struct Logs {
 /// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is
 /// linked.
 pub(crate) fn whole(
-    compiler: &Compiler,
-    options: &LinkOptions,
-    inputs: &[Input],
-) -> Result<Compiled<Vec<u8>>, Failure> {
+    compiler: &NvJitLink,
+    options: &JitOptions,
+    inputs: &[LtoInput],
+) -> Result<LtoCompilation<Vec<u8>>, CompileFailure> {
     let want = if options.ptx { Want::Ptx } else { Want::Cubin };
     let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
     let mut words = words(options, &own)?;
@@ -142,16 +142,16 @@ pub(crate) fn whole(
         let word = [OsStr::new("-uidx"), path.as_os_str()].join(OsStr::new("="));
         words.push(format!("-uidx={}", text(&word, path.as_os_str())?));
     }
-    let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
-    let task = Task { options: &words, inputs: &inputs, want, roots: None };
-    let Made { bytes, lto_ir, log, infos } = compiler.compile(&task).map_err(refusal)?;
+    let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
+    let task = CompileTask { options: &words, inputs: &inputs, want, roots: None };
+    let CompileOutput { bytes, lto_ir, log, infos } = compiler.compile(&task).map_err(refusal)?;
     let logs = Logs { errors: log, infos: without_times(&infos) };
-    Ok(Compiled { code: bytes, lto_ir, logs })
+    Ok(LtoCompilation { code: bytes, lto_ir, logs })
 }
 
 /// What NVIDIA's library makes of LTO-IR that is linked with other code.
 #[derive(Debug)]
-pub(crate) enum Code {
+pub(crate) enum LtoResult {
     /// PTX of which everything is kept that other code can see.
     Ptx(Vec<u8>),
     /// An object, where there is no libnvvm. It has been linked once.
@@ -160,42 +160,44 @@ pub(crate) enum Code {
 
 /// Has LTO-IR compiled that is linked with `others`.
 pub(crate) fn partial(
-    compiler: &Compiler,
-    options: &LinkOptions,
-    inputs: &[Input],
-    others: &[Cubin],
-) -> Result<Compiled<Code>, Failure> {
+    compiler: &NvJitLink,
+    options: &JitOptions,
+    inputs: &[LtoInput],
+    others: &[NamedCubin],
+) -> Result<LtoCompilation<LtoResult>, CompileFailure> {
     let begin = Instant::now();
-    let inputs: Vec<culd_lto::Input<'_>> = inputs.iter().map(Input::borrow).collect();
+    let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
     let run = |own: &str, want, roots: Option<&[u8]>| {
         // The link selects.
         let mut words = words(options, &[own])?;
         words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
-        compiler.compile(&Task { options: &words, inputs: &inputs, want, roots }).map_err(refusal)
+        compiler
+            .compile(&CompileTask { options: &words, inputs: &inputs, want, roots })
+            .map_err(refusal)
     };
-    let Made { bytes: object, lto_ir, log, infos } = run("-r", Want::Object, None)?;
+    let CompileOutput { bytes: object, lto_ir, log, infos } = run("-r", Want::Object, None)?;
     // What ptxas says there it says again.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
     let code = match (nvvm, culd_driver::lto_roots(&object, others)) {
-        (Some(_), None) => Code::Ptx(run("-ptx", Want::Ptx, None)?.bytes),
+        (Some(_), None) => LtoResult::Ptx(run("-ptx", Want::Ptx, None)?.bytes),
         (Some(nvvm), Some(text)) => {
             let arch = words(options, &[])?;
             let arch = arch.first().map_or("", String::as_str);
             let roots = culd_lto::lto_ir(&nvvm, &text, arch).map_err(refusal)?;
-            Code::Ptx(run("-ptx", Want::Ptx, Some(roots.as_slice()))?.bytes)
+            LtoResult::Ptx(run("-ptx", Want::Ptx, Some(roots.as_slice()))?.bytes)
         }
-        (None, _) => Code::Object(object),
+        (None, _) => LtoResult::Object(object),
     };
     if options.time {
         let time = begin.elapsed().as_secs_f64() * 1e3;
         let _ = writeln!(infos, "nvJitLinkComplete time to create PTX: {time:.6}");
     }
-    Ok(Compiled { code, lto_ir, logs: Logs { errors: log, infos } })
+    Ok(LtoCompilation { code, lto_ir, logs: Logs { errors: log, infos } })
 }
 
 /// The words for NVIDIA's library, with some of our own.
-fn words(options: &LinkOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
+fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
     let name = options.arch.name.trim_start_matches("sm_");
     let mut words = vec![format!("-arch={kind}{name}"), "-lto".to_owned()];
@@ -231,18 +233,18 @@ fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
 
 /// Why nothing was made.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CompileFailure {
     pub(crate) refusal: Refusal,
     pub(crate) infos: String,
 }
 
-impl From<Refusal> for Failure {
+impl From<Refusal> for CompileFailure {
     fn from(refusal: Refusal) -> Self {
-        Failure { refusal, infos: String::new() }
+        CompileFailure { refusal, infos: String::new() }
     }
 }
 
-fn refusal(error: LtoError) -> Failure {
+fn refusal(error: LtoError) -> CompileFailure {
     let said = format!("error   : LTO-IR cannot be compiled: {error}\n");
     match error {
         LtoError::Refused { code, log, infos, .. } => {
@@ -262,8 +264,8 @@ fn refusal(error: LtoError) -> Failure {
             let escaped = |log: &str| log.split_inclusive('\n').map(line).collect::<String>();
             let text = if log.is_empty() { said } else { escaped(&log) };
             let infos = escaped(&without_times(&infos));
-            Failure { refusal: (code.unwrap_or(ResultCode::NvvmCompile), text), infos }
+            CompileFailure { refusal: (code.unwrap_or(ResultCode::NvvmCompile), text), infos }
         }
-        _ => Failure { refusal: (ResultCode::NvvmCompile, said), infos: String::new() },
+        _ => CompileFailure { refusal: (ResultCode::NvvmCompile, said), infos: String::new() },
     }
 }

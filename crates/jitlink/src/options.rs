@@ -13,11 +13,11 @@ use culd_driver::{Id, Options, Target};
 use culd_link::Dialect;
 
 use crate::link::name_in_logs;
-use crate::result::Code;
+use crate::result::ResultCode;
 
 /// What a link is asked to do.
 #[derive(Debug, Clone)]
-pub struct LinkOptions {
+pub struct JitOptions {
     /// The architecture.
     pub arch: &'static Arch,
     /// The target is virtual: only PTX can come out.
@@ -40,7 +40,7 @@ pub struct LinkOptions {
     pub has_compiler: bool,
 }
 
-impl LinkOptions {
+impl JitOptions {
     /// The release whose rules a link of `cubins` follows: the one that was named, or that of the
     /// newest.
     pub fn dialect<'c>(&self, cubins: impl IntoIterator<Item = &'c [u8]>) -> &'static Dialect {
@@ -50,7 +50,7 @@ impl LinkOptions {
 }
 
 /// Why there is no handle to work with: the code, and what the error log says.
-pub type Refusal = (Code, String);
+pub type Refusal = (ResultCode, String);
 
 /// Options that count up to their end, whatever follows. To NVIDIA's library `-restrict` is `-r`.
 const FLAGS: &[&str] = &[
@@ -122,11 +122,12 @@ struct Given {
 ///
 /// # Errors
 /// The first that is wrong, or what is wrong with them together.
-pub fn parse(words: &[OsString]) -> Result<LinkOptions, Refusal> {
+pub fn parse(words: &[OsString]) -> Result<JitOptions, Refusal> {
     let mut given = Given::default();
     words.iter().try_for_each(|word| given.take(word))?;
-    let (arch, is_virtual) = given.arch.ok_or((Code::MissingArch, String::new()))?;
-    let incompatible = |text: &str| Err((Code::IncompatibleOptions, format!("ERROR: {text}\n")));
+    let (arch, is_virtual) = given.arch.ok_or((ResultCode::MissingArch, String::new()))?;
+    let incompatible =
+        |text: &str| Err((ResultCode::IncompatibleOptions, format!("ERROR: {text}\n")));
     if given.ptx && !given.lto {
         return incompatible("-ptx requires -lto");
     }
@@ -135,7 +136,7 @@ pub fn parse(words: &[OsString]) -> Result<LinkOptions, Refusal> {
     }
     if let Some(release) = given.dialect.filter(|release| !release.knows(arch)) {
         let text = format!("release {release} does not know '{}'\n", arch.name);
-        return Err((Code::UnrecognizedArch, text));
+        return Err((ResultCode::UnrecognizedArch, text));
     }
     Ok(given.finish(arch, is_virtual, words))
 }
@@ -143,7 +144,8 @@ pub fn parse(words: &[OsString]) -> Result<LinkOptions, Refusal> {
 impl Given {
     fn take(&mut self, word: &OsStr) -> Result<(), Refusal> {
         let shown = name_in_logs(word);
-        let unrecognized = || (Code::UnrecognizedOption, format!("unrecognized option: {shown}\n"));
+        let unrecognized =
+            || (ResultCode::UnrecognizedOption, format!("unrecognized option: {shown}\n"));
         let Some(word) = word.to_str() else {
             return if self.names(word.as_bytes()) { Ok(()) } else { Err(unrecognized()) };
         };
@@ -165,7 +167,7 @@ impl Given {
                     Ok(())
                 }
                 [b'0'..=b'9'] => Err((
-                    Code::UnrecognizedOption,
+                    ResultCode::UnrecognizedOption,
                     format!("unsupported value of -O: {level}. Only 0 and 3 are supported.\n"),
                 )),
                 _ => Err(unrecognized()),
@@ -211,7 +213,7 @@ impl Given {
             "-arch=" => self.arch = Some(arch(value, word)?),
             DIALECT => {
                 let unknown =
-                    || (Code::UnrecognizedOption, format!("unrecognized option: {word}\n"));
+                    || (ResultCode::UnrecognizedOption, format!("unrecognized option: {word}\n"));
                 let release = (value != "auto").then(|| value.parse().map_err(|_| unknown()));
                 self.dialect = release.transpose()?;
             }
@@ -224,7 +226,7 @@ impl Given {
                 let text = format!(
                     "unsupported value of --Ofast-compile (-Ofc): {value}. Only 0, min, mid, and max are supported.\n"
                 );
-                return Err((Code::UnrecognizedOption, text));
+                return Err((ResultCode::UnrecognizedOption, text));
             }
             // What it begins with counts.
             "-Ofc=" | "--Ofast-compile=" => {
@@ -234,14 +236,14 @@ impl Given {
             "-split-compile=" | "-split-compile-extended=" if is_negative(value) => {
                 let name = name.trim_end_matches('=');
                 let text = format!("argument for {name} must be non-negative.\n");
-                return Err((Code::UnrecognizedOption, text));
+                return Err((ResultCode::UnrecognizedOption, text));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[OsString]) -> LinkOptions {
+    fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[OsString]) -> JitOptions {
         let mut options = Options::for_target(Target::Real(arch));
         let flags = [(Id::Debug, self.debug), (Id::Relocatable, self.relocatable)];
         // NVIDIA's library looks at no references of the host's code, and links libcudadevrt whole.
@@ -269,7 +271,7 @@ impl Given {
         let words = words.cloned().collect();
         let index = self.index;
         let has_compiler = false;
-        LinkOptions {
+        JitOptions {
             arch,
             is_virtual,
             lto,
@@ -293,7 +295,7 @@ fn is_negative(value: &str) -> bool {
 
 fn missing(word: &str) -> Refusal {
     let code = "ERROR NVJITLINK_ERROR_UNRECOGNIZED_OPTION";
-    (Code::UnrecognizedOption, format!("{code}: missing option value ({word})\n"))
+    (ResultCode::UnrecognizedOption, format!("{code}: missing option value ({word})\n"))
 }
 
 /// The architecture that `value` names, and whether it is a virtual one. As in NVIDIA's library a
@@ -315,7 +317,7 @@ fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
     }
     let unsupported = |what: &str| {
         let code = "ERROR NVJITLINK_ERROR_UNSUPPORTED_ARCH";
-        (Code::UnsupportedArch, format!("{code}: unsupported architecture ({what})\n"))
+        (ResultCode::UnsupportedArch, format!("{code}: unsupported architecture ({what})\n"))
     };
     let number: i64 = digits.parse().unwrap_or(i64::MAX);
     let number = match u32::try_from(number) {
@@ -335,7 +337,7 @@ fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
         None => {
             let code = "ERROR NVJITLINK_ERROR_UNRECOGNIZED_ARCH";
             let text = format!("{code}: unrecognized architecture (compute_{number}{suffix})\n");
-            Err((Code::UnrecognizedArch, text))
+            Err((ResultCode::UnrecognizedArch, text))
         }
     }
 }
@@ -344,9 +346,9 @@ fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
 mod tests {
     use super::*;
 
-    fn code(words: &[&str]) -> Code {
+    fn code(words: &[&str]) -> ResultCode {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        parse(&words).map_or_else(|(code, _)| code, |_| Code::Success)
+        parse(&words).map_or_else(|(code, _)| code, |_| ResultCode::Success)
     }
 
     #[test]
@@ -366,7 +368,7 @@ mod tests {
             "--Ofast-compile=0",
             "-uidx=x",
         ] {
-            assert_eq!(with(word), Code::Success, "{word}");
+            assert_eq!(with(word), ResultCode::Success, "{word}");
         }
         for word in [
             "-v",
@@ -386,10 +388,10 @@ mod tests {
             "-split-compile-extended=-20",
             "-split-compile-extended=",
         ] {
-            assert_eq!(with(word), Code::UnrecognizedOption, "{word}");
+            assert_eq!(with(word), ResultCode::UnrecognizedOption, "{word}");
         }
-        assert_eq!(with("-ptx"), Code::IncompatibleOptions);
-        assert_eq!(code(&[]), Code::MissingArch);
+        assert_eq!(with("-ptx"), ResultCode::IncompatibleOptions);
+        assert_eq!(code(&[]), ResultCode::MissingArch);
     }
 
     #[test]
@@ -403,13 +405,13 @@ mod tests {
         for word in ["-dialect=12.9", "-dialect=13", "-dialect=", "-dialect"] {
             assert_eq!(
                 options(word).map_err(|refusal| refusal.0),
-                Err(Code::UnrecognizedOption),
+                Err(ResultCode::UnrecognizedOption),
                 "{word}"
             );
         }
         let words = |release| ["-arch=sm_107", release];
-        assert_eq!(code(&words("-dialect=13.4")), Code::Success);
-        assert_eq!(code(&words("-dialect=13.3")), Code::UnrecognizedArch);
+        assert_eq!(code(&words("-dialect=13.4")), ResultCode::Success);
+        assert_eq!(code(&words("-dialect=13.3")), ResultCode::UnrecognizedArch);
     }
 
     #[test]
@@ -426,19 +428,19 @@ mod tests {
     fn architectures_are_read_as_observed() {
         let one = |name: &str| code(&[&format!("-arch={name}")]);
         for name in ["sm_75", "sm_90a", "sm_100f", "sm_90x", "sm_89a", "sm_090", "sm_90 "] {
-            assert_eq!(one(name), Code::Success, "{name}");
+            assert_eq!(one(name), ResultCode::Success, "{name}");
         }
         for name in ["", "sm_", "sm_x", "SM_90", "90", "foo", "sm_0"] {
-            assert_eq!(one(name), Code::UnrecognizedOption, "{name}");
+            assert_eq!(one(name), ResultCode::UnrecognizedOption, "{name}");
         }
         for name in ["sm_50", "sm_70", "sm_-90", "sm_1000", "sm_9000000000000"] {
-            assert_eq!(one(name), Code::UnsupportedArch, "{name}");
+            assert_eq!(one(name), ResultCode::UnsupportedArch, "{name}");
         }
         for name in ["sm_72", "sm_99", "sm_101", "sm_99a", "sm_999"] {
-            assert_eq!(one(name), Code::UnrecognizedArch, "{name}");
+            assert_eq!(one(name), ResultCode::UnrecognizedArch, "{name}");
         }
         for name in ["compute_90", "lto_90"] {
-            assert_eq!(one(name), Code::IncompatibleOptions, "{name}");
+            assert_eq!(one(name), ResultCode::IncompatibleOptions, "{name}");
         }
     }
 }

@@ -7,7 +7,7 @@ use culd_fatbin::Format;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names are NVIDIA's and say all that is known")]
-pub enum Code {
+pub enum ResultCode {
     Success = 0,
     UnrecognizedOption = 1,
     MissingArch = 2,
@@ -28,7 +28,7 @@ pub enum Code {
 /// What an input is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are NVIDIA's and say all that is known")]
-pub enum Kind {
+pub enum InputType {
     Cubin,
     Ptx,
     LtoIr,
@@ -39,20 +39,20 @@ pub enum Kind {
     Any,
 }
 
-impl Kind {
+impl InputType {
     /// The kind with this number.
-    pub fn of(number: i32) -> Option<Kind> {
+    pub fn of(number: i32) -> Option<InputType> {
         let kinds = [
-            Kind::Cubin,
-            Kind::Ptx,
-            Kind::LtoIr,
-            Kind::Fatbin,
-            Kind::Object,
-            Kind::Library,
-            Kind::Index,
+            InputType::Cubin,
+            InputType::Ptx,
+            InputType::LtoIr,
+            InputType::Fatbin,
+            InputType::Object,
+            InputType::Library,
+            InputType::Index,
         ];
         match number {
-            10 => Some(Kind::Any),
+            10 => Some(InputType::Any),
             _ => kinds.get(usize::try_from(number).ok()?.checked_sub(1)?).copied(),
         }
     }
@@ -60,14 +60,14 @@ impl Kind {
     /// What `NVJITLINK_INPUT_` is followed by.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Cubin => "CUBIN",
-            Kind::Ptx => "PTX",
-            Kind::LtoIr => "LTOIR",
-            Kind::Fatbin => "FATBIN",
-            Kind::Object => "OBJECT",
-            Kind::Library => "LIBRARY",
-            Kind::Index => "INDEX",
-            Kind::Any => "ANY",
+            InputType::Cubin => "CUBIN",
+            InputType::Ptx => "PTX",
+            InputType::LtoIr => "LTOIR",
+            InputType::Fatbin => "FATBIN",
+            InputType::Object => "OBJECT",
+            InputType::Library => "LIBRARY",
+            InputType::Index => "INDEX",
+            InputType::Any => "ANY",
         }
     }
 
@@ -75,14 +75,14 @@ impl Kind {
     /// library.
     pub(crate) fn takes(self, found: Format) -> bool {
         match self {
-            Kind::Cubin => InputKind::Cubin.takes(found),
-            Kind::Ptx => InputKind::Ptx.takes(found),
-            Kind::LtoIr => InputKind::LtoIr.takes(found),
-            Kind::Fatbin => InputKind::Fatbin.takes(found),
-            Kind::Object => InputKind::Object.takes(found) || InputKind::Cubin.takes(found),
-            Kind::Library => InputKind::Library.takes(found),
-            Kind::Index => false,
-            Kind::Any => !matches!(found, Format::Unknown | Format::Bitcode),
+            InputType::Cubin => InputKind::Cubin.takes(found),
+            InputType::Ptx => InputKind::Ptx.takes(found),
+            InputType::LtoIr => InputKind::LtoIr.takes(found),
+            InputType::Fatbin => InputKind::Fatbin.takes(found),
+            InputType::Object => InputKind::Object.takes(found) || InputKind::Cubin.takes(found),
+            InputType::Library => InputKind::Library.takes(found),
+            InputType::Index => false,
+            InputType::Any => !matches!(found, Format::Unknown | Format::Bitcode),
         }
     }
 }

@@ -28,7 +28,7 @@ fn bytes(name: &str) -> Vec<u8> {
     fs::read(quickstart(name)).expect("a file of the quickstart")
 }
 
-fn create(options: &[&str]) -> (c_int, Handle) {
+fn create(options: &[&str]) -> (c_int, LinkHandle) {
     let words: Vec<CString> =
         options.iter().map(|&word| CString::new(word).expect("no NUL")).collect();
     let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
@@ -38,27 +38,27 @@ fn create(options: &[&str]) -> (c_int, Handle) {
     (code, handle)
 }
 
-fn add(handle: Handle, kind: c_int, data: &[u8], name: &str) -> c_int {
+fn add(handle: LinkHandle, kind: c_int, data: &[u8], name: &str) -> c_int {
     let name = CString::new(name).expect("no NUL");
     // SAFETY: as many bytes as there are.
     unsafe { nvJitLinkAddData(handle, kind, data.as_ptr().cast(), data.len(), name.as_ptr()) }
 }
 
-fn complete(handle: Handle) -> c_int {
+fn complete(handle: LinkHandle) -> c_int {
     // SAFETY: no pointers.
     unsafe { nvJitLinkComplete(handle) }
 }
 
-fn destroy(handle: &mut Handle) -> c_int {
+fn destroy(handle: &mut LinkHandle) -> c_int {
     // SAFETY: it can be written.
     unsafe { nvJitLinkDestroy(handle) }
 }
 
 /// What a pair of functions for a size and a copy gives.
 fn get(
-    handle: Handle,
-    size_of: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
-    copy: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+    handle: LinkHandle,
+    size_of: unsafe extern "C" fn(LinkHandle, *mut usize) -> c_int,
+    copy: unsafe extern "C" fn(LinkHandle, *mut c_char) -> c_int,
 ) -> Result<Vec<u8>, c_int> {
     let mut size = usize::MAX;
     // SAFETY: it can be written.
@@ -75,16 +75,16 @@ fn get(
     if code == SUCCESS { Ok(buffer) } else { Err(code) }
 }
 
-fn cubin(handle: Handle) -> Result<Vec<u8>, c_int> {
+fn cubin(handle: LinkHandle) -> Result<Vec<u8>, c_int> {
     get(handle, nvJitLinkGetLinkedCubinSize, nvJitLinkGetLinkedCubin)
 }
 
-fn error_log(handle: Handle) -> String {
+fn error_log(handle: LinkHandle) -> String {
     let log = get(handle, nvJitLinkGetErrorLogSize, nvJitLinkGetErrorLog).expect("a log");
     String::from_utf8(log).expect("text").trim_end_matches('\0').to_owned()
 }
 
-fn info_log(handle: Handle) -> String {
+fn info_log(handle: LinkHandle) -> String {
     let log = get(handle, nvJitLinkGetInfoLogSize, nvJitLinkGetInfoLog).expect("a log");
     String::from_utf8(log).expect("text").trim_end_matches('\0').to_owned()
 }

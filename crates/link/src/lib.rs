@@ -41,8 +41,8 @@ pub use crate::options::selection::{HostReferences, Selection};
 pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::write::account::{
-    Account, DroppedCopy, Function, KeptRelocations, Kernel, LaunchBounds, Need, OutputSection,
-    Piece, Prototype, Removed, Space, Stack, Variable, Why,
+    Account, Contribution, DroppedCopy, Function, KeptRelocations, Kernel, LaunchBounds, Need,
+    OutputSection, Prototype, Removed, Space, Stack, Variable, Why,
 };
 pub use crate::write::{Counts, Image, Output};
 
@@ -68,7 +68,7 @@ use crate::symbols::discarded::DiscardedRecords;
 
 /// The result of a link.
 #[derive(Debug)]
-pub struct Outcome<I = Vec<u8>> {
+pub struct LinkOutcome<I = Vec<u8>> {
     /// The linked cubin; `None` when there was an error.
     pub image: Option<I>,
     /// All lines in order.
@@ -82,10 +82,11 @@ pub struct Outcome<I = Vec<u8>> {
 }
 
 /// Links `inputs` in the order given.
-pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Outcome {
-    let Outcome { image, diagnostics, report, unused, phases } = prepare(session, inputs, options);
+pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> LinkOutcome {
+    let LinkOutcome { image, diagnostics, report, unused, phases } =
+        prepare(session, inputs, options);
     let image = image.map(|image| image.to_vec(session));
-    Outcome { image, diagnostics, report, unused, phases }
+    LinkOutcome { image, diagnostics, report, unused, phases }
 }
 
 /// Does the same up to the last phase. The [`Image`] writes the bytes directly to where they are
@@ -94,7 +95,7 @@ pub fn prepare<'o, 'd>(
     session: &Session,
     inputs: &[Input<'d>],
     options: &'o LinkOptions,
-) -> Outcome<Image<'o, 'd>>
+) -> LinkOutcome<Image<'o, 'd>>
 where
     'o: 'd,
 {
@@ -104,7 +105,7 @@ where
     let mut unused = Vec::new();
     let progress = LinkProgress { report: &mut report, unused: &mut unused, phases: &mut phases };
     let image = run(session, inputs, options, &mut diags, progress).ok();
-    Outcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
+    LinkOutcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
 }
 
 /// Checks `inputs` as [`link`] does before it merges the first; returns the errors of the first bad

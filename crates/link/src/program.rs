@@ -7,7 +7,7 @@ use crate::attributes::Attributes;
 use crate::callgraph::CallGraph;
 use crate::data::Data;
 use crate::diag::Message;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
@@ -18,7 +18,7 @@ pub(crate) struct LinkedProgram<'o, 'd> {
     pub(crate) objects: InputObjects<'d>,
     pub(crate) symbols: Symbols,
     pub(crate) graph: CallGraph,
-    pub(crate) merged: Merged<'d>,
+    pub(crate) merged: MergeResult<'d>,
     pub(crate) data: Data,
     pub(crate) attributes: Attributes<'d>,
     /// The error of unified functions and variables, if there is one.
@@ -33,7 +33,7 @@ pub(crate) struct LaidOutProgram<'a, 'd> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) graph: &'a CallGraph,
     pub(crate) discarded: &'a DiscardedRecords,
-    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) merged: &'a MergeResult<'d>,
     pub(crate) data: &'a Data,
     pub(crate) options: &'a LinkOptions,
 }

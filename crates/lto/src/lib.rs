@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use nvidia::{Compiler, lto_ir};
+pub use nvidia::{NvJitLink, lto_ir};
 
 /// The file that is looked for.
 const NAME: &str = "libnvJitLink.so.13";
@@ -32,7 +32,7 @@ const NVVM: [&str; 4] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names say all")]
-pub enum Kind {
+pub enum CompileInputKind {
     Cubin = 1,
     Ptx = 2,
     LtoIr = 3,
@@ -42,11 +42,11 @@ pub enum Kind {
 
 /// What is to be compiled, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Task<'i> {
+pub struct CompileTask<'i> {
     /// Options of libnvJitLink; the first names the target.
     pub options: &'i [String],
     /// LTO-IR, and for [`Want::Cubin`] other code.
-    pub inputs: &'i [Input<'i>],
+    pub inputs: &'i [CompileInput<'i>],
     /// What is wanted.
     pub want: Want,
     /// LTO-IR that names what has to stay, of [`lto_ir`].
@@ -55,9 +55,9 @@ pub struct Task<'i> {
 
 /// An input of a compilation.
 #[derive(Debug, Clone, Copy)]
-pub struct Input<'i> {
+pub struct CompileInput<'i> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: CompileInputKind,
     /// Its name in messages.
     pub name: &'i str,
     /// All of it.
@@ -79,7 +79,7 @@ pub enum Want {
 
 /// What was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct CompileOutput {
     /// What was wanted.
     pub bytes: Vec<u8>,
     /// All LTO-IR as one piece, where the library gives it (13.3 and later).
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_library_is_an_error_with_its_path() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        let error = Compiler::load(path.to_owned()).unwrap_err();
+        let error = NvJitLink::load(path.to_owned()).unwrap_err();
         assert!(matches!(error, LtoError::Unusable { .. }));
         assert!(error.to_string().contains("Cargo.toml"), "{error}");
     }

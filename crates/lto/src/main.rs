@@ -11,7 +11,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use culd_lto::{Compiler, Input, Kind, LtoError, Task, Want, find, find_nvvm, lto_ir};
+use culd_lto::{
+    CompileInput, CompileInputKind, CompileTask, LtoError, NvJitLink, Want, find, find_nvvm, lto_ir,
+};
 
 const USAGE: &str = "\
 usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--roots FILE] [--option WORD]...
@@ -25,10 +27,10 @@ Standard output: 'made by PATH', 'refused CODE by PATH', each with the library's
 
 /// What the words ask for.
 #[derive(Default)]
-struct Words {
+struct CommandWords {
     toolkits: Vec<PathBuf>,
     options: Vec<String>,
-    inputs: Vec<(Kind, String, Vec<u8>)>,
+    inputs: Vec<(CompileInputKind, String, Vec<u8>)>,
     /// NVVM IR.
     roots: Option<String>,
 }
@@ -65,10 +67,14 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
         _ => failed(error.to_string()),
     };
     let path = find(None, &words.toolkits).ok_or_else(|| report(LtoError::NotFound))?;
-    let inputs: Vec<Input<'_>> =
-        words.inputs.iter().map(|(kind, name, bytes)| Input { kind: *kind, name, bytes }).collect();
+    let inputs: Vec<CompileInput<'_>> = words
+        .inputs
+        .iter()
+        .map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes })
+        .collect();
     let (compiler, roots) = prepared(&words, path, want).map_err(report)?;
-    let task = Task { options: &words.options, inputs: &inputs, want, roots: roots.as_deref() };
+    let task =
+        CompileTask { options: &words.options, inputs: &inputs, want, roots: roots.as_deref() };
     let made = compiler.compile(&task).map_err(report)?;
     std::fs::write(&output, made.bytes)
         .map_err(|error| failed(format!("'{}': {error}", shown(&output))))?;
@@ -77,23 +83,23 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
 
 /// The library at `path`, and LTO-IR of the roots where they are needed.
 fn prepared(
-    words: &Words,
+    words: &CommandWords,
     path: PathBuf,
     want: Want,
-) -> Result<(Compiler, Option<Vec<u8>>), LtoError> {
-    let Some(text) = &words.roots else { return Ok((Compiler::load(path)?, None)) };
+) -> Result<(NvJitLink, Option<Vec<u8>>), LtoError> {
+    let Some(text) = &words.roots else { return Ok((NvJitLink::load(path)?, None)) };
     let nvvm = find_nvvm(&path, &words.toolkits).ok_or(LtoError::NoNvvm)?;
     let arch = words.options.first().map_or("", String::as_str);
     let make = || lto_ir(&nvvm, text, arch);
     if want == Want::Object {
-        let compiler = Compiler::load(path)?;
+        let compiler = NvJitLink::load(path)?;
         let roots = compiler.needs_other_code().then(make).transpose()?;
         return Ok((compiler, roots));
     }
     // To load and set up either takes as long as to compile a small program.
     let (compiler, roots) = std::thread::scope(|scope| {
         let roots = scope.spawn(make);
-        (Compiler::load(path), roots.join())
+        (NvJitLink::load(path), roots.join())
     });
     let roots = roots.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     Ok((compiler?, Some(roots?)))
@@ -104,8 +110,8 @@ fn shown(name: impl AsRef<OsStr>) -> String {
     culd_text::escaped(&culd_text::name(name)).into_owned()
 }
 
-fn read(mut words: impl Iterator<Item = OsString>) -> Result<Words, String> {
-    let mut read = Words::default();
+fn read(mut words: impl Iterator<Item = OsString>) -> Result<CommandWords, String> {
+    let mut read = CommandWords::default();
     let text = |word: OsString| {
         word.into_string().map_err(|word| format!("'{}' is not UTF-8", shown(word)))
     };
@@ -122,10 +128,10 @@ fn read(mut words: impl Iterator<Item = OsString>) -> Result<Words, String> {
             }
             "--input" => {
                 let kind = match text(value()?)?.as_str() {
-                    "ltoir" => Kind::LtoIr,
-                    "fatbin" => Kind::Fatbin,
-                    "object" => Kind::Object,
-                    "cubin" => Kind::Cubin,
+                    "ltoir" => CompileInputKind::LtoIr,
+                    "fatbin" => CompileInputKind::Fatbin,
+                    "object" => CompileInputKind::Object,
+                    "cubin" => CompileInputKind::Cubin,
                     other => return Err(format!("'{other}' is no kind of input\n{USAGE}")),
                 };
                 let (name, file) = (text(value()?)?, value()?);

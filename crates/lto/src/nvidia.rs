@@ -12,20 +12,21 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
-use crate::{Input, Kind, LtoError, Made, Task, Want};
+use crate::{CompileInput, CompileInputKind, CompileOutput, CompileTask, LtoError, Want};
 
-type Handle = *mut c_void;
-type Create = unsafe extern "C" fn(*mut Handle, u32, *const *const c_char) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut Handle) -> c_int;
-type AddData = unsafe extern "C" fn(Handle, c_int, *const c_void, usize, *const c_char) -> c_int;
-type Complete = unsafe extern "C" fn(Handle) -> c_int;
-type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
+type NvJitLinkHandle = *mut c_void;
+type Create = unsafe extern "C" fn(*mut NvJitLinkHandle, u32, *const *const c_char) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut NvJitLinkHandle) -> c_int;
+type AddData =
+    unsafe extern "C" fn(NvJitLinkHandle, c_int, *const c_void, usize, *const c_char) -> c_int;
+type Complete = unsafe extern "C" fn(NvJitLinkHandle) -> c_int;
+type Size = unsafe extern "C" fn(NvJitLinkHandle, *mut usize) -> c_int;
 type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
-type Copy = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
+type Copy = unsafe extern "C" fn(NvJitLinkHandle, *mut c_char) -> c_int;
 
 /// The functions that are needed, under the names that every release of 13 has.
 #[derive(Debug)]
-struct Functions {
+struct NvJitLinkFunctions {
     create: Create,
     destroy: Destroy,
     add_data: AddData,
@@ -44,12 +45,12 @@ struct Functions {
 const OTHER_CODE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n\0";
 
 /// A handle, destroyed at its end.
-struct Link<'f> {
-    compiler: &'f Compiler,
-    handle: Handle,
+struct HandleGuard<'f> {
+    compiler: &'f NvJitLink,
+    handle: NvJitLinkHandle,
 }
 
-impl Drop for Link<'_> {
+impl Drop for HandleGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is the library's own, or null.
         unsafe { (self.compiler.functions.destroy)(&mut self.handle) };
@@ -58,15 +59,15 @@ impl Drop for Link<'_> {
 
 /// NVIDIA's libnvJitLink, loaded.
 #[derive(Debug)]
-pub struct Compiler {
+pub struct NvJitLink {
     path: PathBuf,
-    functions: Functions,
+    functions: NvJitLinkFunctions,
     /// What the functions are in. It stays loaded: unloading it ended the process in 2 of 8 runs
     /// (13.5, sm_100, `-r`), perhaps because a thread of it still ran.
     _library: ManuallyDrop<Library>,
 }
 
-impl Compiler {
+impl NvJitLink {
     /// Loads the library at `path`.
     ///
     /// # Errors
@@ -78,13 +79,13 @@ impl Compiler {
         };
         // SAFETY: the user's own library is trusted as its ptxas is.
         let library = unsafe { Library::new(&path) }.map_err(|error| unusable(&error))?;
-        let functions = Functions::of(&library).map_err(|error| unusable(&error))?;
+        let functions = NvJitLinkFunctions::of(&library).map_err(|error| unusable(&error))?;
         if functions.are_of_culd() {
             let keep = "it is culd's own, which needs NVIDIA's; keep that beside it as \
                         libnvJitLink.so.13.nvidia";
             return Err(unusable(&keep));
         }
-        Ok(Compiler { path, functions, _library: ManuallyDrop::new(library) })
+        Ok(NvJitLink { path, functions, _library: ManuallyDrop::new(library) })
     }
 
     /// The file that the library was loaded from.
@@ -102,20 +103,20 @@ impl Compiler {
     ///
     /// # Errors
     /// It refuses, or libnvvm does.
-    pub fn compile(&self, task: &Task<'_>) -> Result<Made, LtoError> {
-        let Task { options, inputs, want, roots } = *task;
+    pub fn compile(&self, task: &CompileTask<'_>) -> Result<CompileOutput, LtoError> {
+        let CompileTask { options, inputs, want, roots } = *task;
         let names = inputs.iter().map(|input| self.text(input.name));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let named = inputs.iter().zip(&names);
-        let mut all: Vec<(Kind, &[u8], &CStr)> =
+        let mut all: Vec<(CompileInputKind, &[u8], &CStr)> =
             named.map(|(input, name)| (input.kind, input.bytes, name.as_c_str())).collect();
         if let Some(roots) = roots {
             let first = roots_come_first(self.functions.release(), options);
             let place = if first { 0 } else { all.len() };
-            all.insert(place, (Kind::LtoIr, roots, c"roots"));
+            all.insert(place, (CompileInputKind::LtoIr, roots, c"roots"));
         }
         if want == Want::Object && self.needs_other_code() {
-            all.push((Kind::Ptx, OTHER_CODE, c"other"));
+            all.push((CompileInputKind::Ptx, OTHER_CODE, c"other"));
         }
         let link = self.link(options)?;
         for (kind, bytes, name) in all {
@@ -129,23 +130,23 @@ impl Compiler {
         };
         let bytes = link.get(parts).map_err(|code| link.refused(code))?;
         let lto_ir = self.functions.lto_ir.and_then(|parts| link.get(parts).ok());
-        Ok(Made { bytes, lto_ir, log: link.errors(), infos: link.infos() })
+        Ok(CompileOutput { bytes, lto_ir, log: link.errors(), infos: link.infos() })
     }
 
     /// What the library says of `input` alone when it is added, and nothing of its contents.
     ///
     /// # Errors
     /// It does not take the options or the input.
-    pub fn check(&self, options: &[String], input: &Input<'_>) -> Result<(), LtoError> {
+    pub fn check(&self, options: &[String], input: &CompileInput<'_>) -> Result<(), LtoError> {
         let name = self.text(input.name)?;
         self.link(options)?.add(input.kind, input.bytes, &name)
     }
 
     /// A link with `options`.
-    fn link(&self, options: &[String]) -> Result<Link<'_>, LtoError> {
+    fn link(&self, options: &[String]) -> Result<HandleGuard<'_>, LtoError> {
         let words = options.iter().map(|word| self.text(word)).collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
-        let mut link = Link { compiler: self, handle: null_mut() };
+        let mut link = HandleGuard { compiler: self, handle: null_mut() };
         let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
         // SAFETY: as many words as are told, which live until the end.
         let code = unsafe { (self.functions.create)(&mut link.handle, count, pointers.as_ptr()) };
@@ -173,7 +174,7 @@ fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
     release >= (13, 2) && (newer || options.iter().any(|word| word == "-nvvm-latest"))
 }
 
-type Program = *mut c_void;
+type NvJitLinkProgram = *mut c_void;
 
 /// LTO-IR of `text`, NVVM IR, made by the libnvvm at `path`; `arch` is the option that names the
 /// target. It may run beside a [`Compiler`]: the libraries have nothing in common.
@@ -223,10 +224,10 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
 
 /// The functions of libnvvm that are needed.
 struct Nvvm {
-    create: unsafe extern "C" fn(*mut Program) -> c_int,
-    destroy: unsafe extern "C" fn(*mut Program) -> c_int,
-    add: unsafe extern "C" fn(Program, *const c_char, usize, *const c_char) -> c_int,
-    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int,
+    create: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
+    destroy: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
+    add: unsafe extern "C" fn(NvJitLinkProgram, *const c_char, usize, *const c_char) -> c_int,
+    compile: unsafe extern "C" fn(NvJitLinkProgram, c_int, *const *const c_char) -> c_int,
     result: (Size, Copy),
     log: (Size, Copy),
 }
@@ -250,7 +251,7 @@ impl Nvvm {
 /// A program of libnvvm, destroyed at its end.
 struct Compilation<'f> {
     functions: &'f Nvvm,
-    program: Program,
+    program: NvJitLinkProgram,
 }
 
 impl Compilation<'_> {
@@ -273,7 +274,7 @@ impl Drop for Compilation<'_> {
 /// An option that culd's library has and NVIDIA's has not.
 const OURS: &CStr = c"-dialect=auto";
 
-impl Functions {
+impl NvJitLinkFunctions {
     /// True for those of culd's own library: two copies would ask each other for ever.
     fn are_of_culd(&self) -> bool {
         let mut handle = null_mut();
@@ -290,7 +291,7 @@ impl Functions {
     fn of(library: &Library) -> Result<Self, libloading::Error> {
         // SAFETY: the types are those of NVIDIA's public header of release 13.
         unsafe {
-            Ok(Functions {
+            Ok(NvJitLinkFunctions {
                 create: *library.get(b"nvJitLinkCreate\0")?,
                 destroy: *library.get(b"nvJitLinkDestroy\0")?,
                 add_data: *library.get(b"nvJitLinkAddData\0")?,
@@ -313,7 +314,7 @@ impl Functions {
     }
 }
 
-impl Functions {
+impl NvJitLinkFunctions {
     /// What it says of itself, 13 and 0 for 13.0.
     fn release(&self) -> (u32, u32) {
         let (mut major, mut minor) = (0, 0);
@@ -325,9 +326,9 @@ impl Functions {
     }
 }
 
-impl Link<'_> {
+impl HandleGuard<'_> {
     /// Adds an input. The library keeps no copy of its name.
-    fn add(&self, kind: Kind, bytes: &[u8], name: &CStr) -> Result<(), LtoError> {
+    fn add(&self, kind: CompileInputKind, bytes: &[u8], name: &CStr) -> Result<(), LtoError> {
         let (data, size) = (bytes.as_ptr().cast(), bytes.len());
         let add = self.compiler.functions.add_data;
         // SAFETY: as many bytes as are told; the caller's name lives longer than the link.

@@ -17,7 +17,7 @@ use template::{Role, Template};
 
 /// Numbers that describe one set of inputs.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct ScaleCase {
     /// Name on the command line.
     pub name: &'static str,
     /// What it stresses.
@@ -39,7 +39,7 @@ pub struct Case {
     /// Files that call nobody; for layers the width of a row.
     pub leaves: usize,
     /// Who calls whom.
-    pub graph: Graph,
+    pub graph: CallPattern,
     /// Percentage of functions that nobody calls.
     pub dead_pc: usize,
     /// Kernels per file; with 0 only the first file has one.
@@ -53,7 +53,7 @@ pub struct Case {
     /// Debug information.
     pub debug: Debug,
     /// What the cubins are in.
-    pub container: Container,
+    pub container: ScaleContainer,
     /// The architecture, where it is not what is asked for.
     pub arch: Option<&'static str>,
     /// Linked with the runtime library, as nvcc does.
@@ -66,7 +66,7 @@ pub struct Case {
 
 /// Which file calls which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Graph {
+pub enum CallPattern {
     /// No calls between files.
     None,
     /// File i calls files i+1 to i+fan.
@@ -92,7 +92,7 @@ pub enum Debug {
 
 /// What the cubins of a case are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Container {
+pub enum ScaleContainer {
     /// Files of their own.
     Files,
     /// Host objects; all but the first are members of one archive.
@@ -101,7 +101,7 @@ pub enum Container {
     Compressed,
 }
 
-const USUAL: Case = Case {
+const USUAL: ScaleCase = ScaleCase {
     name: "",
     what: "",
     modules: 1,
@@ -112,14 +112,14 @@ const USUAL: Case = Case {
     calls: 1,
     fan: 1,
     leaves: 1,
-    graph: Graph::Chain,
+    graph: CallPattern::Chain,
     dead_pc: 0,
     kernels: 1,
     shared: 64,
     table: 2,
     local: true,
     debug: Debug::Off,
-    container: Container::Files,
+    container: ScaleContainer::Files,
     arch: None,
     runtime: false,
     long: false,
@@ -127,10 +127,11 @@ const USUAL: Case = Case {
 };
 
 /// Many files that call each other like a tree.
-const TREE: Case = Case { calls: 2, fan: 2, leaves: 4, graph: Graph::Tree, ..USUAL };
+const TREE: ScaleCase =
+    ScaleCase { calls: 2, fan: 2, leaves: 4, graph: CallPattern::Tree, ..USUAL };
 
 /// Functions with hardly any code.
-const MINIMAL: Case = Case {
+const MINIMAL: ScaleCase = ScaleCase {
     functions: 1,
     code: 128,
     relocations: 0,
@@ -142,30 +143,30 @@ const MINIMAL: Case = Case {
 };
 
 /// Every path through the rows is another call path.
-const ROWS: Case =
-    Case { calls: 4, fan: 4, leaves: 4, graph: Graph::Layers, kernels: 0, ..MINIMAL };
+const ROWS: ScaleCase =
+    ScaleCase { calls: 4, fan: 4, leaves: 4, graph: CallPattern::Layers, kernels: 0, ..MINIMAL };
 
 /// The benchmark suite.
-pub const CASES: &[Case] = &[
-    Case { name: "tiny", what: "one file: start-up", ..USUAL },
-    Case {
+pub const CASES: &[ScaleCase] = &[
+    ScaleCase { name: "tiny", what: "one file: start-up", ..USUAL },
+    ScaleCase {
         name: "tiny-cudadevrt",
         what: "one file and -lcudadevrt, as nvcc has it",
         runtime: true,
         ..USUAL
     },
-    Case { name: "many100", what: "100 files", modules: 100, ..TREE },
-    Case { name: "many1000", what: "1000 files", modules: 1000, ..TREE },
-    Case { name: "many3000", what: "3000 files", modules: 3000, ..TREE },
-    Case { name: "many10000", what: "10,000 files", modules: 10_000, long: true, ..TREE },
-    Case {
+    ScaleCase { name: "many100", what: "100 files", modules: 100, ..TREE },
+    ScaleCase { name: "many1000", what: "1000 files", modules: 1000, ..TREE },
+    ScaleCase { name: "many3000", what: "3000 files", modules: 3000, ..TREE },
+    ScaleCase { name: "many10000", what: "10,000 files", modules: 10_000, long: true, ..TREE },
+    ScaleCase {
         name: "many1000-sm_100",
         what: "1000 files with Mercury",
         modules: 1000,
         arch: Some("sm_100"),
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "functions-sm_100",
         what: "10,000 functions with Mercury in ten files",
         modules: 10,
@@ -173,55 +174,55 @@ pub const CASES: &[Case] = &[
         arch: Some("sm_100"),
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "deepchain",
         what: "call depth 1000, a kernel at every level",
         modules: 1000,
         ..MINIMAL
     },
-    Case { name: "paths14", what: "14 rows of 4: 4^14 call paths", modules: 56, ..ROWS },
-    Case {
+    ScaleCase { name: "paths14", what: "14 rows of 4: 4^14 call paths", modules: 56, ..ROWS },
+    ScaleCase {
         name: "paths40",
         what: "40 rows of 4: 4^40 call paths",
         modules: 160,
         endless: true,
         ..ROWS
     },
-    Case {
+    ScaleCase {
         name: "relocs",
         what: "a million relocations",
         modules: 100,
         code: 256,
         relocations: 1000,
         globals: 1000,
-        graph: Graph::None,
+        graph: CallPattern::None,
         ..USUAL
     },
-    Case {
+    ScaleCase {
         name: "bigcode",
         what: "a gigabyte of code",
         modules: 1000,
         functions: 16,
         code: 65536,
-        graph: Graph::Library,
+        graph: CallPattern::Library,
         leaves: 8,
         ..USUAL
     },
-    Case {
+    ScaleCase {
         name: "debug_g",
         what: "full debug information, 300 files",
         modules: 300,
         debug: Debug::Full,
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "lineinfo",
         what: "line tables, 300 files",
         modules: 300,
         debug: Debug::Lines,
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "xindex",
         what: "more sections than 16 bits count",
         modules: 400,
@@ -229,32 +230,32 @@ pub const CASES: &[Case] = &[
         code: 128,
         relocations: 2,
         globals: 2,
-        graph: Graph::Library,
+        graph: CallPattern::Library,
         table: 0,
         shared: 0,
         ..USUAL
     },
-    Case {
+    ScaleCase {
         name: "archive",
         what: "1000 host objects, all but one in an archive",
         modules: 1000,
-        container: Container::Archive,
+        container: ScaleContainer::Archive,
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "zfat",
         what: "1000 host objects with compressed fat binaries",
         modules: 1000,
-        container: Container::Compressed,
+        container: ScaleContainer::Compressed,
         ..TREE
     },
-    Case {
+    ScaleCase {
         name: "dead",
         what: "nine of ten functions are dead",
         modules: 300,
         functions: 40,
         code: 512,
-        graph: Graph::Library,
+        graph: CallPattern::Library,
         leaves: 4,
         dead_pc: 90,
         ..USUAL
@@ -262,24 +263,24 @@ pub const CASES: &[Case] = &[
 ];
 
 /// The case of that name.
-pub fn case(name: &str) -> Option<&'static Case> {
+pub fn case(name: &str) -> Option<&'static ScaleCase> {
     CASES.iter().find(|case| case.name == name)
 }
 
 /// Files of a case, in link order.
 #[derive(Clone, Debug)]
-pub struct Inputs {
+pub struct ScaleInputs {
     /// Names inside the folder.
     pub files: Vec<String>,
     /// Their size together.
     pub bytes: u64,
 }
 
-impl Case {
+impl ScaleCase {
     /// Modules that module `index` calls; none for a leaf.
     fn callees(&self, index: usize) -> Vec<usize> {
         let (count, fan) = (self.modules, self.fan);
-        if self.graph == Graph::None || fan == 0 || count == 1 {
+        if self.graph == CallPattern::None || fan == 0 || count == 1 {
             return Vec::new();
         }
         let leaves = (count - 1).min(fan.max(self.leaves));
@@ -288,11 +289,11 @@ impl Case {
             return Vec::new();
         }
         let wanted = |k: usize| match self.graph {
-            Graph::None => index,
-            Graph::Chain => index + 1 + k,
-            Graph::Tree => fan * index + 1 + k,
-            Graph::Library => first_leaf + (index * fan + k) % leaves,
-            Graph::Layers => (index / leaves + 1) * leaves + (index + k) % leaves,
+            CallPattern::None => index,
+            CallPattern::Chain => index + 1 + k,
+            CallPattern::Tree => fan * index + 1 + k,
+            CallPattern::Library => first_leaf + (index * fan + k) % leaves,
+            CallPattern::Layers => (index / leaves + 1) * leaves + (index + k) % leaves,
         };
         (0..fan)
             .map(wanted)
@@ -313,11 +314,11 @@ impl Case {
 ///
 /// # Errors
 /// When the compiler fails or a file cannot be written.
-pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<Inputs> {
+pub fn generate(oracle: &Oracle, case: &ScaleCase, arch: &str, dir: &Path) -> Result<ScaleInputs> {
     let arch = case.arch.unwrap_or(arch);
     fs::create_dir_all(dir)?;
     let mut templates: Vec<Template> = Vec::new();
-    let mut inputs = Inputs { files: Vec::with_capacity(case.modules), bytes: 0 };
+    let mut inputs = ScaleInputs { files: Vec::with_capacity(case.modules), bytes: 0 };
     let mut members = Vec::new();
     for index in 0..case.modules {
         let role = case.role(index);
@@ -330,11 +331,11 @@ pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<
         };
         let cubin = templates[at].clone_for(index, &case.callees(index));
         match case.container {
-            Container::Files => inputs.add(dir, format!("m{index:06}.cubin"), &cubin)?,
-            Container::Compressed => {
+            ScaleContainer::Files => inputs.add(dir, format!("m{index:06}.cubin"), &cubin)?,
+            ScaleContainer::Compressed => {
                 inputs.add(dir, format!("m{index:06}.o"), &object(cubin, index, arch, true)?)?;
             }
-            Container::Archive => {
+            ScaleContainer::Archive => {
                 let object = object(cubin, index, arch, false)?;
                 match index {
                     0 => inputs.add(dir, "m000000.o".to_owned(), &object)?,
@@ -343,15 +344,15 @@ pub fn generate(oracle: &Oracle, case: &Case, arch: &str, dir: &Path) -> Result<
             }
         }
     }
-    if case.container == Container::Archive {
+    if case.container == ScaleContainer::Archive {
         let members: Vec<(&str, &[u8])> =
             members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-        inputs.add(dir, "lib.a".to_owned(), &pack::archive(&members, pack::Flavour::Gnu))?;
+        inputs.add(dir, "lib.a".to_owned(), &pack::archive(&members, pack::ArchiveFlavour::Gnu))?;
     }
     Ok(inputs)
 }
 
-impl Inputs {
+impl ScaleInputs {
     fn add(&mut self, dir: &Path, name: String, bytes: &[u8]) -> Result<()> {
         let path = dir.join(&name);
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;

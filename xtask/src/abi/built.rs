@@ -17,7 +17,7 @@ const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"
 
 /// What came of the links.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct BuiltCounts {
     /// Objects that were built again.
     pub(super) built: usize,
     /// Links that gave the same bytes.
@@ -32,8 +32,8 @@ pub(super) fn compare(
     tools: &Tools,
     seeds: std::ops::Range<u64>,
     differences: &mut Vec<String>,
-) -> Result<Counts> {
-    let mut counts = Counts::default();
+) -> Result<BuiltCounts> {
+    let mut counts = BuiltCounts::default();
     for seed in seeds {
         let folder = tempfile::tempdir()?;
         let arch = Arch::ALL.into_iter().find(|arch| arch.0 == ARCHS[seed as usize % ARCHS.len()]);

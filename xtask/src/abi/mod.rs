@@ -55,7 +55,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let tools = workspace::tools(args.culd()?.as_deref())?;
     args.finish()?;
     let folder = tempfile::tempdir()?;
-    let task = Task { oracle: tools.oracle.clone(), folder: folder.path() };
+    let task = LayoutTask { oracle: tools.oracle.clone(), folder: folder.path() };
     let mut differences = Vec::new();
     let samples: Vec<Sample> = (first..first + count).map(sample).collect();
     let mut recorded = String::new();
@@ -70,7 +70,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     println!("{interfaces} prototypes of ptxas decoded");
     println!("{} mappings of atomics assembled", task.atomics(&mut differences)?);
     println!("{} system calls declared by nvcc", task.system_calls(&mut differences)?);
-    let built::Counts { built, identical, same_error, silent } =
+    let built::BuiltCounts { built, identical, same_error, silent } =
         built::compare(&tools, first..first + programs, &mut differences)?;
     println!(
         "{built} objects built again, in links with compiled ones: {identical} identical, {same_error} same error, \
@@ -95,12 +95,12 @@ const HEAD: &str = "\
 # Written by `cargo xtask abi --record`; crates/abi/tests/recorded.rs compares.
 ";
 
-struct Task<'t> {
+struct LayoutTask<'t> {
     oracle: Oracle,
     folder: &'t Path,
 }
 
-impl Task<'_> {
+impl LayoutTask<'_> {
     fn write(&self, name: &str, text: &str) -> Result<()> {
         Ok(fs::write(self.folder.join(name), text)?)
     }

@@ -18,9 +18,9 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::reference::compare::linked;
 use culd_testkit::reference::compare::mercury;
 use culd_testkit::reference::compare::trial::Tools;
-use culd_testkit::scale::{CASES, Case, Inputs, case, generate};
+use culd_testkit::scale::{CASES, ScaleCase, ScaleInputs, case, generate};
 use measure::{Usage, measure};
-use report::Row;
+use report::BenchRow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -73,7 +73,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         None => tempfile::tempdir()?,
     };
     let names = args.operands()?;
-    let chosen: Vec<&Case> = if names.is_empty() {
+    let chosen: Vec<&ScaleCase> = if names.is_empty() {
         CASES.iter().filter(|case| !case.long).collect()
     } else {
         let find = |name: &String| case(name).with_context(|| format!("no case '{name}'"));
@@ -117,7 +117,7 @@ fn static_program() -> Result<PathBuf> {
 struct Links<'p> {
     plan: &'p Plan,
     dir: &'p Path,
-    inputs: Inputs,
+    inputs: ScaleInputs,
     /// Words that both linkers get.
     options: Vec<String>,
     /// Time limit of nvlink.
@@ -130,7 +130,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const FEW: usize = 5;
 
 impl<'p> Links<'p> {
-    fn new(plan: &'p Plan, case: &Case, dir: &'p Path) -> Result<Self> {
+    fn new(plan: &'p Plan, case: &ScaleCase, dir: &'p Path) -> Result<Self> {
         let inputs = generate(&plan.tools.oracle, case, &plan.arch, dir)?;
         let mut options = vec![format!("-arch={}", case.arch.unwrap_or(&plan.arch))];
         if case.runtime {
@@ -187,14 +187,16 @@ impl<'p> Links<'p> {
     }
 }
 
-fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
+fn bench(plan: &Plan, case: &ScaleCase, dir: &Path) -> Result<BenchRow> {
     let links = Links::new(plan, case, dir)?;
     // The first round warms the page cache and gives the outputs to compare.
     let first = links.nvlink()?;
     let one = links.culd(&["-threads=1"])?;
     let alone = links.output("culd.out")?;
     let mut difference = match first {
-        Some(_) => linked(&links.output("nvlink.out")?, &alone, mercury::Inputs::default).err(),
+        Some(_) => {
+            linked(&links.output("nvlink.out")?, &alone, mercury::LinkObjects::default).err()
+        }
         None => None,
     };
     let two = links.culd(&["-threads=2"])?;
@@ -202,7 +204,7 @@ fn bench(plan: &Plan, case: &Case, dir: &Path) -> Result<Row> {
         difference = Some("two threads give other bytes than one".to_owned());
     }
     links.culd(&["-threads=1", "-time=phases.csv"])?;
-    let mut row = Row {
+    let mut row = BenchRow {
         name: case.name,
         files: links.inputs.files.len(),
         bytes_in: links.inputs.bytes,

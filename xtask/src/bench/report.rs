@@ -10,7 +10,7 @@ pub(crate) const TITLES: &str = "\
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
 
 /// What a case came to.
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     pub(crate) name: &'static str,
     pub(crate) files: usize,
     pub(crate) bytes_in: u64,
@@ -45,7 +45,7 @@ pub(crate) fn shown_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-impl Row {
+impl BenchRow {
     pub(crate) fn text(&self) -> String {
         let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
         let mut cells = vec![
@@ -99,7 +99,7 @@ fn phases_of(text: &str) -> Vec<(String, f64)> {
 }
 
 /// Where the time of one run with one thread went.
-pub(crate) fn phases(rows: &[Row]) -> String {
+pub(crate) fn phases(rows: &[BenchRow]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let names: Vec<&str> = first.phases.iter().map(|phase| phase.0.as_str()).collect();
     let mut text = format!("| phases, ms | {} |\n|---|", names.join(" | "));
@@ -118,13 +118,13 @@ pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
 
-    pub(crate) fn row(name: &'static str, millis: u64) -> Row {
+    pub(crate) fn row(name: &'static str, millis: u64) -> BenchRow {
         let usage = |millis| Usage {
             wall: Duration::from_millis(millis),
             cpu: Duration::from_millis(millis),
             peak_kib: 2048,
         };
-        Row {
+        BenchRow {
             name,
             files: 1,
             bytes_in: 1_000_000,
@@ -144,9 +144,9 @@ pub(crate) mod tests {
         let cells = |text: &str| text.lines().next().map(|line| line.split('|').count());
         assert_eq!(cells(&row("a", 10).text()), cells(TITLES));
         assert!(row("a", 10).text().contains("| 10.0 | 0.100 |"));
-        let different = Row { difference: Some("byte 1 | 2".to_owned()), ..row("a", 10) };
+        let different = BenchRow { difference: Some("byte 1 | 2".to_owned()), ..row("a", 10) };
         assert_eq!(cells(&different.text()), cells(TITLES));
-        let endless = Row { nvlink: None, ..row("a", 10) };
+        let endless = BenchRow { nvlink: None, ..row("a", 10) };
         assert!(endless.text().ends_with("| nvlink did not end |"));
     }
 

@@ -3,29 +3,29 @@
 //! In: the rows of a run. Out: a table of ratios of wall time and of peak memory beside the
 //! targets, and how links grow. The targets are those of docs/PERFORMANCE.md.
 
-use super::report::{Row, shown_ratio, wall};
+use super::report::{BenchRow, shown_ratio, wall};
 
 /// Targets of one case.
-struct Target {
+struct SpeedTarget {
     case: &'static str,
-    one: Limit,
+    one: SpeedLimit,
     /// With two threads; none where there is too little work to share.
     two: Option<f64>,
 }
 
 /// The most that a link may take.
-enum Limit {
+enum SpeedLimit {
     /// Of nvlink's wall time.
     Ratio(f64),
     /// Milliseconds, where nvlink does not end.
     Milliseconds(f64),
 }
 
-const fn ratio(case: &'static str, one: f64, two: Option<f64>) -> Target {
-    Target { case, one: Limit::Ratio(one), two }
+const fn ratio(case: &'static str, one: f64, two: Option<f64>) -> SpeedTarget {
+    SpeedTarget { case, one: SpeedLimit::Ratio(one), two }
 }
 
-const TARGETS: [Target; 15] = [
+const TARGETS: [SpeedTarget; 15] = [
     ratio("tiny", 0.50, None),
     ratio("tiny-cudadevrt", 0.30, None),
     ratio("many1000", 0.12, Some(0.08)),
@@ -34,7 +34,7 @@ const TARGETS: [Target; 15] = [
     ratio("functions-sm_100", 0.01, None),
     ratio("deepchain", 0.025, None),
     ratio("paths14", 0.015, None),
-    Target { case: "paths40", one: Limit::Milliseconds(10.0), two: None },
+    SpeedTarget { case: "paths40", one: SpeedLimit::Milliseconds(10.0), two: None },
     ratio("relocs", 0.20, Some(0.14)),
     ratio("bigcode", 0.40, Some(0.28)),
     ratio("debug_g", 0.35, Some(0.28)),
@@ -51,7 +51,7 @@ const GROWTH: [(&str, &str, f64); 2] =
 const SLOWER: f64 = 1.03;
 
 /// Bytes that a link may have in memory.
-fn memory_target(row: &Row) -> f64 {
+fn memory_target(row: &BenchRow) -> f64 {
     match row.name {
         "bigcode" => 1.1 * row.bytes_in as f64,
         _ => 1.5 * row.bytes_in as f64 + 8e6,
@@ -63,7 +63,7 @@ fn mark(met: bool) -> &'static str {
 }
 
 /// The table, and a line for each pair of cases that grow.
-pub(super) fn table(rows: &[Row]) -> String {
+pub(super) fn table(rows: &[BenchRow]) -> String {
     let mut text =
         "| case | one thread | target | | two threads | target | | MB in memory | target | |\n\
                     |---|--:|--:|---|--:|--:|---|--:|--:|---|\n"
@@ -86,11 +86,11 @@ pub(super) fn table(rows: &[Row]) -> String {
     text
 }
 
-fn line(target: &Target, row: &Row) -> String {
+fn line(target: &SpeedTarget, row: &BenchRow) -> String {
     let [one, two] = row.ratios;
     let (own, most, met) = match target.one {
-        Limit::Ratio(most) => (shown_ratio(one), most.to_string(), one.map(|one| one <= most)),
-        Limit::Milliseconds(most) => {
+        SpeedLimit::Ratio(most) => (shown_ratio(one), most.to_string(), one.map(|one| one <= most)),
+        SpeedLimit::Milliseconds(most) => {
             let time = wall(&row.one);
             (format!("{time:.1} ms"), format!("{most} ms"), Some(time <= most))
         }

@@ -6,7 +6,7 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
@@ -40,7 +40,7 @@ however a case ends.
 /// `case.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+struct CorpusCase {
     /// What the case is about; for people.
     #[serde(rename = "what")]
     _what: String,
@@ -64,14 +64,14 @@ struct Case {
     link_flags: Vec<String>,
     /// Index files of unified functions and variables, by name.
     #[serde(default)]
-    uidx: BTreeMap<String, uidx::Text>,
+    uidx: BTreeMap<String, uidx::IndexText>,
     /// Why the program of several steps is another than that of one.
     one_step: Option<String>,
     /// How the links end.
     #[serde(default)]
-    expect: Expect,
+    expect: CorpusEnd,
     /// How those for sm_100 and later end, if otherwise.
-    expect_mercury: Option<Expect>,
+    expect_mercury: Option<CorpusEnd>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,7 +92,7 @@ enum NamedOrders {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Expect {
+enum CorpusEnd {
     #[default]
     Ok,
     Error,
@@ -149,7 +149,7 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
 
 impl Plan {
     /// The targets of a case that are wanted. What shows on sm_90 is expected to show later too.
-    fn archs_of(&self, case: &Case) -> Vec<String> {
+    fn archs_of(&self, case: &CorpusCase) -> Vec<String> {
         let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
         let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
         let mixed = case.link_arch.is_some() || !case.file_arch.is_empty();
@@ -181,9 +181,9 @@ fn shows_later(archs: &[String], arch: &str) -> bool {
     has("sm_90") && !(arch.ends_with('a') && spares_accelerated)
 }
 
-impl Case {
+impl CorpusCase {
     /// How links for `arch` end.
-    fn expected(&self, arch: &str) -> Expect {
+    fn expected(&self, arch: &str) -> CorpusEnd {
         let mercury = Arch::MERCURY.iter().any(|mercury| mercury.0 == arch);
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
     }
@@ -204,7 +204,7 @@ impl Case {
 
 /// All links of a case: architectures × flags × orders.
 fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()> {
-    let case: Case = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
+    let case: CorpusCase = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
     if plan.way == Way::Steps && case.one_step.is_some() {
         return Ok(());
     }
@@ -306,12 +306,12 @@ fn permutations(stems: &[String]) -> Vec<Vec<String>> {
 }
 
 /// What is wrong with a verdict; without an expectation, only that the linkers differ.
-fn failure(verdict: &Verdict, expect: Option<Expect>) -> Option<String> {
+fn failure(verdict: &Verdict, expect: Option<CorpusEnd>) -> Option<String> {
     match (verdict, expect) {
-        (Verdict::Identical(_), Some(Expect::Error)) => {
+        (Verdict::Identical(_), Some(CorpusEnd::Error)) => {
             Some("links, but its case expects an error".to_owned())
         }
-        (Verdict::SameError(messages), Some(Expect::Ok)) => {
+        (Verdict::SameError(messages), Some(CorpusEnd::Ok)) => {
             Some(format!("unexpected error: {messages}"))
         }
         (Verdict::Identical(_) | Verdict::SameError(_), _) => None,
@@ -340,13 +340,13 @@ impl Report {
     /// The compiler of an old release refused a program.
     fn count_not_compiled(&mut self, name: &str, arch: &str) {
         let topic = name.split('/').next().unwrap_or(name);
-        self.tally.add(topic, arch, Counts { not_compiled: 1, ..Counts::default() });
+        self.tally.add(topic, arch, VerdictCounts { not_compiled: 1, ..VerdictCounts::default() });
     }
 
     fn count(&mut self, name: &str, arch: &str, verdict: &Verdict, failed: bool) {
         self.cases.insert(name.to_owned());
         let topic = name.split('/').next().unwrap_or(name);
-        let counts = if failed { Counts::failed(1) } else { Counts::of(verdict) };
+        let counts = if failed { VerdictCounts::failed(1) } else { VerdictCounts::of(verdict) };
         self.tally.add(topic, arch, counts);
         if let (Verdict::Identical(classes), false) = (verdict, failed) {
             self.classes += classes.of(&format!("{name} {arch}"));
@@ -373,12 +373,12 @@ mod tests {
             [file_flags]
             b = ["-lineinfo"]
         "#;
-        let case: Case = toml::from_str(text).expect("parses");
-        assert_eq!(case.expected("sm_90a"), Expect::Error);
-        assert_eq!(case.expected("sm_100a"), Expect::Ok);
+        let case: CorpusCase = toml::from_str(text).expect("parses");
+        assert_eq!(case.expected("sm_90a"), CorpusEnd::Error);
+        assert_eq!(case.expected("sm_100a"), CorpusEnd::Ok);
         assert!(matches!(case.orders, Orders::Listed(list) if list == [["a", "b"]]));
-        assert!(toml::from_str::<Case>("what = 'x'\nordres = 'all'").is_err());
-        assert!(toml::from_str::<Case>("what = 'x'\norders = 'some'").is_err());
+        assert!(toml::from_str::<CorpusCase>("what = 'x'\nordres = 'all'").is_err());
+        assert!(toml::from_str::<CorpusCase>("what = 'x'\norders = 'some'").is_err());
     }
 
     #[test]

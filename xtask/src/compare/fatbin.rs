@@ -7,7 +7,7 @@
 
 use super::Suite;
 use super::setup::Setup;
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_fatbin::archive::{self, Contents};
@@ -16,7 +16,7 @@ use culd_fatbin::header::flag;
 use culd_fatbin::host::{HostObject, Reference};
 use culd_fatbin::writer::{self, Compression, Image, Target};
 use culd_fatbin::{Format, sniff};
-use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_testkit::reference::oracle::process::{self, Run};
 use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle};
 use std::fs;
@@ -57,48 +57,60 @@ const LIBRARIES: &[&str] = &["libcudadevrt.a"];
 const TARGETS: &[&str] = &["75", "90", "90a", "100", "100f", "120a"];
 
 /// Options of `fatbinary`, and what they come to for the images it stores.
-const OPTIONS: &[(&[&str], Recipe)] = &[
-    (&[], Recipe::NONE),
-    (&["-compress=false"], Recipe::NONE),
-    (&["-compress-mode=none"], Recipe::NONE),
-    (&["-compress-mode=default"], Recipe::NONE),
-    (&["-compress-mode=balance"], Recipe::NONE),
-    (&["-compress-mode=size"], Recipe::NONE),
-    (&["-compress-mode=speed"], Recipe::NONE),
-    (&["-compress-all"], Recipe::NONE),
-    (&["-compress-all", "-compress-mode=speed"], Recipe::NONE),
-    (&["--device-c"], Recipe::NONE),
-    (&["--link"], Recipe::NONE),
-    (&["-g", "-compress=false"], Recipe { debug: true, ..Recipe::NONE }),
-    (&["-g"], Recipe { debug: true, ..Recipe::NONE }),
-    (&["-compress=false", "-ident=seven77"], Recipe { ident: "seven77", ..Recipe::NONE }),
-    (&["-compress=false", "-ident=eight888"], Recipe { ident: "eight888", ..Recipe::NONE }),
-    (&["-compress=false", "-cmdline=-O3 -v "], Recipe { ptxas: "-O3 -v ", ..Recipe::NONE }),
-    (&["-compress=false", "-cicc-cmdline=-ftz=0"], Recipe { cicc: "-ftz=0", ..Recipe::NONE }),
+const OPTIONS: &[(&[&str], ImageSettings)] = &[
+    (&[], ImageSettings::NONE),
+    (&["-compress=false"], ImageSettings::NONE),
+    (&["-compress-mode=none"], ImageSettings::NONE),
+    (&["-compress-mode=default"], ImageSettings::NONE),
+    (&["-compress-mode=balance"], ImageSettings::NONE),
+    (&["-compress-mode=size"], ImageSettings::NONE),
+    (&["-compress-mode=speed"], ImageSettings::NONE),
+    (&["-compress-all"], ImageSettings::NONE),
+    (&["-compress-all", "-compress-mode=speed"], ImageSettings::NONE),
+    (&["--device-c"], ImageSettings::NONE),
+    (&["--link"], ImageSettings::NONE),
+    (&["-g", "-compress=false"], ImageSettings { debug: true, ..ImageSettings::NONE }),
+    (&["-g"], ImageSettings { debug: true, ..ImageSettings::NONE }),
+    (
+        &["-compress=false", "-ident=seven77"],
+        ImageSettings { ident: "seven77", ..ImageSettings::NONE },
+    ),
+    (
+        &["-compress=false", "-ident=eight888"],
+        ImageSettings { ident: "eight888", ..ImageSettings::NONE },
+    ),
+    (
+        &["-compress=false", "-cmdline=-O3 -v "],
+        ImageSettings { ptxas: "-O3 -v ", ..ImageSettings::NONE },
+    ),
+    (
+        &["-compress=false", "-cicc-cmdline=-ftz=0"],
+        ImageSettings { cicc: "-ftz=0", ..ImageSettings::NONE },
+    ),
     (
         &["-compress=false", "-g", "-ident=i", "-cmdline=eight888", "-cicc-cmdline=seven77"],
-        Recipe { debug: true, ident: "i", ptxas: "eight888", cicc: "seven77" },
+        ImageSettings { debug: true, ident: "i", ptxas: "eight888", cicc: "seven77" },
     ),
     (
         &["-ident=i", "-cmdline=--compile-only  ", "-c"],
-        Recipe { ident: "i", ptxas: "--compile-only  ", ..Recipe::NONE },
+        ImageSettings { ident: "i", ptxas: "--compile-only  ", ..ImageSettings::NONE },
     ),
 ];
 
 /// Settings of [`OPTIONS`].
 #[derive(Clone, Copy)]
-struct Recipe {
+struct ImageSettings {
     debug: bool,
     ident: &'static str,
     ptxas: &'static str,
     cicc: &'static str,
 }
 
-impl Recipe {
-    const NONE: Recipe = Recipe { debug: false, ident: "", ptxas: "", cicc: "" };
+impl ImageSettings {
+    const NONE: ImageSettings = ImageSettings { debug: false, ident: "", ptxas: "", cicc: "" };
 
     /// The image of a file as `fatbinary` is expected to store it.
-    fn image(&self, part: &Part) -> Result<Image> {
+    fn image(&self, part: &ImageFile) -> Result<Image> {
         let image = match part.kind {
             "elf" => Image::cubin(part.data.clone(), part.target)?,
             "ptx" => Image::ptx(&part.data, part.target)?.options(self.ptxas),
@@ -110,7 +122,7 @@ impl Recipe {
 
 /// A file that becomes an image.
 #[derive(Clone)]
-struct Part {
+struct ImageFile {
     /// As in `-image3=kind=...`.
     kind: &'static str,
     /// As in `-image3=sm=...`.
@@ -137,7 +149,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             if let Err(error) = result {
                 eprintln!("{what}: {name}: {error:#}");
             }
-            tally.add(what, "", Counts::same(result.is_ok()));
+            tally.add(what, "", VerdictCounts::same(result.is_ok()));
         }
     }
     print!("{}", tally.table());
@@ -169,7 +181,7 @@ impl Lab<'_> {
     }
 
     /// For each target a kernel and a function, as PTX and as cubins, and a file of LTO-IR.
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self) -> Result<Vec<ImageFile>> {
         let mut parts = Vec::new();
         for name in TARGETS {
             let target = target(name)?;
@@ -183,14 +195,14 @@ impl Lab<'_> {
                 self.compile(&ptx, &cubin, name, &[])?;
                 for (kind, file) in [("ptx", ptx), ("elf", cubin)] {
                     let data = self.read(&file)?;
-                    parts.push(Part { kind, name, target, file, data });
+                    parts.push(ImageFile { kind, name, target, file, data });
                 }
             }
             let file = format!("{name}.ltoir");
             self.write("k.cu", CUDA.as_bytes())?;
             self.compile("k.cu", &file, name, &["-dlto", "-ltoir"])?;
             let data = self.read(&file)?;
-            parts.push(Part { kind: "nvvm", name, target, file, data });
+            parts.push(ImageFile { kind: "nvvm", name, target, file, data });
         }
         Ok(parts)
     }
@@ -207,11 +219,11 @@ impl Lab<'_> {
     }
 
     /// What `fatbinary` makes is read, written again, and made from the same files.
-    fn remade(&self, parts: &[Part]) -> Results {
-        let of = |wanted: &[&str]| -> Vec<Part> {
+    fn remade(&self, parts: &[ImageFile]) -> Results {
+        let of = |wanted: &[&str]| -> Vec<ImageFile> {
             parts.iter().filter(|part| wanted.contains(&part.kind)).cloned().collect()
         };
-        let mut lists: Vec<Vec<Part>> = parts.iter().map(|part| vec![part.clone()]).collect();
+        let mut lists: Vec<Vec<ImageFile>> = parts.iter().map(|part| vec![part.clone()]).collect();
         lists.extend([of(&["elf"]), of(&["ptx", "elf"]), of(&["nvvm", "ptx"]), parts.to_vec()]);
         let mut results = Vec::new();
         for (options, recipe) in OPTIONS {
@@ -224,7 +236,7 @@ impl Lab<'_> {
         results
     }
 
-    fn remake(&self, options: &[&str], recipe: &Recipe, parts: &[Part]) -> Result<()> {
+    fn remake(&self, options: &[&str], recipe: &ImageSettings, parts: &[ImageFile]) -> Result<()> {
         let mut arguments = vec!["-64".to_owned(), "--create=out.fatbin".to_owned()];
         arguments.extend(options.iter().map(|&option| option.to_owned()));
         arguments.extend(parts.iter().map(|part| {
@@ -296,7 +308,7 @@ impl Lab<'_> {
     }
 
     /// `cuobjdump` gets out what we put in.
-    fn extracted(&self, parts: &[Part]) -> Results {
+    fn extracted(&self, parts: &[ImageFile]) -> Results {
         let mut results = Vec::new();
         for compression in COMPRESSIONS {
             for part in parts.iter().filter(|part| part.kind != "nvvm") {
@@ -307,8 +319,8 @@ impl Lab<'_> {
         results
     }
 
-    fn extract(&self, part: &Part, compression: Option<Compression>) -> Result<()> {
-        let image = Recipe::NONE.image(part)?;
+    fn extract(&self, part: &ImageFile, compression: Option<Compression>) -> Result<()> {
+        let image = ImageSettings::NONE.image(part)?;
         let expected = data_of(&image)?;
         self.write("in.fatbin", &alone(&compressed(image, compression)?)?)?;
         let option = format!("-x{}", part.kind);
@@ -329,10 +341,10 @@ impl Lab<'_> {
     }
 
     /// nvlink makes the same of what we packed as of the bare cubins.
-    fn linked(&self, parts: &[Part]) -> Results {
+    fn linked(&self, parts: &[ImageFile]) -> Results {
         let mut results = Vec::new();
         for name in TARGETS {
-            let cubins: Vec<&Part> =
+            let cubins: Vec<&ImageFile> =
                 parts.iter().filter(|part| part.name == *name && part.kind == "elf").collect();
             let files: Vec<&str> = cubins.iter().map(|part| part.file.as_str()).collect();
             let expected = match self.link(name, &files) {
@@ -370,14 +382,14 @@ impl Lab<'_> {
     /// Writes the files of a package; returns their names.
     fn pack(
         &self,
-        cubins: &[&Part],
+        cubins: &[&ImageFile],
         compression: Option<Compression>,
         package: Package,
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut members = Vec::new();
         for part in cubins {
-            let image = compressed(Recipe::NONE.image(part)?, compression)?;
+            let image = compressed(ImageSettings::NONE.image(part)?, compression)?;
             let fatbin = alone(&image)?;
             let (extension, file) = match package {
                 Package::Fatbin => ("fatbin", fatbin),
@@ -412,7 +424,7 @@ enum Package {
     HostObject,
     /// With more sections than the ELF header can count.
     HugeObject,
-    Archive(Flavour),
+    Archive(ArchiveFlavour),
 }
 
 const PACKAGES: &[Package] = &[
@@ -420,11 +432,11 @@ const PACKAGES: &[Package] = &[
     Package::HostObject,
     Package::HugeObject,
     // nvlink does not read the other two, docs/FATBIN.md.
-    Package::Archive(Flavour::Gnu),
-    Package::Archive(Flavour::Thin),
+    Package::Archive(ArchiveFlavour::Gnu),
+    Package::Archive(ArchiveFlavour::Thin),
 ];
 
-fn host_parts(fatbin: Vec<u8>, part: &Part) -> HostParts {
+fn host_parts(fatbin: Vec<u8>, part: &ImageFile) -> HostParts {
     let kernels = if part.file.starts_with('k') { vec!["k".to_owned()] } else { Vec::new() };
     HostParts {
         fatbins: vec![fatbin],

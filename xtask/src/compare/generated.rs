@@ -5,12 +5,12 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::args::Args;
 use crate::pool;
 use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
-use culd_testkit::random::edit::Kind;
+use culd_testkit::random::edit::EditKind;
 use culd_testkit::random::generate::mix::FAMILIES;
 use culd_testkit::random::generate::model::{Arch, Program};
 use culd_testkit::random::generate::{Wish, family, generate};
@@ -111,9 +111,10 @@ fn wish(args: &mut Args) -> Result<Wish> {
             Some(family(&name).with_context(|| format!("families: {}", names.join(" ")))?);
     }
     if let Some(name) = args.option::<String>("--edit")? {
-        let names: Vec<String> = Kind::ALL.iter().map(|(kind, _)| format!("{kind:?}")).collect();
+        let names: Vec<String> =
+            EditKind::ALL.iter().map(|(kind, _)| format!("{kind:?}")).collect();
         wish.edit =
-            Some(Kind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
+            Some(EditKind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
     }
     Ok(wish)
 }
@@ -233,7 +234,7 @@ fn count(program: &Program, trial: &Trial, is_open: bool, report: &mut Report) {
     for (key, count) in &trial.deliberate {
         *report.deliberate.entry(key).or_default() += count;
     }
-    let mut counts = Counts::of(&trial.verdict);
+    let mut counts = VerdictCounts::of(&trial.verdict);
     match &trial.verdict {
         Verdict::NoVerdict(how) => {
             eprintln!("seed {seed} ({family}, {link_arch}): nvlink: {how}");
@@ -244,7 +245,7 @@ fn count(program: &Program, trial: &Trial, is_open: bool, report: &mut Report) {
             eprintln!("seed {seed} ({family}, {link_arch}): {first}");
         }
         Verdict::Different(_) if is_open => {
-            counts = Counts::no_verdict(1);
+            counts = VerdictCounts::no_verdict(1);
             eprintln!("seed {seed} ({family}, {link_arch}): a known difference, still open");
         }
         _ => {}

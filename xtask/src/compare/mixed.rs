@@ -6,7 +6,7 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::random::generate::model::{Arch, Program};
@@ -172,7 +172,7 @@ impl Report {
             }
             _ => {}
         }
-        self.tally.add(objects, linker, Counts::of(verdict));
+        self.tally.add(objects, linker, VerdictCounts::of(verdict));
     }
 
     fn text(&self) -> String {

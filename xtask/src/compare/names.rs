@@ -6,7 +6,7 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::pool;
 use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
@@ -44,7 +44,7 @@ struct Plan {
 }
 
 /// Names that are used together.
-struct Batch<'n> {
+struct NameBatch<'n> {
     arch: Arch,
     how: Use,
     names: Vec<&'n str>,
@@ -75,7 +75,11 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let batches = setup.archs.iter().flat_map(|&arch| {
         let names = &names;
         uses.iter().flat_map(move |&how| {
-            names.chunks(size.max(1)).map(move |names| Batch { arch, how, names: names.to_vec() })
+            names.chunks(size.max(1)).map(move |names| NameBatch {
+                arch,
+                how,
+                names: names.to_vec(),
+            })
         })
     });
     let report = Mutex::new(Report { tally: Tally::new("use", "names"), links: 0 });
@@ -104,8 +108,8 @@ fn uses(list: Option<&str>) -> Result<Vec<Use>> {
 
 impl Plan {
     /// Links a batch; what does not go together is parted and linked again.
-    fn sweep(&self, batch: Batch<'_>, report: &Mutex<Report>) -> Result<()> {
-        let Batch { arch, how, .. } = batch;
+    fn sweep(&self, batch: NameBatch<'_>, report: &Mutex<Report>) -> Result<()> {
+        let NameBatch { arch, how, .. } = batch;
         let dir = tempfile::tempdir()?;
         let mut waiting = vec![batch.names];
         while let Some(names) = waiting.pop() {
@@ -114,7 +118,7 @@ impl Plan {
                 waiting.extend([first.to_vec(), second.to_vec()]);
             };
             let one = names.len() == 1;
-            let mut counts = Counts::default();
+            let mut counts = VerdictCounts::default();
             if !self.compile(arch, how, &names, dir.path())? {
                 match one {
                     true => counts.not_compiled = 1,

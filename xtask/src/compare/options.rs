@@ -8,7 +8,7 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::pool;
 use crate::workspace::lock;
 use anyhow::{Context, Result};
@@ -38,13 +38,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A compiler, the name of an option in its help, and the words that ask for it; several rows for
 /// several values.
-type Row = (&'static str, &'static str, &'static [&'static str]);
+type OptionRow = (&'static str, &'static str, &'static [&'static str]);
 
 const PTXAS: &str = "ptxas";
 const NVCC: &str = "nvcc";
 
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
+const ROWS: &[OptionRow] = &[
     (PTXAS, "-Ofc", &["-Ofc=min"]), (PTXAS, "-Ofc", &["-Ofc=mid"]), (PTXAS, "-Ofc", &["-Ofc=max"]), (PTXAS, "-Ofc", &["-Ofc=0"]),
     (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=false"]),
     (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=true", "-O1"]),
@@ -135,8 +135,8 @@ struct Plan {
 }
 
 /// A program to be compiled with the words of a row.
-struct Task {
-    row: &'static Row,
+struct OptionTask {
+    row: &'static OptionRow,
     arch: Arch,
     whole: bool,
     seed: u64,
@@ -160,17 +160,17 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     setup.finish()?;
     let unknown = plan.unknown_options()?;
     unknown.iter().for_each(|option| println!("in no list: {option}"));
-    let chosen = |row: &&'static Row| {
+    let chosen = |row: &&'static OptionRow| {
         tool.as_ref().is_none_or(|tool| tool == row.0)
             && only.as_ref().is_none_or(|only| only == row.1)
     };
-    let rows: Vec<&'static Row> = ROWS.iter().filter(chosen).collect();
+    let rows: Vec<&'static OptionRow> = ROWS.iter().filter(chosen).collect();
     let mut tasks = Vec::new();
     for row in rows {
         for &arch in &setup.archs {
             for whole in [false, true] {
                 let seeds = first..first + programs;
-                tasks.extend(seeds.map(|seed| Task { row, arch, whole, seed }));
+                tasks.extend(seeds.map(|seed| OptionTask { row, arch, whole, seed }));
             }
         }
     }
@@ -209,14 +209,14 @@ impl Plan {
         Ok(unknown)
     }
 
-    fn one(&self, task: &Task, report: &Mutex<Report>) -> Result<()> {
+    fn one(&self, task: &OptionTask, report: &Mutex<Report>) -> Result<()> {
         let dir = tempfile::tempdir()?;
-        let Task { row: (tool, option, words), arch, whole, seed } = task;
+        let OptionTask { row: (tool, option, words), arch, whole, seed } = task;
         let outcome = trial(&self.tools, &program(task), Way::Program, dir.path())?;
         let mut report = lock(report);
         report.links += outcome.links;
         report.deliberate += outcome.deliberate.values().sum::<usize>();
-        report.tally.add(&format!("{tool} {option}"), "", Counts::of(&outcome.verdict));
+        report.tally.add(&format!("{tool} {option}"), "", VerdictCounts::of(&outcome.verdict));
         if let Verdict::Different(difference) = outcome.verdict {
             let mode = if *whole { "whole" } else { "parts" };
             let (words, what) = (words.join(" "), difference.what);
@@ -227,8 +227,8 @@ impl Plan {
 }
 
 /// The program of a task: that of a family with a little of everything, without options of its own.
-fn program(task: &Task) -> Program {
-    let Task { row: &(tool, _, words), arch, whole, seed } = *task;
+fn program(task: &OptionTask) -> Program {
+    let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
     let name = if tool == PTXAS { "everything" } else { "features" };
     let wish = Wish { family: family(name), arch: Some(arch), ..Wish::default() };
     let mut program = generate(seed, wish);

@@ -38,12 +38,12 @@ struct Corpus {
     archs: &'static [u32],
     /// Wheel with the library; without one it is in the toolkit.
     wheel: Option<(&'static str, &'static str)>,
-    links: &'static [Link],
+    links: &'static [LibraryLink],
 }
 
 /// One link: its name, the options and libraries before and behind the objects, and whether nvlink
 /// makes it.
-type Link = (&'static str, &'static [&'static str], &'static [&'static str], bool);
+type LibraryLink = (&'static str, &'static [&'static str], &'static [&'static str], bool);
 
 /// `LIB` stands for the folder with the library, `TOOLKIT` for that of the toolkit.
 #[rustfmt::skip]
@@ -123,7 +123,7 @@ const CORPORA: &[Corpus] = &[
 const NVSHMEM_3_8: Option<(&str, &str)> = Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem"));
 
 #[rustfmt::skip]
-const NVSHMEM: &[Link] = &[
+const NVSHMEM: &[LibraryLink] = &[
     ("as nvcc does", &["-m64"], &["-LLIB", "-LTOOLKIT", "-cpu-arch=X86_64", "-lnvshmem_device", "-lcudadevrt"], true),
     ("by name", &[], &["LIB/libnvshmem_device.a"], true),
     ("before the objects", &["LIB/libnvshmem_device.a"], &[], true),

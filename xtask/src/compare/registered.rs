@@ -8,12 +8,12 @@
 
 use super::Suite;
 use super::setup::{Common, Setup};
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::host::Reference;
 use culd_fatbin::writer::{Image, Target};
-use culd_testkit::fixtures::pack::{self, Flavour, HostParts};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_testkit::random::generate::rng::Rng;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::compare::{outcomes, outputs};
@@ -61,7 +61,7 @@ const KERNELS: [&str; 5] = ["k0", "k1", "k2", "k2b", "k3"];
 type Cubins = BTreeMap<(usize, u32), Vec<u8>>;
 
 /// A program: files, and the links that share its register file.
-struct Program {
+struct RegisteredProgram {
     files: Vec<(String, Vec<u8>)>,
     links: Vec<Vec<String>>,
     /// A register file that is there before.
@@ -69,7 +69,7 @@ struct Program {
 }
 
 /// What came of a link.
-struct Done {
+struct RegisteredLink {
     run: Run,
     output: Option<Vec<u8>>,
     register: Option<Vec<u8>>,
@@ -119,7 +119,7 @@ fn compile(tools: &Tools) -> Result<Cubins> {
 
 impl Bench {
     /// Runs the links of a program with both linkers and compares.
-    fn one(&mut self, seed: u64, program: &Program, dir: &Path) -> Result<()> {
+    fn one(&mut self, seed: u64, program: &RegisteredProgram, dir: &Path) -> Result<()> {
         let tools = &self.tools;
         for (name, bytes) in &program.files {
             fs::write(dir.join(name), bytes)?;
@@ -132,17 +132,17 @@ impl Bench {
             candidate.args(&tools.told).args((!itself).then_some("--no-notes"));
             let ours = link(candidate, words, existing.as_deref(), dir)?;
             let counts = match compare(&theirs, &ours, words, &self.cubins) {
-                None if theirs.run.status.success() => Counts::identical(1),
-                None => Counts::same_error(1),
+                None if theirs.run.status.success() => VerdictCounts::identical(1),
+                None => VerdictCounts::same_error(1),
                 Some(_) if reads_behind(&theirs, &ours, existing.as_deref()) => {
-                    Counts::no_verdict(1)
+                    VerdictCounts::no_verdict(1)
                 }
                 Some(what) => {
                     let kept = self.keep.join(format!("{seed}-{place}"));
                     workspace::keep_tree(dir, &kept)?;
                     println!("seed {seed}, link {place}: {}: {what}", words.join(" "));
                     println!("  kept in {}", kept.display());
-                    Counts::failed(1)
+                    VerdictCounts::failed(1)
                 }
             };
             self.tally.add("links", "", counts);
@@ -157,7 +157,7 @@ fn link(
     words: &[String],
     existing: Option<&[u8]>,
     dir: &Path,
-) -> Result<Done> {
+) -> Result<RegisteredLink> {
     let paths = [REGISTER, OUTPUT].map(|name| dir.join(name));
     for path in paths.iter().filter(|path| path.exists()) {
         fs::remove_file(path)?;
@@ -168,10 +168,15 @@ fn link(
     let run = process::run(linker.args(words).args(["-o", OUTPUT]).current_dir(dir), LIMIT)?;
     ensure!(matches!(run.status, Status::Exit(_)), "{words:?}: {}", run.status);
     let [register, output] = paths.map(|path| fs::read(path).ok());
-    Ok(Done { run, output, register })
+    Ok(RegisteredLink { run, output, register })
 }
 
-fn compare(theirs: &Done, ours: &Done, words: &[String], cubins: &Cubins) -> Option<String> {
+fn compare(
+    theirs: &RegisteredLink,
+    ours: &RegisteredLink,
+    words: &[String],
+    cubins: &Cubins,
+) -> Option<String> {
     if let Some(what) = outcomes(&theirs.run, &ours.run) {
         return Some(what);
     }
@@ -193,7 +198,7 @@ fn compare(theirs: &Done, ours: &Done, words: &[String], cubins: &Cubins) -> Opt
 
 /// Whether nvlink kept the file because of what its memory held behind the text
 /// (docs/DIFFERENCES.md, register-file).
-fn reads_behind(theirs: &Done, ours: &Done, existing: Option<&[u8]>) -> bool {
+fn reads_behind(theirs: &RegisteredLink, ours: &RegisteredLink, existing: Option<&[u8]>) -> bool {
     let lists_system = |file: &Option<Vec<u8>>| {
         file.as_ref().is_some_and(|text| String::from_utf8_lossy(text).contains(SYSTEM_ID))
     };
@@ -220,7 +225,7 @@ impl<'c> Generator<'c> {
         Generator { rng: Rng::new(seed), cubins, has_library: false, cubin_sm: None, dir }
     }
 
-    fn program(&mut self) -> Result<Program> {
+    fn program(&mut self) -> Result<RegisteredProgram> {
         let mut files = Vec::new();
         self.has_library = self.rng.chance(60);
         for source in 0..SYSTEM {
@@ -247,7 +252,8 @@ impl<'c> Generator<'c> {
             }
         }
         if !members.is_empty() {
-            let flavour = self.rng.pick(&[Flavour::Gnu, Flavour::Gnu, Flavour::Thin]);
+            let flavour =
+                self.rng.pick(&[ArchiveFlavour::Gnu, ArchiveFlavour::Gnu, ArchiveFlavour::Thin]);
             let archive = pack::archive(&members, flavour);
             match self.rng.chance(40) {
                 true => words.extend(["-L.".to_owned(), "-lparts".to_owned()]),
@@ -264,7 +270,7 @@ impl<'c> Generator<'c> {
             let object = pack::host_object(&parts)?;
             files.push((
                 SYSTEM_LIBRARY.to_owned(),
-                pack::archive(&[("rt.o", &object)], Flavour::Gnu),
+                pack::archive(&[("rt.o", &object)], ArchiveFlavour::Gnu),
             ));
             words.extend(["-L.".to_owned(), "-lcudadevrt_test".to_owned()]);
         }
@@ -276,7 +282,7 @@ impl<'c> Generator<'c> {
         let sm = self.cubin_sm;
         let links = (0..self.rng.range(1, 3)).map(|_| self.options(&words, sm)).collect();
         let existing = self.existing();
-        Ok(Program { files, links, existing })
+        Ok(RegisteredProgram { files, links, existing })
     }
 
     /// The words of one link.

@@ -8,10 +8,10 @@
 
 use super::Suite;
 use super::setup::Setup;
-use super::tally::{Counts, Tally};
+use super::tally::{Tally, VerdictCounts};
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case;
-use culd_testkit::fixtures::many::{Form, object};
+use culd_testkit::fixtures::many::{ObjectForm, object};
 use culd_testkit::reference::compare::cubins;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::process;
@@ -85,7 +85,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let with_cases = setup.args.flag("--cases");
     let selection = setup.args.operands()?;
     let dir = tempfile::tempdir()?;
-    let linkers = Linkers { tools: &tools, dir: dir.path() };
+    let linkers = BothLinkers { tools: &tools, dir: dir.path() };
     let mut tally = Tally::new("inputs", "links");
     if with_cases {
         behind(&linkers, &selection, &mut tally)?;
@@ -99,17 +99,17 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 /// Objects of many sections alone.
-fn alone(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
+fn alone(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     let dir = linkers.dir;
     for &(sm, sections, live_every) in INPUTS {
         let name = format!("{sections} sections, 1/{live_every} live, sm_{sm}");
         let input = dir.join("input.cubin");
         fs::write(
             &input,
-            object(&Form { sections, attributes: false, kernel: "work", live_every, sm }),
+            object(&ObjectForm { sections, attributes: false, kernel: "work", live_every, sm }),
         )?;
         for (what, difference) in linkers.compare(&input, (sections, sm)).context(name.clone())? {
-            tally.add("objects", "", Counts::same(difference.is_none()));
+            tally.add("objects", "", VerdictCounts::same(difference.is_none()));
             if let Some(difference) = difference {
                 println!("{name}, {what}: {difference}");
             }
@@ -119,7 +119,7 @@ fn alone(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
 }
 
 /// Kernels of sm_100, so many that indices end between the code of the second half.
-fn beside_mercury(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
+fn beside_mercury(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     let mut arguments = vec!["-arch=sm_100".to_owned()];
     for file in 0..FILES {
         let mut text = ".version 9.0\n.target sm_100\n.address_size 64\n".to_owned();
@@ -139,12 +139,12 @@ fn beside_mercury(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
     if let Some(difference) = &difference {
         println!("{} kernels, sm_100: {difference}", FILES * KERNELS);
     }
-    tally.add("kernels of sm_100", "", Counts::same(difference.is_none()));
+    tally.add("kernels of sm_100", "", VerdictCounts::same(difference.is_none()));
     Ok(())
 }
 
 /// The benchmark's objects of 122,416 sections together.
-fn large(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
+fn large(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let dir = folder.path();
     let case = scale::case("xindex").context("the case is there")?;
@@ -156,9 +156,9 @@ fn large(linkers: &Linkers<'_>, tally: &mut Tally) -> Result<()> {
         let outcome = |ours| linkers.outcome(ours, &arguments, dir);
         anyhow::Ok([outcome(false)?, outcome(true)?])
     };
-    let mut count = |what: &str, [theirs, ours]: &[Outcome; 2]| {
+    let mut count = |what: &str, [theirs, ours]: &[LinkResult; 2]| {
         let difference = difference(theirs, ours).or_else(|| unreadable(ours.as_ref().ok()?));
-        tally.add("objects together", "", Counts::same(difference.is_none()));
+        tally.add("objects together", "", VerdictCounts::same(difference.is_none()));
         if let Some(difference) = difference {
             println!("{} sections, {what}: {difference}", case.name);
         }
@@ -198,7 +198,7 @@ fn unreadable(image: &[u8]) -> Option<String> {
 }
 
 /// How two links of the same files differ.
-fn difference(theirs: &Outcome, ours: &Outcome) -> Option<String> {
+fn difference(theirs: &LinkResult, ours: &LinkResult) -> Option<String> {
     match (theirs, ours) {
         (Ok(theirs), Ok(ours)) => cubins(theirs, ours),
         (Err(theirs), Err(ours)) if theirs == ours => None,
@@ -209,7 +209,7 @@ fn difference(theirs: &Outcome, ours: &Outcome) -> Option<String> {
 }
 
 /// The recorded cases behind an object of many sections.
-fn behind(linkers: &Linkers<'_>, selection: &[String], tally: &mut Tally) -> Result<()> {
+fn behind(linkers: &BothLinkers<'_>, selection: &[String], tally: &mut Tally) -> Result<()> {
     for case in case::all()?.iter().filter(|case| case::is_chosen(&case.name, selection)) {
         let Some(sm) = classic_sm(&case.recipe.arch) else { continue };
         // Objects differ where nvlink resolves too much (docs/DIFFERENCES.md, early-relocations).
@@ -220,7 +220,8 @@ fn behind(linkers: &Linkers<'_>, selection: &[String], tally: &mut Tally) -> Res
         let dir = linkers.dir.join("case");
         fs::create_dir_all(&dir)?;
         let sections = IN_FRONT;
-        let front = Form { sections, attributes: true, kernel: "in_front", live_every: 1, sm };
+        let front =
+            ObjectForm { sections, attributes: true, kernel: "in_front", live_every: 1, sm };
         fs::write(dir.join("in_front.cubin"), object(&front))?;
         for (name, bytes) in case.inputs()?.into_iter().chain(case.index_files()?) {
             fs::write(dir.join(name), bytes)?;
@@ -236,7 +237,7 @@ fn behind(linkers: &Linkers<'_>, selection: &[String], tally: &mut Tally) -> Res
             arguments.extend(option.map(str::to_owned));
             let outcome = |ours| linkers.outcome(ours, &arguments, &dir);
             let difference = difference(&outcome(false)?, &outcome(true)?);
-            tally.add("recorded cases", "", Counts::same(difference.is_none()));
+            tally.add("recorded cases", "", VerdictCounts::same(difference.is_none()));
             if let Some(difference) = difference {
                 println!("{} {}: {difference}", case.name, option.unwrap_or_default());
             }
@@ -253,14 +254,14 @@ fn classic_sm(arch: &str) -> Option<u16> {
 }
 
 /// The output of a link, or its lines.
-type Outcome = Result<Vec<u8>, Vec<String>>;
+type LinkResult = Result<Vec<u8>, Vec<String>>;
 
-struct Linkers<'t> {
+struct BothLinkers<'t> {
     tools: &'t Tools,
     dir: &'t Path,
 }
 
-impl Linkers<'_> {
+impl BothLinkers<'_> {
     /// What was linked, and how the results differ.
     fn compare(
         &self,
@@ -296,7 +297,7 @@ impl Linkers<'_> {
     }
 
     /// The output of a link in `dir`, or its lines.
-    fn outcome(&self, ours: bool, arguments: &[String], dir: &Path) -> Result<Outcome> {
+    fn outcome(&self, ours: bool, arguments: &[String], dir: &Path) -> Result<LinkResult> {
         let linker = self.linker(ours);
         let mut command = Command::new(&linker);
         command.args(arguments).args(["-o", "out.cubin"]).current_dir(dir);

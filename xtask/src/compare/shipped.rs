@@ -134,7 +134,7 @@ const LINKS: &[(&str, &[&str])] =
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// What a link took.
-struct Row {
+struct LinkUsage {
     link: String,
     files: usize,
     bytes: u64,
@@ -157,7 +157,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             let dir = setup.keep.join(name);
             let files = unpack(&folder.join(file), &dir).with_context(|| (*name).to_owned())?;
             for arch in setup.archs.iter().map(|arch| arch.0) {
-                let linked = Linked { name, arch, files: &files, dir: &dir, tools: &tools };
+                let linked = ShippedLink { name, arch, files: &files, dir: &dir, tools: &tools };
                 if wheel.mixed && linked.is_mercury() {
                     println!("none   {name} {arch}: files of several releases");
                 } else {
@@ -206,7 +206,7 @@ fn unpack(library: &Path, dir: &Path) -> Result<Vec<String>> {
 }
 
 /// One library linked for one architecture.
-struct Linked<'a> {
+struct ShippedLink<'a> {
     name: &'a str,
     arch: &'a str,
     files: &'a [String],
@@ -214,7 +214,7 @@ struct Linked<'a> {
     tools: &'a Tools,
 }
 
-impl Linked<'_> {
+impl ShippedLink<'_> {
     fn arguments(&self, options: &[&str]) -> Vec<String> {
         let mut arguments = vec![format!("-arch={}", self.arch)];
         arguments.extend(options.iter().map(|&option| option.to_owned()));
@@ -252,7 +252,7 @@ impl Linked<'_> {
     }
 
     /// What each linker takes, one after the other.
-    fn measure(&self) -> Result<Row> {
+    fn measure(&self) -> Result<LinkUsage> {
         let of = |program: &Path, told: &[String]| -> Result<Usage> {
             let mut arguments = self.arguments(&["-o", "measured.cubin"]);
             arguments.splice(0..0, told.iter().cloned());
@@ -261,7 +261,7 @@ impl Linked<'_> {
             usage.context("the limit of time")
         };
         let size = |name: &String| Ok(fs::metadata(self.dir.join(name))?.len());
-        Ok(Row {
+        Ok(LinkUsage {
             link: format!("{} {}", self.name, self.arch),
             files: self.files.len(),
             bytes: self.files.iter().map(size).sum::<Result<u64>>()?,
@@ -271,10 +271,10 @@ impl Linked<'_> {
     }
 }
 
-fn print_table(rows: &[Row]) {
+fn print_table(rows: &[LinkUsage]) {
     println!("| link | files | MB in | nvlink ms | culd ms | ratio | nvlink MiB | culd MiB |");
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
-    for Row { link, files, bytes, theirs, ours } in rows {
+    for LinkUsage { link, files, bytes, theirs, ours } in rows {
         let [theirs_ms, ours_ms] = [theirs, ours].map(|usage| usage.wall.as_secs_f64() * 1e3);
         println!(
             "| {link} | {files} | {:.1} | {theirs_ms:.0} | {ours_ms:.0} | {:.3} | {} | {} |",

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Comparisons by what came of them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct VerdictCounts {
     pub(super) identical: usize,
     pub(super) same_error: usize,
     /// Different, or otherwise than expected.
@@ -18,10 +18,10 @@ pub(super) struct Counts {
     pub(super) not_compiled: usize,
 }
 
-impl Counts {
+impl VerdictCounts {
     /// One comparison.
     pub(super) fn of(verdict: &Verdict) -> Self {
-        let mut counts = Counts::default();
+        let mut counts = VerdictCounts::default();
         match verdict {
             Verdict::Identical(_) => counts.identical = 1,
             Verdict::SameError(_) => counts.same_error = 1,
@@ -33,24 +33,24 @@ impl Counts {
     }
 
     pub(super) fn identical(count: usize) -> Self {
-        Counts { identical: count, ..Counts::default() }
+        VerdictCounts { identical: count, ..VerdictCounts::default() }
     }
 
     pub(super) fn same_error(count: usize) -> Self {
-        Counts { same_error: count, ..Counts::default() }
+        VerdictCounts { same_error: count, ..VerdictCounts::default() }
     }
 
     pub(super) fn failed(count: usize) -> Self {
-        Counts { failed: count, ..Counts::default() }
+        VerdictCounts { failed: count, ..VerdictCounts::default() }
     }
 
     pub(super) fn no_verdict(count: usize) -> Self {
-        Counts { no_verdict: count, ..Counts::default() }
+        VerdictCounts { no_verdict: count, ..VerdictCounts::default() }
     }
 
     /// One comparison: identical, or failed.
     pub(super) fn same(is_same: bool) -> Self {
-        if is_same { Counts::identical(1) } else { Counts::failed(1) }
+        if is_same { VerdictCounts::identical(1) } else { VerdictCounts::failed(1) }
     }
 
     fn agreeing(self) -> usize {
@@ -62,7 +62,7 @@ impl Counts {
     }
 }
 
-impl AddAssign for Counts {
+impl AddAssign for VerdictCounts {
     fn add_assign(&mut self, other: Self) {
         self.identical += other.identical;
         self.same_error += other.same_error;
@@ -77,7 +77,7 @@ impl AddAssign for Counts {
 pub(super) struct Tally {
     /// What rows are, and what is counted.
     titles: [&'static str; 2],
-    cells: BTreeMap<(String, String), Counts>,
+    cells: BTreeMap<(String, String), VerdictCounts>,
 }
 
 impl Tally {
@@ -87,19 +87,19 @@ impl Tally {
         Tally { titles: [rows, things], cells: BTreeMap::new() }
     }
 
-    pub(super) fn add(&mut self, row: &str, column: &str, counts: Counts) {
+    pub(super) fn add(&mut self, row: &str, column: &str, counts: VerdictCounts) {
         *self.cells.entry((row.to_owned(), column.to_owned())).or_default() += counts;
     }
 
     /// The sum of the cells that `test` takes, by row and column.
-    pub(super) fn sum(&self, test: impl Fn(&str, &str) -> bool) -> Counts {
-        let mut sum = Counts::default();
+    pub(super) fn sum(&self, test: impl Fn(&str, &str) -> bool) -> VerdictCounts {
+        let mut sum = VerdictCounts::default();
         let cells = self.cells.iter().filter(|((row, column), _)| test(row, column));
         cells.for_each(|(_, &counts)| sum += counts);
         sum
     }
 
-    pub(super) fn total(&self) -> Counts {
+    pub(super) fn total(&self) -> VerdictCounts {
         self.sum(|_, _| true)
     }
 
@@ -121,7 +121,7 @@ impl Tally {
         for row in rows.iter().map(|row| Some(*row)).chain([None]) {
             let of_row = |name: &str| row.is_none_or(|row| row == name);
             let all = self.sum(|name, _| of_row(name));
-            let Counts { identical, same_error, failed, no_verdict, not_compiled } = all;
+            let VerdictCounts { identical, same_error, failed, no_verdict, not_compiled } = all;
             let name = row.unwrap_or("all");
             let _ = write!(
                 text,
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_table_has_a_row_for_all() {
         let mut tally = Tally::new("family", "programs");
-        tally.add("a", "sm_90", Counts::identical(3));
-        tally.add("a", "sm_100", Counts::failed(1));
-        tally.add("b", "sm_90", Counts::no_verdict(1));
+        tally.add("a", "sm_90", VerdictCounts::identical(3));
+        tally.add("a", "sm_100", VerdictCounts::failed(1));
+        tally.add("b", "sm_90", VerdictCounts::no_verdict(1));
         let table = "\
             | family | programs | identical | same error | failed | no verdict | not compiled | sm_90 | sm_100 |\n\
             |---|--:|--:|--:|--:|--:|--:|--:|--:|\n\

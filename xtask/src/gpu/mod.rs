@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_gpu::driver::{Gpu, LIBRARY, NoGpu};
-use culd_gpu::plan::{Image, Plan, Program};
+use culd_gpu::plan::{Plan, PlannedImage, Program};
 use culd_testkit::random::generate::model::Arch;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::cache::Cache;
@@ -85,7 +85,7 @@ fn write(tools: &Tools, archs: &[Arch], folder: &Path) -> Result<usize> {
             let mut image = Vec::new();
             for (by, bytes) in images {
                 fs::write(folder.join(file(by)), bytes)?;
-                image.push(Image { by: by.to_owned(), file: file(by) });
+                image.push(PlannedImage { by: by.to_owned(), file: file(by) });
             }
             let (name, launch) = (model.case.to_owned(), model.launches.clone());
             plan.program.push(Program { name, arch: (*arch).to_owned(), image, launch });

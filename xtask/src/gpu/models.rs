@@ -4,7 +4,7 @@
 //! no linker has a part in it: the numbers follow from the sources, by the arithmetic that is
 //! written here.
 
-use culd_gpu::plan::{Argument, BEFORE, Launch, Variable};
+use culd_gpu::plan::{BEFORE, Launch, PlannedArgument, Variable};
 
 /// A case of the corpus, its files in link order, and what they do.
 pub(super) struct Model {
@@ -14,13 +14,13 @@ pub(super) struct Model {
     pub(super) launches: Vec<Launch>,
 }
 
-fn launch(kernel: &str, argument: Vec<Argument>) -> Launch {
+fn launch(kernel: &str, argument: Vec<PlannedArgument>) -> Launch {
     Launch { kernel: kernel.to_owned(), blocks: 1, threads: 1, argument, ..Launch::default() }
 }
 
 /// A kernel with one parameter, the address of these words.
 fn writes(kernel: &str, words: &[u32]) -> Launch {
-    launch(kernel, vec![Argument::memory(words.iter().copied())])
+    launch(kernel, vec![PlannedArgument::memory(words.iter().copied())])
 }
 
 fn variable(name: &str, words: &[u32]) -> Variable {
@@ -56,7 +56,10 @@ pub(super) fn all() -> Vec<Model> {
             vec![
                 // cb[3] is 0, so is cb[0]; the half word at ca+2 has the bytes 3 and 4. An address
                 // comes behind.
-                launch("k", vec![Argument { room: 2, ..Argument::memory(constants) }]),
+                launch(
+                    "k",
+                    vec![PlannedArgument { room: 2, ..PlannedArgument::memory(constants) }],
+                ),
                 writes("kc", &[7]),
             ],
         ),
@@ -99,7 +102,7 @@ fn rings() -> Vec<Launch> {
     let fixed = [1, 2, 3, 4, 5, 6, 7];
     let pushed = |value: u32, head: u32| {
         let out = head + fixed[(value & 3) as usize];
-        launch("_Z1kPi", vec![Argument::memory([out]).with(&[value])])
+        launch("_Z1kPi", vec![PlannedArgument::memory([out]).with(&[value])])
     };
     let ring = variable("ring", &[2, 5, 2, 0, 0, 0, 0, 0]);
     vec![pushed(5, 0), Launch { expect: vec![ring], ..pushed(2, 1) }]
@@ -113,9 +116,12 @@ fn templates() -> Vec<Launch> {
         let words = [10, 20, 30];
         last += words.iter().sum::<u32>();
         let after = [last + id + 42, 20, 30];
-        launches.push(launch("_Z2kaPi", vec![Argument::memory(after).with(&words)]));
+        launches.push(launch("_Z2kaPi", vec![PlannedArgument::memory(after).with(&words)]));
     }
-    let fill = launch("_Z4fillIiEvPT_S0_", vec![Argument::memory([77; 32]), Argument::word(77)]);
+    let fill = launch(
+        "_Z4fillIiEvPT_S0_",
+        vec![PlannedArgument::memory([77; 32]), PlannedArgument::word(77)],
+    );
     launches.push(Launch { threads: 32, ..fill });
     launches
 }
@@ -123,8 +129,8 @@ fn templates() -> Vec<Launch> {
 /// A cat has four legs and weighs what it weighs, a snake has none and is three long.
 fn animals() -> Vec<Launch> {
     let animal = |kind: u32, legs: u32, weight: u32| {
-        let memory = Argument::memory([legs, weight, 6]).with(&[BEFORE, BEFORE, 6]);
-        launch("_Z1kPii", vec![memory, Argument::word(kind)])
+        let memory = PlannedArgument::memory([legs, weight, 6]).with(&[BEFORE, BEFORE, 6]);
+        launch("_Z1kPii", vec![memory, PlannedArgument::word(kind)])
     };
     vec![animal(0, 4, 6), animal(1, 0, 18)]
 }
@@ -141,7 +147,7 @@ fn doubles() -> Vec<Launch> {
     let first = |x: f64| x.mul_add(literal(0x3ff1_2345_6789_abcd), literal(0x3ff3_3333_3333_3333));
     let x = 1.25;
     let kernel = |name: &str, value: f64| {
-        launch(name, vec![Argument::memory(double(value)).with(&double(x))])
+        launch(name, vec![PlannedArgument::memory(double(value)).with(&double(x))])
     };
     vec![kernel("ka", sine(first(x))), kernel("kb", loga(sine(x))), kernel("kc", loga(x))]
 }
@@ -154,7 +160,7 @@ fn jump_tables() -> Vec<Launch> {
         words[at] = value;
         Launch {
             set: vec![variable("log", &[0, 0, 0, 0, 77])],
-            ..launch("k", vec![Argument::memory(words), Argument::word(number)])
+            ..launch("k", vec![PlannedArgument::memory(words), PlannedArgument::word(number)])
         }
     };
     vec![jump(0, 0, 1), jump(5, 1, 5), jump(6, 2, 36), jump(7, 3, 77)]
@@ -163,5 +169,5 @@ fn jump_tables() -> Vec<Launch> {
 /// counter was 5; factor is the number as a float.
 fn bump() -> Launch {
     let expect = vec![variable("counter", &[8]), variable("factor", &[3f32.to_bits()])];
-    Launch { expect, ..launch("_Z4bumpi", vec![Argument::word(3)]) }
+    Launch { expect, ..launch("_Z4bumpi", vec![PlannedArgument::word(3)]) }
 }

@@ -8,8 +8,8 @@ use super::Plan;
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::Result;
-use culd_testkit::random::mutate::program::{self, Mutant, Program};
-use culd_testkit::reference::compare::damaged::{Answer, Class, compare};
+use culd_testkit::random::mutate::program::{self, Mutant, MutationSource};
+use culd_testkit::reference::compare::damaged::{DamageAnswer, DamageClass, compare};
 use culd_testkit::reference::compare::trial::Tools;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,16 +24,16 @@ const NAMED: usize = 6;
 /// Counts, and where reasons are missing.
 #[derive(Default)]
 struct Report {
-    kinds: BTreeMap<String, BTreeMap<Class, usize>>,
+    kinds: BTreeMap<String, BTreeMap<DamageClass, usize>>,
     /// By class and entry.
-    reasons: BTreeMap<(Class, &'static str), usize>,
+    reasons: BTreeMap<(DamageClass, &'static str), usize>,
     unexplained: usize,
     /// By class and what was said, without names and numbers.
-    others: BTreeMap<(Class, String), Vec<u64>>,
+    others: BTreeMap<(DamageClass, String), Vec<u64>>,
 }
 
 /// Makes the links and prints what came of them.
-pub(super) fn run(tools: &Tools, programs: &[Program], plan: &Plan) -> Result<ExitCode> {
+pub(super) fn run(tools: &Tools, programs: &[MutationSource], plan: &Plan) -> Result<ExitCode> {
     let report = Mutex::new(Report::default());
     pool::run(plan.jobs, plan.seeds.clone(), |queue| {
         let dir = tempfile::tempdir()?;
@@ -61,7 +61,7 @@ pub(super) fn run(tools: &Tools, programs: &[Program], plan: &Plan) -> Result<Ex
 }
 
 /// Writes a link that has no reason.
-fn store(mutant: &Mutant, answer: &Answer, from: &Path, to: &Path) -> Result<()> {
+fn store(mutant: &Mutant, answer: &DamageAnswer, from: &Path, to: &Path) -> Result<()> {
     workspace::keep_tree(from, to)?;
     for folder in ["nvlink", "culd"] {
         let out: PathBuf = to.join(folder).join(program::OUTPUT);
@@ -79,7 +79,7 @@ fn store(mutant: &Mutant, answer: &Answer, from: &Path, to: &Path) -> Result<()>
 }
 
 impl Report {
-    fn add(&mut self, seed: u64, mutant: &Mutant, answer: &Answer) {
+    fn add(&mut self, seed: u64, mutant: &Mutant, answer: &DamageAnswer) {
         let kind = format!("{:?}", mutant.kind);
         *self.kinds.entry(kind).or_default().entry(answer.class).or_default() += 1;
         match answer.key {
@@ -87,7 +87,7 @@ impl Report {
             None if answer.class.needs_reason() => self.unexplained += 1,
             None => {}
         }
-        let told = matches!(answer.class, Class::Equal | Class::SameRefusal);
+        let told = matches!(answer.class, DamageClass::Equal | DamageClass::SameRefusal);
         if answer.key.is_none() && !told {
             let class = (answer.class, pattern(&answer.what));
             self.others.entry(class).or_default().push(seed);
@@ -96,18 +96,18 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = String::from("| damage | links |");
-        for class in Class::ALL {
+        for class in DamageClass::ALL {
             let _ = write!(text, " {class} |");
         }
-        let _ = write!(text, "\n|---|{}\n", "--:|".repeat(1 + Class::ALL.len()));
-        let mut all: BTreeMap<Class, usize> = BTreeMap::new();
+        let _ = write!(text, "\n|---|{}\n", "--:|".repeat(1 + DamageClass::ALL.len()));
+        let mut all: BTreeMap<DamageClass, usize> = BTreeMap::new();
         for counts in self.kinds.values() {
             counts.iter().for_each(|(class, count)| *all.entry(*class).or_default() += count);
         }
         let all = [(&"all".to_owned(), &all)];
         for (kind, counts) in self.kinds.iter().chain(all) {
             let _ = write!(text, "| {kind} | {} |", counts.values().sum::<usize>());
-            for class in Class::ALL {
+            for class in DamageClass::ALL {
                 let _ = write!(text, " {} |", counts.get(&class).copied().unwrap_or(0));
             }
             text.push('\n');

@@ -32,7 +32,7 @@ const OLD: &[u8] = b"the output of an earlier link";
 
 /// How a link ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
+pub(super) enum LinkEnd {
     /// With an output.
     Linked,
     /// With an error, and the output as it was.
@@ -53,41 +53,41 @@ pub(super) enum Outcome {
     Unsound,
 }
 
-impl Outcome {
-    pub(super) const ALL: [Outcome; 9] = [
-        Outcome::Linked,
-        Outcome::Refused,
-        Outcome::Panicked,
-        Outcome::Signal,
-        Outcome::Hang,
-        Outcome::Memory,
-        Outcome::LeftOver,
-        Outcome::Mute,
-        Outcome::Unsound,
+impl LinkEnd {
+    pub(super) const ALL: [LinkEnd; 9] = [
+        LinkEnd::Linked,
+        LinkEnd::Refused,
+        LinkEnd::Panicked,
+        LinkEnd::Signal,
+        LinkEnd::Hang,
+        LinkEnd::Memory,
+        LinkEnd::LeftOver,
+        LinkEnd::Mute,
+        LinkEnd::Unsound,
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Outcome::Linked => "linked",
-            Outcome::Refused => "refused",
-            Outcome::Panicked => "panicked",
-            Outcome::Signal => "signal",
-            Outcome::Hang => "hang",
-            Outcome::Memory => "memory",
-            Outcome::LeftOver => "left over",
-            Outcome::Mute => "mute",
-            Outcome::Unsound => "unsound",
+            LinkEnd::Linked => "linked",
+            LinkEnd::Refused => "refused",
+            LinkEnd::Panicked => "panicked",
+            LinkEnd::Signal => "signal",
+            LinkEnd::Hang => "hang",
+            LinkEnd::Memory => "memory",
+            LinkEnd::LeftOver => "left over",
+            LinkEnd::Mute => "mute",
+            LinkEnd::Unsound => "unsound",
         }
     }
 
     pub(super) fn is_good(self) -> bool {
-        matches!(self, Outcome::Linked | Outcome::Refused)
+        matches!(self, LinkEnd::Linked | LinkEnd::Refused)
     }
 }
 
 /// What came of a link.
-pub(super) struct Trial {
-    pub(super) outcome: Outcome,
+pub(super) struct DamageTrial {
+    pub(super) outcome: LinkEnd,
     /// What is wrong, for people.
     pub(super) what: String,
     pub(super) wall: Duration,
@@ -96,14 +96,14 @@ pub(super) struct Trial {
 }
 
 /// Makes links.
-pub(super) struct Linker {
+pub(super) struct LimitedLinker {
     culd: PathBuf,
     verify: bool,
     keep: PathBuf,
     world: tempfile::TempDir,
 }
 
-impl Linker {
+impl LimitedLinker {
     /// Limits this process and with it all links.
     pub(super) fn new(culd: &Path, verify: bool, keep: &Path) -> Result<Self> {
         setrlimit(Resource::RLIMIT_AS, ADDRESS_SPACE, ADDRESS_SPACE)?;
@@ -114,7 +114,7 @@ impl Linker {
     }
 
     /// Makes one link.
-    pub(super) fn trial(&mut self, seed: u64, mutant: &Mutant) -> Result<Trial> {
+    pub(super) fn trial(&mut self, seed: u64, mutant: &Mutant) -> Result<DamageTrial> {
         let dir = self.world.path().join(seed.to_string());
         fs::create_dir(&dir)?;
         for (name, bytes) in &mutant.files {
@@ -138,7 +138,7 @@ impl Linker {
         let allowed = MEMORY + TIMES * input.div_ceil(1024);
         let (outcome, what) = match judge(&run, &before, &after) {
             (outcome, _) if outcome.is_good() && peak_kib > allowed => {
-                (Outcome::Memory, format!("{peak_kib} KiB for {input} bytes"))
+                (LinkEnd::Memory, format!("{peak_kib} KiB for {input} bytes"))
             }
             judged => judged,
         };
@@ -146,7 +146,7 @@ impl Linker {
         if !outcome.is_good() {
             self.keep(seed, mutant, &run, &what)?;
         }
-        Ok(Trial { outcome, what, wall: run.wall, peak_kib })
+        Ok(DamageTrial { outcome, what, wall: run.wall, peak_kib })
     }
 
     /// Writes a link that went wrong.
@@ -164,10 +164,10 @@ impl Linker {
     }
 }
 
-type Contents = BTreeMap<String, Vec<u8>>;
+type FileContents = BTreeMap<String, Vec<u8>>;
 
 /// Names and bytes of the files in a folder.
-fn contents(dir: &Path) -> Result<Contents> {
+fn contents(dir: &Path) -> Result<FileContents> {
     let file = |entry: std::io::Result<fs::DirEntry>| {
         let entry = entry?;
         let bytes = fs::read(entry.path())?;
@@ -176,41 +176,41 @@ fn contents(dir: &Path) -> Result<Contents> {
     fs::read_dir(dir)?.map(file).collect()
 }
 
-fn judge(run: &Run, before: &Contents, after: &Contents) -> (Outcome, String) {
+fn judge(run: &Run, before: &FileContents, after: &FileContents) -> (LinkEnd, String) {
     let said = run.stderr_text();
     let line = |part: &str| said.lines().find(|line| line.contains(part)).map(str::to_owned);
     let changed = || {
         after.iter().find(|(name, bytes)| before.get(*name) != Some(bytes)).map(|(name, _)| name)
     };
     if let Some(panic) = line("panicked at") {
-        return (Outcome::Panicked, panic);
+        return (LinkEnd::Panicked, panic);
     }
     if let Some(unsound) = line("culd fatal   : --verify: ") {
-        return (Outcome::Unsound, unsound);
+        return (LinkEnd::Unsound, unsound);
     }
     let status = match run.status {
-        Status::Signal(signal) => return (Outcome::Signal, format!("signal {signal}")),
-        Status::TimedOut => return (Outcome::Hang, "no end".to_owned()),
+        Status::Signal(signal) => return (LinkEnd::Signal, format!("signal {signal}")),
+        Status::TimedOut => return (LinkEnd::Hang, "no end".to_owned()),
         Status::Exit(status) => status,
     };
     let failed =
         said.lines().any(|line| line.starts_with("culd fatal") || line.starts_with("culd error"));
     match (status, failed) {
         (0, false) => match changed() {
-            Some(name) if name.starts_with(".culd-") => (Outcome::LeftOver, name.clone()),
-            Some(_) => (Outcome::Linked, String::new()),
+            Some(name) if name.starts_with(".culd-") => (LinkEnd::LeftOver, name.clone()),
+            Some(_) => (LinkEnd::Linked, String::new()),
             // What is printed instead of a link: help, versions.
-            None if !run.stdout.is_empty() => (Outcome::Refused, String::new()),
-            None => (Outcome::Mute, "no output and no error".to_owned()),
+            None if !run.stdout.is_empty() => (LinkEnd::Refused, String::new()),
+            None => (LinkEnd::Mute, "no output and no error".to_owned()),
         },
-        (0, true) => (Outcome::Mute, "an error and exit status 0".to_owned()),
+        (0, true) => (LinkEnd::Mute, "an error and exit status 0".to_owned()),
         (1 | 255, true) => match changed() {
             Some(name) if !AFTER_ERRORS.contains(&name.as_str()) => {
-                (Outcome::LeftOver, name.clone())
+                (LinkEnd::LeftOver, name.clone())
             }
-            _ => (Outcome::Refused, String::new()),
+            _ => (LinkEnd::Refused, String::new()),
         },
-        (101, _) => (Outcome::Panicked, said),
-        _ => (Outcome::Mute, format!("exit status {status} without an error")),
+        (101, _) => (LinkEnd::Panicked, said),
+        _ => (LinkEnd::Mute, format!("exit status {status} without an error")),
     }
 }

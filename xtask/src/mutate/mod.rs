@@ -18,15 +18,15 @@ use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::random::mutate::containers;
-use culd_testkit::random::mutate::program::{self, Mutant, Program};
+use culd_testkit::random::mutate::program::{self, Mutant, MutationSource};
 use culd_testkit::random::mutate::seeds;
-use link::Linker;
+use link::LimitedLinker;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
-use table::Table;
+use table::EndTable;
 
 const HELP: &str = "\
 usage: cargo xtask mutate [options]
@@ -95,7 +95,7 @@ impl Plan {
         })
     }
 
-    fn programs(&self) -> Result<Vec<Program>> {
+    fn programs(&self) -> Result<Vec<MutationSource>> {
         let mut programs = program::recorded()?;
         if let Some(folder) = &self.corpus {
             programs.extend(program::corpus(folder)?);
@@ -104,14 +104,14 @@ impl Plan {
     }
 
     /// The link of this number.
-    fn mutant(&self, programs: &[Program], seed: u64) -> Mutant {
+    fn mutant(&self, programs: &[MutationSource], seed: u64) -> Mutant {
         let mutant = if self.containers { containers::mutant } else { program::mutant };
         mutant(programs, seed)
     }
 
     /// Hands the seeds to workers and prints what came of them.
     fn execute(&self) -> Result<ExitCode> {
-        let table = Mutex::new(Table::default());
+        let table = Mutex::new(EndTable::default());
         let firsts = self.seeds.clone().step_by(CHUNK as usize);
         pool::run(self.jobs, firsts, |queue| {
             while let Some(first) = queue.take() {
@@ -128,7 +128,7 @@ impl Plan {
     }
 
     /// Starts a worker; returns the seed behind the last that it tried.
-    fn worker(&self, seeds: Range<u64>, table: &Mutex<Table>) -> Result<u64> {
+    fn worker(&self, seeds: Range<u64>, table: &Mutex<EndTable>) -> Result<u64> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("mutate").arg("--worker");
         command.arg(format!("--seeds={}..{}", seeds.start, seeds.end));
@@ -155,12 +155,12 @@ impl Plan {
     /// Links; prints a line for each.
     fn work(&self) -> Result<ExitCode> {
         let programs = self.programs()?;
-        let mut linker = Linker::new(&self.culd, self.verify, &self.keep)?;
+        let mut linker = LimitedLinker::new(&self.culd, self.verify, &self.keep)?;
         for seed in self.seeds.clone() {
             let mutant = self.mutant(&programs, seed);
             let trial = linker.trial(seed, &mutant)?;
             println!("{}", table::line(seed, &mutant, &trial));
-            if trial.outcome == link::Outcome::Memory {
+            if trial.outcome == link::LinkEnd::Memory {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! What came of many links.
 
-use super::link::{Outcome, Trial};
+use super::link::{DamageTrial, LinkEnd};
 use anyhow::{Context, Result};
 use culd_testkit::random::mutate::program::Mutant;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const TAB: char = '\t';
 const NAMED: usize = 8;
 
 /// A worker's line about a link.
-pub(super) fn line(seed: u64, mutant: &Mutant, trial: &Trial) -> String {
+pub(super) fn line(seed: u64, mutant: &Mutant, trial: &DamageTrial) -> String {
     let what = trial.what.replace(['\n', TAB], " ");
     let parts = [
         seed.to_string(),
@@ -28,7 +28,7 @@ pub(super) fn line(seed: u64, mutant: &Mutant, trial: &Trial) -> String {
 
 /// Counts, and the links that went wrong.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct EndTable {
     /// By what carried the damage.
     kinds: BTreeMap<String, BTreeMap<String, u64>>,
     archs: BTreeMap<String, BTreeMap<String, u64>>,
@@ -37,7 +37,7 @@ pub(super) struct Table {
     peak_kib: u64,
 }
 
-impl Table {
+impl EndTable {
     /// Counts a link.
     pub(super) fn add(&mut self, line: &str) -> Result<()> {
         let parts: Vec<&str> = line.splitn(7, TAB).collect();
@@ -47,7 +47,7 @@ impl Table {
         for (table, row) in [(&mut self.kinds, kind), (&mut self.archs, arch)] {
             *table.entry(row.to_owned()).or_default().entry(outcome.to_owned()).or_default() += 1;
         }
-        if !Outcome::ALL.iter().any(|known| known.is_good() && known.name() == outcome) {
+        if !LinkEnd::ALL.iter().any(|known| known.is_good() && known.name() == outcome) {
             let seed = seed.parse().context("a seed")?;
             self.failures.entry(format!("{outcome}: {what}")).or_default().push(seed);
         }
@@ -62,7 +62,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for EndTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         rows(f, "damage", &self.kinds)?;
         writeln!(f)?;
@@ -83,11 +83,11 @@ fn rows(
     table: &BTreeMap<String, BTreeMap<String, u64>>,
 ) -> fmt::Result {
     write!(f, "| {title:8} | {:>8} |", "links")?;
-    for outcome in Outcome::ALL {
+    for outcome in LinkEnd::ALL {
         write!(f, " {:>9} |", outcome.name())?;
     }
     writeln!(f)?;
-    writeln!(f, "|---|{}", "---:|".repeat(1 + Outcome::ALL.len()))?;
+    writeln!(f, "|---|{}", "---:|".repeat(1 + LinkEnd::ALL.len()))?;
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
     for counts in table.values() {
         for (outcome, count) in counts {
@@ -96,7 +96,7 @@ fn rows(
     }
     for (row, counts) in table.iter().chain([(&"all".to_owned(), &all)]) {
         write!(f, "| {row:8} | {:>8} |", counts.values().sum::<u64>())?;
-        for outcome in Outcome::ALL {
+        for outcome in LinkEnd::ALL {
             write!(f, " {:>9} |", counts.get(outcome.name()).copied().unwrap_or(0))?;
         }
         writeln!(f)?;

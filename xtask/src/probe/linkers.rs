@@ -4,7 +4,7 @@
 //! a folder of its own.
 
 use anyhow::{Context, Result};
-use culd_testkit::probe::batch::{Answer, Linker};
+use culd_testkit::probe::batch::{BatchAnswer, ProbeLinker};
 use culd_testkit::probe::{object, series};
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::process::{self, Status};
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// Generous: a link takes a hundredth of a second.
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub(super) struct Linkers {
+pub(super) struct ProbeLinkers {
     nvlink: PathBuf,
     culd: PathBuf,
 }
@@ -32,10 +32,10 @@ pub(super) struct Tool {
     program: PathBuf,
     dir: TempDir,
     /// The last objects and what became of them.
-    last: RefCell<VecDeque<(u32, Vec<u8>, Answer)>>,
+    last: RefCell<VecDeque<(u32, Vec<u8>, BatchAnswer)>>,
 }
 
-impl Linkers {
+impl ProbeLinkers {
     pub(super) fn new(tools: Tools) -> Self {
         Self { nvlink: tools.oracle.tool("nvlink"), culd: tools.candidate }
     }
@@ -55,19 +55,19 @@ impl Tool {
         Ok(Self { program, dir, last: RefCell::default() })
     }
 
-    fn remembered(&self, sm: u32, object: &[u8]) -> Option<Answer> {
+    fn remembered(&self, sm: u32, object: &[u8]) -> Option<BatchAnswer> {
         let last = self.last.borrow();
         let same = last.iter().find(|(other, bytes, _)| *other == sm && bytes == object);
         same.map(|(_, _, answer)| answer.clone())
     }
 
-    fn remember(&self, sm: u32, object: &[u8], answer: &Answer) {
+    fn remember(&self, sm: u32, object: &[u8], answer: &BatchAnswer) {
         let mut last = self.last.borrow_mut();
         last.truncate(REMEMBERED - 1);
         last.push_front((sm, object.to_vec(), answer.clone()));
     }
 
-    fn run(&self, sm: u32, object: &[u8]) -> Result<Answer> {
+    fn run(&self, sm: u32, object: &[u8]) -> Result<BatchAnswer> {
         let dir = self.dir.path();
         fs::write(dir.join("probe.cubin"), object)?;
         let out = dir.join("out.cubin");
@@ -80,9 +80,9 @@ impl Tool {
         let run = process::run(&mut command, LIMIT)
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         Ok(match run.status {
-            Status::Exit(0) => Answer::Linked(fs::read(&out).context("no output")?),
-            Status::Exit(_) => Answer::Refused(Answer::message(&run.stderr_text())),
-            other => Answer::Crashed(other.to_string()),
+            Status::Exit(0) => BatchAnswer::Linked(fs::read(&out).context("no output")?),
+            Status::Exit(_) => BatchAnswer::Refused(BatchAnswer::message(&run.stderr_text())),
+            other => BatchAnswer::Crashed(other.to_string()),
         })
     }
 }
@@ -91,8 +91,8 @@ fn front(sm: u32) -> String {
     format!("front-{sm}.cubin")
 }
 
-impl Linker for Tool {
-    fn link(&self, sm: u32, object: &[u8]) -> Result<Answer> {
+impl ProbeLinker for Tool {
+    fn link(&self, sm: u32, object: &[u8]) -> Result<BatchAnswer> {
         if let Some(answer) = self.remembered(sm, object) {
             return Ok(answer);
         }

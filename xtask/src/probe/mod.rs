@@ -13,13 +13,13 @@ use crate::args::Args;
 use crate::pool::{self, Queue};
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
-use culd_testkit::probe::batch::{Answer, Batch, Guesses, Linker};
+use culd_testkit::probe::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
 use culd_testkit::probe::judge;
-use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::known::KnownDifferences;
 use culd_testkit::probe::record::{self, Answers};
 use culd_testkit::probe::{kinds, series};
 use culd_testkit::reference::compare;
-use linkers::Linkers;
+use linkers::ProbeLinkers;
 use report::Report;
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,10 +48,10 @@ struct Plan {
     whole: bool,
     record: bool,
     fates: bool,
-    known: Differences,
+    known: KnownDifferences,
     recorded: BTreeMap<(u32, String), Answers>,
     jobs: usize,
-    linkers: Linkers,
+    linkers: ProbeLinkers,
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -60,22 +60,22 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.flag("--verify") {
-        let linkers = Linkers::new(workspace::tools(args.culd()?.as_deref())?);
+        let linkers = ProbeLinkers::new(workspace::tools(args.culd()?.as_deref())?);
         args.finish()?;
         return verify::run(&linkers);
     }
-    let selection = Selection::new(&mut args)?;
+    let selection = BatchSelection::new(&mut args)?;
     let plan = Plan {
         batches: selection.batches(),
         whole: selection.is_whole(),
         record: args.flag("--record"),
         fates: args.flag("--fates"),
-        known: Differences::parse(&fs::read_to_string(
+        known: KnownDifferences::parse(&fs::read_to_string(
             workspace::root().join("testdata/probe/differences.toml"),
         )?)?,
         recorded: recorded()?,
         jobs: args.jobs()?,
-        linkers: Linkers::new(workspace::tools(args.culd()?.as_deref())?),
+        linkers: ProbeLinkers::new(workspace::tools(args.culd()?.as_deref())?),
     };
     args.finish()?;
     if plan.batches.is_empty() {
@@ -94,7 +94,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 }
 
 /// Which batches are wanted.
-struct Selection {
+struct BatchSelection {
     every: bool,
     archs: Option<Vec<String>>,
     places: Option<Vec<String>>,
@@ -102,7 +102,7 @@ struct Selection {
     types: Option<Vec<u32>>,
 }
 
-impl Selection {
+impl BatchSelection {
     fn new(args: &mut Args) -> Result<Self> {
         let list = |text: String| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         Ok(Self {
@@ -220,14 +220,14 @@ fn work<'p>(
 fn elsewhere(
     batch: &Batch,
     mut open: Vec<Vec<u32>>,
-    nvlink: &dyn Linker,
-    culd: &dyn Linker,
+    nvlink: &dyn ProbeLinker,
+    culd: &dyn ProbeLinker,
 ) -> Result<Vec<(Vec<u32>, String)>> {
     let mut found = Vec::new();
     while let Some(group) = open.pop() {
         let object = batch.object(&group).bytes()?;
         let answers = (nvlink.link(batch.sm, &object)?, culd.link(batch.sm, &object)?);
-        let (Answer::Linked(expected), Answer::Linked(actual)) = answers else {
+        let (BatchAnswer::Linked(expected), BatchAnswer::Linked(actual)) = answers else {
             bail!("{batch}: types {} do not link together", kinds::text(&group));
         };
         match (compare::cubins(&expected, &actual), &group[..]) {

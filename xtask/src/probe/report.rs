@@ -6,14 +6,14 @@
 use super::Plan;
 use culd_testkit::probe::judge::Unequal;
 use culd_testkit::probe::kinds;
-use culd_testkit::probe::known::Differences;
+use culd_testkit::probe::known::KnownDifferences;
 use culd_testkit::probe::record::Answers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 #[derive(Default)]
 pub(super) struct Report {
-    rows: BTreeMap<(u32, &'static str), Row>,
+    rows: BTreeMap<(u32, &'static str), ProbeRow>,
     answers: BTreeMap<(u32, String), Answers>,
     /// Lines of failures, by batch.
     lines: BTreeMap<(u32, String), Vec<String>>,
@@ -22,7 +22,7 @@ pub(super) struct Report {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Row {
+struct ProbeRow {
     identical: usize,
     same_error: usize,
     listed: usize,
@@ -91,17 +91,21 @@ impl Report {
     }
 
     /// Entries that cover no cell; only a whole run can tell.
-    fn unused<'l>(&self, known: &'l Differences, whole: bool) -> impl Iterator<Item = String> + 'l {
+    fn unused<'l>(
+        &self,
+        known: &'l KnownDifferences,
+        whole: bool,
+    ) -> impl Iterator<Item = String> + 'l {
         let used = self.used.clone();
         let entries = known.entries().iter().enumerate().filter(move |_| whole);
         entries.filter(move |(at, _)| !used.contains(at)).map(|(_, entry)| entry.to_string())
     }
 
-    pub(super) fn failures(&self, known: &Differences, whole: bool) -> usize {
+    pub(super) fn failures(&self, known: &KnownDifferences, whole: bool) -> usize {
         self.rows.values().map(|row| row.failed).sum::<usize>() + self.unused(known, whole).count()
     }
 
-    pub(super) fn text(&self, known: &Differences, whole: bool) -> String {
+    pub(super) fn text(&self, known: &KnownDifferences, whole: bool) -> String {
         let mut text = String::new();
         for ((sm, batch), lines) in &self.lines {
             for line in lines {
@@ -113,7 +117,7 @@ impl Report {
         }
         text.push_str("| arch | place | cells | identical | same error | listed | failed |\n");
         text.push_str("|---|---|--:|--:|--:|--:|--:|\n");
-        let mut all = Row::default();
+        let mut all = ProbeRow::default();
         for ((sm, place), row) in &self.rows {
             row.write(&mut text, &format!("sm_{sm} | {place}"));
             all.identical += row.identical;
@@ -127,9 +131,9 @@ impl Report {
     }
 }
 
-impl Row {
+impl ProbeRow {
     fn write(&self, text: &mut String, title: &str) {
-        let Row { identical, same_error, listed, failed } = *self;
+        let ProbeRow { identical, same_error, listed, failed } = *self;
         let cells = identical + same_error + listed + failed;
         let _ = writeln!(
             text,

@@ -3,13 +3,13 @@
 //! In: nothing. Out: a table of what was seen, every bit that is not where the table says.
 //! Guaranteed: exit code 1 when there is one.
 
-use super::linkers::Linkers;
+use super::linkers::ProbeLinkers;
 use anyhow::Result;
 use culd_testkit::probe::{series, verify};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-pub(super) fn run(linkers: &Linkers) -> Result<ExitCode> {
+pub(super) fn run(linkers: &ProbeLinkers) -> Result<ExitCode> {
     let [nvlink, _] = linkers.start()?;
     let mut lines =
         String::from("| arch | nvlink | rows | identical | failed |\n|---|---|--:|--:|--:|\n");

@@ -32,11 +32,11 @@ pub(super) fn object(builder: &Builder) -> Result<Object, BuildError> {
         return Err(error.clone());
     }
     check::check(builder)?;
-    let mut file = File {
+    let mut file = FileParts {
         base: parameter_base(builder.arch),
         builder,
         object: Object::new(builder.arch),
-        places: vec![Place::default(); builder.symbols.len()],
+        places: vec![SymbolPlace::default(); builder.symbols.len()],
     };
     let mut fixed = file.sections();
     if builder.arch.flavour == Flavour::Mercury {
@@ -50,23 +50,23 @@ pub(super) fn object(builder: &Builder) -> Result<Object, BuildError> {
 }
 
 /// A section of the first half and its counterpart in Mercury.
-pub(super) type Pair = (Option<SectionRef>, Option<SectionRef>);
+pub(super) type HalfPair = (Option<SectionRef>, Option<SectionRef>);
 
 /// The sections of a symbol.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct SymbolPlace {
     pub(super) symbol: Option<SymbolRef>,
     /// The section that defines it; none for a symbol that is defined elsewhere.
-    pub(super) section: Pair,
+    pub(super) section: HalfPair,
     pub(super) value: u64,
     pub(super) size: u64,
     /// The relocations of that section.
-    pub(super) relocations: Pair,
+    pub(super) relocations: HalfPair,
     /// A function's attributes, and its literals with their relocations; a kernel's bank, and the
     /// symbol of the bank.
-    pub(super) attributes: Pair,
-    pub(super) literals: Pair,
-    pub(super) literal_relocations: Pair,
+    pub(super) attributes: HalfPair,
+    pub(super) literals: HalfPair,
+    pub(super) literal_relocations: HalfPair,
     pub(super) bank: Option<SectionRef>,
     pub(super) bank_symbol: Option<SymbolRef>,
 }
@@ -75,21 +75,21 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Fixed {
     pub(super) notes: [Option<SectionRef>; 2],
-    pub(super) attributes: Pair,
+    pub(super) attributes: HalfPair,
     pub(super) graph: Option<SectionRef>,
     pub(super) prototypes: Option<SectionRef>,
-    pub(super) init_relocations: Pair,
-    pub(super) constant_relocations: Pair,
-    pub(super) constants: Pair,
+    pub(super) init_relocations: HalfPair,
+    pub(super) constant_relocations: HalfPair,
+    pub(super) constants: HalfPair,
     pub(super) shared: Option<SectionRef>,
-    pub(super) init: Pair,
+    pub(super) init: HalfPair,
     pub(super) global: Option<SectionRef>,
 }
 
-pub(super) struct File<'b> {
+pub(super) struct FileParts<'b> {
     pub(super) builder: &'b Builder,
     pub(super) object: Object,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<SymbolPlace>,
     /// Offset of the first parameter in bank 0.
     pub(super) base: u32,
 }
@@ -111,7 +111,7 @@ pub(super) fn records(name: String, sh_type: u32) -> Section {
     section.link(Link::Symbols)
 }
 
-impl<'b> File<'b> {
+impl<'b> FileParts<'b> {
     pub(super) fn functions(
         &self,
     ) -> impl Iterator<Item = (usize, &'b Symbol, &'b Code)> + use<'b> {
@@ -144,7 +144,7 @@ impl<'b> File<'b> {
         })
     }
 
-    pub(super) fn place(&mut self, at: usize) -> &mut Place {
+    pub(super) fn place(&mut self, at: usize) -> &mut SymbolPlace {
         // Every symbol has its place.
         self.places.get_mut(at).unwrap_or_else(|| unreachable!("symbol {at} has no place"))
     }
@@ -268,7 +268,7 @@ impl<'b> File<'b> {
     }
 
     /// Sets `sh_info` of the relocation sections and attributes of one half.
-    pub(super) fn point(&mut self, fixed: &Fixed, half: fn(Pair) -> Option<SectionRef>) {
+    pub(super) fn point(&mut self, fixed: &Fixed, half: fn(HalfPair) -> Option<SectionRef>) {
         let mut pairs = vec![
             (fixed.init_relocations, fixed.init),
             (fixed.constant_relocations, fixed.constants),

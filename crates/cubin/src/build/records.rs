@@ -4,7 +4,7 @@
 //! In: a [`File`] with the sections of the first half. Out: the complete file. Guaranteed: symbols
 //! stand in the order in which ptxas writes them: those of sections, local ones, global ones.
 
-use super::finish::{File, Fixed, Pair, Place, plain, records};
+use super::finish::{FileParts, Fixed, HalfPair, SymbolPlace, plain, records};
 use super::object::{
     Attribute, Contents as Data, Edge, Entry, Info, Link, Place as In, Relocation as Record,
     Section, SectionRef, SymbolRef, Value, Word,
@@ -21,7 +21,7 @@ const API_VERSION: u32 = 130;
 /// Bytes that Mercury code is aligned to.
 const CODE_ALIGN: u64 = 16;
 
-impl File<'_> {
+impl FileParts<'_> {
     /// Makes Mercury's half of the sections.
     pub(super) fn twins(&mut self, fixed: &mut Fixed) {
         self.twin_code();
@@ -148,7 +148,7 @@ impl File<'_> {
         let code: Vec<usize> = self.functions().map(|(at, ..)| at).collect();
         let has_mercury = self.has_mercury();
         for &at in &code {
-            let Place { section, bank, literals, .. } = *self.place(at);
+            let SymbolPlace { section, bank, literals, .. } = *self.place(at);
             self.section_symbol(section);
             self.section_symbol(literals);
             if !has_mercury {
@@ -182,7 +182,7 @@ impl File<'_> {
         self.object.arch().flavour == crate::arch::Flavour::Mercury
     }
 
-    fn section_symbol(&mut self, (own, twin): Pair) -> Option<SymbolRef> {
+    fn section_symbol(&mut self, (own, twin): HalfPair) -> Option<SymbolRef> {
         let own = own?;
         let name = |file: &mut Self, section| {
             file.object.section_mut(section).map(|section: &mut Section| section.name.clone())
@@ -229,7 +229,9 @@ impl File<'_> {
     fn name_code(&mut self, code: &[usize]) {
         let told = self.object.arch().registers_in_text_info;
         for &at in code {
-            let Place { section, symbol: Some(symbol), .. } = *self.place(at) else { continue };
+            let SymbolPlace { section, symbol: Some(symbol), .. } = *self.place(at) else {
+                continue;
+            };
             let registers = match self.builder.symbols.get(at).map(|symbol| &symbol.what) {
                 Some(What::Function { code: Some(code), .. }) if told => code.registers,
                 _ => 0,
@@ -246,7 +248,7 @@ impl File<'_> {
     pub(super) fn attributes(&mut self, fixed: &Fixed) {
         let mut all = Vec::new();
         for (at, _, code) in self.functions() {
-            let Place { symbol: Some(symbol), attributes, bank_symbol, .. } = *self.place(at)
+            let SymbolPlace { symbol: Some(symbol), attributes, bank_symbol, .. } = *self.place(at)
             else {
                 continue;
             };
@@ -417,7 +419,7 @@ fn words(code: u8, words: impl Into<Vec<Word>>) -> Attribute {
     Attribute { code, value: Value::Words(words.into(), Vec::new()) }
 }
 
-fn entry(symbol: &Symbol, place: &Place) -> Entry {
+fn entry(symbol: &Symbol, place: &SymbolPlace) -> Entry {
     let binding = match symbol.linkage {
         Linkage::Local => stb::LOCAL,
         Linkage::Global => stb::GLOBAL,

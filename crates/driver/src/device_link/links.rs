@@ -12,8 +12,8 @@ use std::thread;
 use culd_link::{Dialect, Session};
 
 use crate::input::{Item, Shared, Sources, Store};
-use crate::job::{self, Job, Prepared, Staged};
-use crate::messages::{Lines, Outcome};
+use crate::job::{self, Prepared, PreparedOptions, StagedLink};
+use crate::messages::{LineList, RunOutcome};
 use crate::options::{Id, Options, Target};
 use crate::os::heap;
 use crate::registration::Listing;
@@ -32,7 +32,7 @@ pub(super) struct Link {
 
 /// What came of it.
 pub(super) struct Done<T> {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RunOutcome,
     /// What was made of the image; `None` after an error, and where nothing is linked.
     pub(super) made: Option<T>,
     /// The modules of the program; `None` after an error.
@@ -96,8 +96,8 @@ fn one<T>(
     make: &dyn Fn(Vec<u8>) -> Result<T, String>,
 ) -> Done<T> {
     let Link { options, target, dialect } = link;
-    let mut lines = Lines::new(options, &target.name());
-    let mut done = Done { outcome: Outcome::success(), made: None, listing: None };
+    let mut lines = LineList::new(options, &target.name());
+    let mut done = Done { outcome: RunOutcome::success(), made: None, listing: None };
     let index = match index::read(options) {
         Ok(index) => index,
         Err(line) => {
@@ -106,9 +106,9 @@ fn one<T>(
         }
     };
     let store = Store::copying();
-    let job = Job { options, target: *target, index, dialect: *dialect, session };
+    let job = PreparedOptions { options, target: *target, index, dialect: *dialect, session };
     let sources = Sources { items, store: &store, shared: Some(shared) };
-    let Staged { gathered, link_options, ready } = job.stage(sources, &mut lines);
+    let StagedLink { gathered, link_options, ready } = job.stage(sources, &mut lines);
     if !ready {
         return Done { outcome: lines.end(), ..done };
     }

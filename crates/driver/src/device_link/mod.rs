@@ -23,10 +23,10 @@ use self::links::{Done, Link};
 use self::plan::Form;
 pub(crate) use self::plan::Plan;
 use crate::input::{Item, Shared, Store};
-use crate::messages::{FileError, Line, Lines, Outcome};
+use crate::messages::{FileError, Line, LineList, RunOutcome};
 use crate::nvcc::{CommandLine, NvccError, Profile};
 use crate::options::{Id, Options, Origin, Request, Row, TABLE, UsageError, dialect, parse};
-use crate::os::files::Change;
+use crate::os::files::FileChange;
 use crate::os::guard;
 use crate::os::output::Replacement;
 use crate::registration::Listing;
@@ -47,15 +47,15 @@ than a device link is an error.
 ";
 
 /// Makes a device link as `words`, those behind the command, say.
-pub(crate) fn device_link(words: &[OsString]) -> (String, Outcome) {
+pub(crate) fn device_link(words: &[OsString]) -> (String, RunOutcome) {
     match Command::read(words) {
-        Ok(None) => (HELP.to_owned(), Outcome::success()),
+        Ok(None) => (HELP.to_owned(), RunOutcome::success()),
         Ok(Some((plan, warnings))) => {
             let mut outcome = run(&plan);
             outcome.lines.splice(0..0, warnings);
             (String::new(), outcome)
         }
-        Err(error) => (String::new(), Outcome::fatal(error)),
+        Err(error) => (String::new(), RunOutcome::fatal(error)),
     }
 }
 
@@ -124,29 +124,29 @@ enum End {
 }
 
 /// Makes the device link and writes the output.
-pub(crate) fn run(plan: &Plan) -> Outcome {
-    let mut lines = Lines::of(None);
+pub(crate) fn run(plan: &Plan) -> RunOutcome {
+    let mut lines = LineList::of(None);
     // All inputs stay until the process ends, which gives them back at once.
     let store: &'static Store = Box::leak(Box::new(Store::mapping()));
     guard::hold_panics(true);
     let end = attempt(plan, store, &mut lines);
     guard::hold_panics(false);
     if let End::Again = end {
-        lines = Lines::of(None);
+        lines = LineList::of(None);
         attempt(plan, Box::leak(Box::new(store.again())), &mut lines);
     }
     lines.end()
 }
 
-fn attempt(plan: &Plan, store: &'static Store, lines: &mut Lines) -> End {
+fn attempt(plan: &Plan, store: &'static Store, lines: &mut LineList) -> End {
     let ended = catch_unwind(AssertUnwindSafe(|| whole(plan, store, lines)));
     let changed = || store.change(&Session::serial());
     match ended {
         Ok(Ok(())) => End::Done,
         Ok(Err(Stopped)) => match changed() {
-            Change::None => End::Done,
-            Change::Perhaps => End::Again,
-            Change::Certain(path) => {
+            FileChange::None => End::Done,
+            FileChange::Perhaps => End::Again,
+            FileChange::Certain(path) => {
                 let line = Line::new(Severity::Fatal, FileError::Changed(culd_text::name(path)));
                 lines.push(line.with_notes(vec!["it changed while it was linked".to_owned()]));
                 End::Done
@@ -160,9 +160,9 @@ fn attempt(plan: &Plan, store: &'static Store, lines: &mut Lines) -> End {
 /// There is no output; why is in the lines, or in what became of the inputs.
 struct Stopped;
 
-fn whole(plan: &Plan, store: &'static Store, lines: &mut Lines) -> Result<(), Stopped> {
+fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(), Stopped> {
     let machine = plan.machine.or(Machine::by_name(ARCH)).unwrap_or(Machine::X86_64);
-    let stop = |lines: &mut Lines, line: Line| {
+    let stop = |lines: &mut LineList, line: Line| {
         lines.push(line);
         Err(Stopped)
     };
@@ -195,7 +195,7 @@ fn whole(plan: &Plan, store: &'static Store, lines: &mut Lines) -> Result<(), St
     }
     let done = links::all(&links, items, &shared, |number, image| made(plan, number, image));
     let (images, listing) = gathered(done, lines)?;
-    if store.change(&Session::serial()) != Change::None {
+    if store.change(&Session::serial()) != FileChange::None {
         return Err(Stopped);
     }
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
@@ -248,7 +248,7 @@ fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
 /// The images of all links and the modules of the program, or what the first that failed says.
 fn gathered(
     done: Vec<Done<Image>>,
-    lines: &mut Lines,
+    lines: &mut LineList,
 ) -> Result<(Vec<Image>, Option<Listing>), Stopped> {
     let (mut images, mut listing): (Vec<Image>, Option<Listing>) = (Vec::new(), None);
     for Done { outcome, made, listing: own } in done {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use culd_fatbin::{Format, archive, sniff};
 
-use super::walk::Source;
-use super::{Gather, Stopped};
+use super::walk::InputSource;
+use super::{Gatherer, InputStop};
 use crate::messages::{Ignored, InputError};
 use crate::options::Id;
 use crate::os::files::{self, Identity, Kinds};
@@ -21,7 +21,7 @@ pub(super) const MAX_DEPTH: usize = 16;
 pub(super) const MAX_TOLD: usize = 16;
 
 /// An archive being read.
-pub(super) struct Archive<'s, 'a> {
+pub(super) struct ArchiveReader<'s, 'a> {
     /// Its name in messages.
     pub(super) name: &'s str,
     /// The name as bytes.
@@ -36,11 +36,19 @@ pub(super) struct Archive<'s, 'a> {
     files: Vec<Identity>,
 }
 
-impl<'s, 'a> Archive<'s, 'a> {
+impl<'s, 'a> ArchiveReader<'s, 'a> {
     /// An archive in memory: members of a thin one are opened in the working folder.
     pub(super) fn bytes(name: &'s str, bytes: &'a [u8], system: bool) -> Self {
         let path = name.as_bytes();
-        Archive { name, path, folder: PathBuf::new(), bytes, system, depth: 0, files: Vec::new() }
+        ArchiveReader {
+            name,
+            path,
+            folder: PathBuf::new(),
+            bytes,
+            system,
+            depth: 0,
+            files: Vec::new(),
+        }
     }
 
     /// The archive that is the file at `path`.
@@ -52,13 +60,13 @@ impl<'s, 'a> Archive<'s, 'a> {
         system: bool,
     ) -> Self {
         let (folder, path) = (folder_of(path), path.as_os_str().as_bytes());
-        Archive { name, path, folder, bytes, system, depth: 0, files: vec![identity] }
+        ArchiveReader { name, path, folder, bytes, system, depth: 0, files: vec![identity] }
     }
 }
 
-impl<'a> Gather<'a, '_> {
+impl<'a> Gatherer<'a, '_> {
     /// Links all members, whether or not anything needs them.
-    pub(super) fn archive(&mut self, archive: &Archive<'_, 'a>) -> Result<(), Stopped> {
+    pub(super) fn archive(&mut self, archive: &ArchiveReader<'_, 'a>) -> Result<(), InputStop> {
         self.opened(InputError::Internal)?;
         let bad = |error: &culd_fatbin::Error| format!("in '{}', {error}", archive.name);
         if archive.depth == MAX_DEPTH {
@@ -85,9 +93,9 @@ impl<'a> Gather<'a, '_> {
 
     fn member(
         &mut self,
-        archive: &Archive<'_, 'a>,
+        archive: &ArchiveReader<'_, 'a>,
         member: &archive::Member<'a>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), InputStop> {
         let name = format!("{}:{}", archive.name, culd_text::bytes(member.name));
         let path = [archive.path, b":", member.name].concat();
         let (bytes, file) = match member.contents {
@@ -107,17 +115,17 @@ impl<'a> Gather<'a, '_> {
             self.ignored(Ignored::Empty(name));
             return Ok(());
         }
-        self.content(Source { name, path, member: true, system: archive.system }, bytes)
+        self.content(InputSource { name, path, member: true, system: archive.system }, bytes)
     }
 
     /// Links an archive in `outer`; `file` is its path if `outer` is thin.
     fn inner_archive(
         &mut self,
-        outer: &Archive<'_, 'a>,
+        outer: &ArchiveReader<'_, 'a>,
         (name, path): (&str, &[u8]),
         bytes: &'a [u8],
         file: Option<(PathBuf, Identity)>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), InputStop> {
         let (mut folder, mut files) = (outer.folder.clone(), outer.files.clone());
         if let Some((place, identity)) = file {
             if files.contains(&identity) {
@@ -130,7 +138,7 @@ impl<'a> Gather<'a, '_> {
             files.push(identity);
         }
         let (system, depth) = (outer.system, outer.depth + 1);
-        self.archive(&Archive { name, path, folder, bytes, system, depth, files })
+        self.archive(&ArchiveReader { name, path, folder, bytes, system, depth, files })
     }
 
     /// A file that a thin archive names. It is read once, however often it is named.
@@ -145,7 +153,7 @@ impl<'a> Gather<'a, '_> {
         Ok((bytes, identity))
     }
 
-    fn bad_archive(&mut self, note: String) -> Stopped {
+    fn bad_archive(&mut self, note: String) -> InputStop {
         self.fatal(InputError::NotArchive, vec![note]);
         self.fatal(InputError::Internal, Vec::new())
     }
@@ -159,7 +167,7 @@ impl<'a> Gather<'a, '_> {
 
     /// Reports how many members lack the target, with `--strict` only. Without it the message about
     /// an undefined symbol names the member that would have defined it.
-    fn members_without_code(&mut self, archive: &Archive<'_, 'a>, count: usize) {
+    fn members_without_code(&mut self, archive: &ArchiveReader<'_, 'a>, count: usize) {
         let wanted = self.options.flag(Id::Strict) && !archive.system;
         if count != 0 && wanted && self.tells_missing_code() {
             let (file, arch) = (archive.name.to_owned(), self.target.name());

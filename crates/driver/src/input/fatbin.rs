@@ -4,25 +4,25 @@ use culd_fatbin::container::{Container, Entry, Kind, containers};
 use culd_fatbin::header::flag;
 use culd_link::{DIALECTS, Dialect};
 
-use super::Gather;
-use super::gathered::{Code, Event, LtoPiece, Stopped};
-use super::select::{Form, Offer, choose};
-use super::walk::Source;
+use super::Gatherer;
+use super::gathered::{DeviceCode, InputEvent, InputStop, LtoPiece};
+use super::select::{ImageForm, ImageOffer, choose};
+use super::walk::InputSource;
 use crate::hints::{self, Unlinked};
 use crate::messages::InputError;
 use crate::options::{Id, Target};
 use crate::registration::ModuleNumber;
 
-impl<'a> Gather<'a, '_> {
+impl<'a> Gatherer<'a, '_> {
     /// One image of each container in `bytes`, each of the next of `modules`; false when none of
     /// them has one.
     pub(super) fn fatbins(
         &mut self,
-        source: &Source,
+        source: &InputSource,
         bytes: &'a [u8],
         modules: &mut dyn Iterator<Item = ModuleNumber>,
         stop: InputError,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, InputStop> {
         let mut taken = false;
         let mut any = false;
         let before = self.found.without_code;
@@ -58,19 +58,19 @@ impl<'a> Gather<'a, '_> {
     /// later ones are not.
     fn container(
         &mut self,
-        source: &Source,
+        source: &InputSource,
         bytes: &'a [u8],
         entries: Vec<Entry<'a>>,
         module: ModuleNumber,
         is_first: bool,
-    ) -> Result<bool, Stopped> {
-        let usable: Vec<(Entry<'a>, Offer)> =
+    ) -> Result<bool, InputStop> {
+        let usable: Vec<(Entry<'a>, ImageOffer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
-        let offers: Vec<Offer> = usable.iter().map(|(_, offer)| *offer).collect();
+        let offers: Vec<ImageOffer> = usable.iter().map(|(_, offer)| *offer).collect();
         let rules = self.rules;
         let wanted = self.options.lto();
-        let suits = |offer: &&Offer| offer.suits(self.target, rules, wanted);
-        let lto = offers.iter().filter(suits).any(|offer| offer.form == Form::Lto);
+        let suits = |offer: &&ImageOffer| offer.suits(self.target, rules, wanted);
+        let lto = offers.iter().filter(suits).any(|offer| offer.form == ImageForm::Lto);
         if lto && wanted {
             let sibling = sibling(&usable, self.target, rules);
             self.lto(source, bytes, Some(sibling), module);
@@ -83,8 +83,8 @@ impl<'a> Gather<'a, '_> {
         match chosen.and_then(|place| usable.get(place)) {
             Some((entry, offer)) => {
                 let code = match offer.form {
-                    Form::Ptx => Code::PackedPtx(*entry),
-                    _ => Code::Packed(*entry),
+                    ImageForm::Ptx => DeviceCode::PackedPtx(*entry),
+                    _ => DeviceCode::Packed(*entry),
                 };
                 self.piece(source.clone(), code, false, module);
                 Ok(true)
@@ -102,7 +102,7 @@ impl<'a> Gather<'a, '_> {
     /// Takes LTO-IR: bare, or in a fat binary with its sibling, if it has one.
     pub(super) fn lto(
         &mut self,
-        source: &Source,
+        source: &InputSource,
         bytes: &'a [u8],
         fatbin: Option<Option<Entry<'a>>>,
         module: ModuleNumber,
@@ -111,10 +111,15 @@ impl<'a> Gather<'a, '_> {
         let part = LtoPiece { fatbin: is_fatbin, name, bytes, module, sibling: fatbin.flatten() };
         self.found.has_lto = true;
         self.found.lto.push(part);
-        self.events.push(Event::Lto(module));
+        self.events.push(InputEvent::Lto(module));
     }
 
-    fn arch_not_found(&mut self, source: &Source, usable: &[(Entry<'a>, Offer)], is_first: bool) {
+    fn arch_not_found(
+        &mut self,
+        source: &InputSource,
+        usable: &[(Entry<'a>, ImageOffer)],
+        is_first: bool,
+    ) {
         self.found.without_code += 1;
         let archs: Vec<String> = usable.iter().map(|(entry, _)| describe(entry)).collect();
         for ((entry, _), arch) in usable.iter().zip(&archs) {
@@ -141,8 +146,8 @@ impl<'a> Gather<'a, '_> {
     /// Remembers code that is not linked.
     pub(super) fn unlinked(&mut self, file: &str, why: Unlinked, entry: &Entry<'a>) {
         let code = match entry.kind() {
-            Kind::Elf => Code::Packed(*entry),
-            _ => Code::PackedPtx(*entry),
+            Kind::Elf => DeviceCode::Packed(*entry),
+            _ => DeviceCode::PackedPtx(*entry),
         };
         self.found.elsewhere.push(code.elsewhere(file, why));
     }
@@ -151,19 +156,19 @@ impl<'a> Gather<'a, '_> {
 /// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which has more
 /// names, before a cubin.
 fn sibling<'a>(
-    usable: &[(Entry<'a>, Offer)],
+    usable: &[(Entry<'a>, ImageOffer)],
     target: Target,
     rules: &Dialect,
 ) -> Option<Entry<'a>> {
     let lto = usable.iter().map(|(_, offer)| offer);
-    let lto = lto.filter(|offer| offer.form == Form::Lto && offer.suits(target, rules, true));
+    let lto = lto.filter(|offer| offer.form == ImageForm::Lto && offer.suits(target, rules, true));
     let lto = lto.max_by_key(|offer| (offer.sm, offer.variant))?;
-    let same = |offer: &Offer| (offer.sm, offer.variant) == (lto.sm, lto.variant);
+    let same = |offer: &ImageOffer| (offer.sm, offer.variant) == (lto.sm, lto.variant);
     let of = |form| {
         let found = usable.iter().find(|(_, offer)| offer.form == form && same(offer));
         found.map(|(entry, _)| *entry)
     };
-    of(Form::Ptx).or_else(|| of(Form::Elf))
+    of(ImageForm::Ptx).or_else(|| of(ImageForm::Elf))
 }
 
 /// True for an image that is for nothing: 0, or a number of more than three digits (transcript
@@ -173,19 +178,19 @@ fn has_no_name(entry: &Entry<'_>) -> bool {
 }
 
 /// The form of an entry; `None` for entries that nvlink skips.
-fn form(entry: &Entry<'_>) -> Option<Form> {
+fn form(entry: &Entry<'_>) -> Option<ImageForm> {
     match entry.kind() {
-        Kind::Elf => Some(Form::Elf),
-        Kind::Ptx => Some(Form::Ptx),
-        Kind::LtoIr => Some(Form::Lto),
+        Kind::Elf => Some(ImageForm::Elf),
+        Kind::Ptx => Some(ImageForm::Ptx),
+        Kind::LtoIr => Some(ImageForm::Lto),
         Kind::Other(_) => None,
     }
 }
 
 /// The image of an entry; `None` for those of 32-bit hosts, too.
-fn offer(entry: &Entry<'_>) -> Option<Offer> {
+fn offer(entry: &Entry<'_>) -> Option<ImageOffer> {
     let form = form(entry)?;
-    entry.has(flag::BITS_64).then(|| Offer {
+    entry.has(flag::BITS_64).then(|| ImageOffer {
         form,
         sm: entry.sm(),
         variant: entry.variant(),

@@ -15,13 +15,13 @@ pub(crate) const MAX_UNPACKED: u64 = 8 << 30;
 
 /// The result of reading the inputs.
 #[derive(Default)]
-pub(crate) struct Gathered<'a> {
+pub(crate) struct Inputs<'a> {
     /// Cubins in link order.
-    pub(crate) inputs: Vec<Ready<'a>>,
+    pub(crate) inputs: Vec<LinkCubin<'a>>,
     /// The modules of the program.
     pub(crate) registration: Registration<'a>,
     /// Kernels that host code refers to; `None` if some input has no such list.
-    pub(crate) references: Option<References<'a>>,
+    pub(crate) references: Option<HostUses<'a>>,
     /// Device code that is not linked, to explain undefined references.
     pub(crate) elsewhere: Vec<Elsewhere<'a>>,
     /// Names of the archives that were looked into, as messages name them.
@@ -37,7 +37,7 @@ pub(crate) struct Gathered<'a> {
     /// Another release would choose other images.
     pub(crate) depends_on_release: bool,
     /// Compilations.
-    pub(crate) times: Vec<Time>,
+    pub(crate) times: Vec<CompileTime>,
     /// LTO-IR that is linked, in order.
     pub(crate) lto: Vec<LtoPiece<'a>>,
     /// There is LTO-IR in the inputs.
@@ -52,12 +52,12 @@ pub(crate) struct Gathered<'a> {
     pub(crate) finished: Option<Vec<u8>>,
 }
 
-impl Gathered<'_> {
+impl Inputs<'_> {
     /// The inputs of the linker.
     pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
         let ready = self.inputs.iter();
         ready
-            .map(|Ready { name, bytes, system, .. }| Input { name, bytes, system: *system })
+            .map(|LinkCubin { name, bytes, system, .. }| Input { name, bytes, system: *system })
             .collect()
     }
 }
@@ -65,7 +65,7 @@ impl Gathered<'_> {
 /// Patterns of kernels and constants that host code refers to: sections of them, each pattern ended
 /// by NUL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct References<'a> {
+pub(crate) struct HostUses<'a> {
     /// For kernels with external linkage.
     pub(crate) external: Vec<&'a [u8]>,
     /// For kernels with internal linkage.
@@ -84,39 +84,39 @@ pub(crate) struct References<'a> {
 
 /// One row of the time table.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Time {
+pub(crate) struct CompileTime {
     /// Source, compiler, its input and its output, in nvlink's words.
     pub(crate) names: [String; 4],
     pub(crate) milliseconds: f64,
 }
 
-impl Time {
+impl CompileTime {
     pub(crate) fn new(names: [&str; 4], milliseconds: f64) -> Self {
-        Time { names: names.map(str::to_owned), milliseconds }
+        CompileTime { names: names.map(str::to_owned), milliseconds }
     }
 
     /// PTX in `file`, which may be all of it.
     pub(crate) fn of_ptx(file: &str, whole_file: bool, milliseconds: f64) -> Self {
         let (source, made) = if whole_file { (file, "") } else { ("ptx", "cubin") };
-        Time::new([source, "ptxas", file, made], milliseconds)
+        CompileTime::new([source, "ptxas", file, made], milliseconds)
     }
 }
 
 /// Something in the order of the inputs.
-pub(super) enum Event<'a> {
+pub(super) enum InputEvent<'a> {
     Line(Line),
-    Piece(Piece<'a>),
+    Piece(InputPiece<'a>),
     /// LTO-IR of this module stands here.
     Lto(ModuleNumber),
 }
 
-impl<'a> Event<'a> {
+impl<'a> InputEvent<'a> {
     /// The line about it, if nothing is linked.
     pub(super) fn line(self, options: &Options) -> Option<Line> {
         match self {
-            Event::Line(line) => Some(line),
-            Event::Lto(_) => None,
-            Event::Piece(piece) => {
+            InputEvent::Line(line) => Some(line),
+            InputEvent::Lto(_) => None,
+            InputEvent::Piece(piece) => {
                 let told = InputError::PartialLto(piece.name);
                 let wanted = options.lto() && !piece.system;
                 wanted.then(|| Line::about(Severity::Info, told))
@@ -124,31 +124,31 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn piece(&self) -> Option<&Piece<'a>> {
+    pub(super) fn piece(&self) -> Option<&InputPiece<'a>> {
         match self {
-            Event::Line(_) | Event::Lto(_) => None,
-            Event::Piece(piece) => Some(piece),
+            InputEvent::Line(_) | InputEvent::Lto(_) => None,
+            InputEvent::Piece(piece) => Some(piece),
         }
     }
 }
 
 /// The inputs cannot be gathered; why is in the lines, or the link was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stopped;
+pub(crate) struct InputStop;
 
 /// Device code on its way into the link.
-pub(super) struct Piece<'a> {
+pub(super) struct InputPiece<'a> {
     pub(crate) name: String,
     pub(crate) system: bool,
     /// The code is a whole file.
     pub(crate) whole_file: bool,
     /// The module that it is in.
     pub(crate) module: ModuleNumber,
-    pub(crate) code: Code<'a>,
+    pub(crate) code: DeviceCode<'a>,
 }
 
 /// Device code as it was found.
-pub(crate) enum Code<'a> {
+pub(crate) enum DeviceCode<'a> {
     Cubin(&'a [u8]),
     /// A cubin in a fat binary.
     Packed(Entry<'a>),
@@ -158,7 +158,7 @@ pub(crate) enum Code<'a> {
 }
 
 /// A cubin to be linked.
-pub(crate) struct Ready<'a> {
+pub(crate) struct LinkCubin<'a> {
     /// Its name in messages.
     pub(crate) name: String,
     pub(crate) bytes: &'a [u8],
@@ -193,13 +193,13 @@ pub(crate) struct LtoPiece<'a> {
 
 /// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.
 pub(crate) struct LtoCubin<'a> {
-    pub(crate) ready: Ready<'a>,
+    pub(crate) ready: LinkCubin<'a>,
     pub(crate) place: usize,
 }
 
 impl<'a> LtoCubin<'a> {
     /// Puts it where `rules` want it among `inputs`.
-    pub(crate) fn insert(self, inputs: &mut Vec<Ready<'a>>, rules: &Dialect) {
+    pub(crate) fn insert(self, inputs: &mut Vec<LinkCubin<'a>>, rules: &Dialect) {
         let place = if rules.lto_comes_first { 0 } else { self.place.min(inputs.len()) };
         inputs.insert(place, self.ready);
     }
@@ -207,7 +207,7 @@ impl<'a> LtoCubin<'a> {
 
 /// A cubin from an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cubin {
+pub struct NamedCubin {
     /// Its name in messages.
     pub name: String,
     /// The whole file.

@@ -9,16 +9,16 @@ use culd_fatbin::host::{HostObject, ModuleIds, Reference};
 use culd_link::Severity;
 
 use super::fatbin::entries;
-use super::gathered::{Event, References, Stopped};
-use super::walk::Source;
-use super::{Gather, Told};
+use super::gathered::{HostUses, InputEvent, InputStop};
+use super::walk::InputSource;
+use super::{Gatherer, HostLists};
 use crate::hints::Unlinked;
 use crate::messages::InputError;
 use crate::options::Id;
-use crate::registration::{ModuleNumber, Place, Registration};
+use crate::registration::{ModuleNumber, ModulePlace, Registration};
 
-impl<'a> Gather<'a, '_> {
-    pub(super) fn host(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
+impl<'a> Gatherer<'a, '_> {
+    pub(super) fn host(&mut self, source: InputSource, bytes: &'a [u8]) -> Result<(), InputStop> {
         self.opened(InputError::Internal)?;
         let mut object = match self.sources.host_object(bytes) {
             Ok(object) => object.unwrap_or_default(),
@@ -38,7 +38,7 @@ impl<'a> Gather<'a, '_> {
             // LTO-IR without an id registers nothing, but its lists count.
             modules.clear();
         }
-        self.told.push(Told { modules, system: source.system, lists });
+        self.told.push(HostLists { modules, system: source.system, lists });
         match object.module_ids {
             Some(ModuleIds::Linked(ids)) if self.follows_device_links() => {
                 let ids = ids.map_err(|error| {
@@ -69,9 +69,9 @@ impl<'a> Gather<'a, '_> {
     /// linked.
     fn device_code(
         &mut self,
-        source: &Source,
+        source: &InputSource,
         object: &HostObject<'a>,
-    ) -> Result<Vec<ModuleNumber>, Stopped> {
+    ) -> Result<Vec<ModuleNumber>, InputStop> {
         if object.fatbins.is_empty() {
             if object.whole_programs.is_empty() {
                 return Err(self.no_fatbin(source.clone(), None));
@@ -90,8 +90,11 @@ impl<'a> Gather<'a, '_> {
         let sections = || object.fatbins.iter();
         let merged = object.modules().len() > 1
             && object.modules().len() == sections().flat_map(|s| containers(s.data)).count();
-        let modules =
-            self.modules(source, object, if merged { Place::Behind } else { Place::Bare });
+        let modules = self.modules(
+            source,
+            object,
+            if merged { ModulePlace::Behind } else { ModulePlace::Bare },
+        );
         let mut first = modules.iter().take(1).copied().cycle();
         let mut each = modules.iter().copied();
         let of_containers: &mut dyn Iterator<Item = ModuleNumber> =
@@ -110,15 +113,15 @@ impl<'a> Gather<'a, '_> {
     /// The modules of an object with device code; at least one.
     fn modules(
         &mut self,
-        source: &Source,
+        source: &InputSource,
         object: &HostObject<'a>,
-        others: Place,
+        others: ModulePlace,
     ) -> Vec<ModuleNumber> {
         match &object.module_ids {
             Some(ModuleIds::Here(ids)) => {
-                let places = std::iter::once(Place::First).chain(std::iter::repeat(others));
+                let places = std::iter::once(ModulePlace::First).chain(std::iter::repeat(others));
                 let registration = &mut self.found.registration;
-                let add = |(id, place): (&&'a [u8], Place)| {
+                let add = |(id, place): (&&'a [u8], ModulePlace)| {
                     registration.add(Cow::Borrowed(id), source.system, place)
                 };
                 ids.iter().zip(places).map(add).collect()
@@ -130,27 +133,27 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    fn no_fatbin(&mut self, source: Source, error: Option<culd_fatbin::Error>) -> Stopped {
+    fn no_fatbin(&mut self, source: InputSource, error: Option<culd_fatbin::Error>) -> InputStop {
         let notes = error.into_iter().map(|error| error.to_string()).collect();
         self.fatal(InputError::NoFatbin(source.name), notes);
         self.fatal(InputError::Internal, Vec::new())
     }
 
     /// Adds a file of device code only, which is a module and has no list of kernels.
-    pub(super) fn device_file(&mut self, source: &Source) -> ModuleNumber {
+    pub(super) fn device_file(&mut self, source: &InputSource) -> ModuleNumber {
         let module = self.module_of_path(source);
         self.device_only(source, module);
         module
     }
 
     /// Adds the file of `module`, which has no list of kernels.
-    pub(super) fn device_only(&mut self, source: &Source, module: ModuleNumber) {
+    pub(super) fn device_only(&mut self, source: &InputSource, module: ModuleNumber) {
         let modules = vec![module];
-        self.told.push(Told { modules, system: source.system, lists: None });
+        self.told.push(HostLists { modules, system: source.system, lists: None });
     }
 
     /// Reports that a file has device code only, so the code that registers it must be elsewhere.
-    pub(super) fn tell_missing_host_code(&mut self, source: &Source) {
+    pub(super) fn tell_missing_host_code(&mut self, source: &InputSource) {
         if self.follows_device_links() {
             self.found.depends_on_release = true;
             if self.rules.tells_missing_host_code {
@@ -160,7 +163,7 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// A module that is called by the path of its file, as it was given.
-    pub(super) fn module_of_path(&mut self, source: &Source) -> ModuleNumber {
+    pub(super) fn module_of_path(&mut self, source: &InputSource) -> ModuleNumber {
         use std::os::unix::ffi::OsStrExt;
         let mut path = match source.path.starts_with(b"/") {
             true => Vec::new(),
@@ -173,7 +176,7 @@ impl<'a> Gather<'a, '_> {
         path.extend_from_slice(&source.path);
         let plain = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'_' };
         let id = Cow::Owned(path.iter().map(plain).collect());
-        self.found.registration.add(id, source.system, Place::First)
+        self.found.registration.add(id, source.system, ModulePlace::First)
     }
 
     /// Leaves out the code that a device link has linked before: it is not unpacked
@@ -187,7 +190,7 @@ impl<'a> Gather<'a, '_> {
         };
         let mut elsewhere = Vec::new();
         self.events.retain(|event| {
-            if let Event::Lto(module) = event {
+            if let InputEvent::Lto(module) = event {
                 return !left_out(*module);
             }
             let Some(piece) = event.piece().filter(|piece| left_out(piece.module)) else {
@@ -204,15 +207,15 @@ impl<'a> Gather<'a, '_> {
 /// The kernels that host code refers to; `None` if some input has no list. An input does not count
 /// if all its modules are left out or withdrawn.
 pub(super) fn references<'a>(
-    told: &[Told<'a>],
+    told: &[HostLists<'a>],
     registration: &Registration<'a>,
-) -> Option<References<'a>> {
-    let mut all = References::default();
-    let counts = |told: &&Told<'a>| {
+) -> Option<HostUses<'a>> {
+    let mut all = HostUses::default();
+    let counts = |told: &&HostLists<'a>| {
         let mut modules = told.modules.iter();
         told.modules.is_empty() || modules.any(|&module| registration.takes_part(module))
     };
-    for Told { system, lists, .. } in told.iter().filter(counts) {
+    for HostLists { system, lists, .. } in told.iter().filter(counts) {
         for (reference, section) in lists.as_ref()? {
             let list = match reference {
                 Reference::Kernel => &mut all.external,

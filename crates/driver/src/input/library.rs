@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use super::archive::Archive;
+use super::archive::ArchiveReader;
 use super::walk::is_system;
-use super::{Gather, Stopped};
+use super::{Gatherer, InputStop};
 use crate::messages::{Ignored, InputError};
 use crate::options::Id;
 use crate::os::files::{Identity, Kinds};
@@ -41,7 +41,7 @@ const HOST_LIBRARIES: &[&str] = &[
 const EMPTY_ARCHIVE: usize = 8;
 
 /// A library of `-l`.
-pub(super) struct Library<'a> {
+pub(super) struct LibraryName<'a> {
     name: String,
     /// Path, contents and identity.
     file: Option<(PathBuf, &'a [u8], Identity)>,
@@ -49,16 +49,16 @@ pub(super) struct Library<'a> {
     shared: bool,
 }
 
-impl<'a> Gather<'a, '_> {
+impl<'a> Gatherer<'a, '_> {
     /// Looks for the libraries of `-l`. Skipped files are reported before any input is opened, once
     /// for each `-l`.
-    pub(super) fn search(&mut self) -> Vec<Library<'a>> {
+    pub(super) fn search(&mut self) -> Vec<LibraryName<'a>> {
         let names = self.options.list(Id::Library);
         names.iter().map(|name| self.look_for(name)).collect()
     }
 
-    fn look_for(&mut self, name: &OsStr) -> Library<'a> {
-        let mut library = Library { name: culd_text::name(name), file: None, shared: false };
+    fn look_for(&mut self, name: &OsStr) -> LibraryName<'a> {
+        let mut library = LibraryName { name: culd_text::name(name), file: None, shared: false };
         let options = self.options;
         for folder in options.list(Id::LibraryPath) {
             library.shared |=
@@ -78,15 +78,15 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// Links the libraries: they come after all files.
-    pub(super) fn libraries(&mut self, libraries: Vec<Library<'a>>) -> Result<(), Stopped> {
-        for Library { name, file, shared } in libraries {
+    pub(super) fn libraries(&mut self, libraries: Vec<LibraryName<'a>>) -> Result<(), InputStop> {
+        for LibraryName { name, file, shared } in libraries {
             match file {
                 Some((path, bytes, identity)) => {
                     self.found.files.push(path.clone());
                     if self.first_time(identity) {
                         let (shown, system) = (culd_text::name(&path), is_system(&path));
                         self.found.libraries.push((shown.clone(), name));
-                        self.archive(&Archive::file(&shown, &path, bytes, identity, system))?;
+                        self.archive(&ArchiveReader::file(&shown, &path, bytes, identity, system))?;
                     }
                 }
                 None if shared || HOST_LIBRARIES.contains(&name.as_str()) => {}

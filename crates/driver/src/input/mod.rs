@@ -37,16 +37,16 @@ use crate::messages::{Cause, Ignored, InputError, Line, warning_severity};
 use crate::options::{Options, Target};
 use crate::os::files::Identity;
 use crate::registration::ModuleNumber;
-use gathered::{Event, Piece, ignored_severity};
+use gathered::{InputEvent, InputPiece, ignored_severity};
 
 pub(crate) use crate::os::files::Store;
-pub use gathered::Cubin;
+pub use gathered::NamedCubin;
 pub(crate) use gathered::{
-    Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Made, Ready, References, Stopped, Time,
+    CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, Made,
 };
 pub use item::{Content, InputKind, Item};
 #[cfg(feature = "lto")]
-pub(crate) use ptx::{CompileError, Compiled, Compiler, Waiting};
+pub(crate) use ptx::{Compilation, CompileError, PtxCompiler, Waiting};
 pub(crate) use ready::no_lto;
 pub(crate) use shared::Shared;
 
@@ -61,7 +61,7 @@ pub(crate) struct Sources<'a> {
 }
 
 /// The references of an input's host code to kernels.
-struct Told<'a> {
+struct HostLists<'a> {
     /// The modules of the input.
     modules: Vec<ModuleNumber>,
     /// Part of a system library.
@@ -71,19 +71,19 @@ struct Told<'a> {
 }
 
 /// A walk over the inputs, and its results so far.
-struct Gather<'a, 'o> {
+struct Gatherer<'a, 'o> {
     options: &'o Options,
     target: Target,
     /// The release whose images are chosen.
     rules: &'static Dialect,
     sources: Sources<'a>,
     session: &'o Session,
-    events: Vec<Event<'a>>,
+    events: Vec<InputEvent<'a>>,
     /// The references of each input's host code.
-    told: Vec<Told<'a>>,
+    told: Vec<HostLists<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
-    found: Gathered<'a>,
+    found: Inputs<'a>,
     /// Archives seen, by device and inode.
     seen: Vec<Identity>,
     /// Files that thin archives name.
@@ -103,8 +103,8 @@ pub(crate) fn gather<'a>(
     rules: &'static Dialect,
     session: &Session,
     failed: bool,
-) -> (Gathered<'a>, Vec<Line>, Result<(), Stopped>) {
-    let mut gather = Gather {
+) -> (Inputs<'a>, Vec<Line>, Result<(), InputStop>) {
+    let mut gather = Gatherer {
         options,
         target,
         rules,
@@ -113,7 +113,7 @@ pub(crate) fn gather<'a>(
         events: Vec::new(),
         told: Vec::new(),
         failed,
-        found: Gathered::default(),
+        found: Inputs::default(),
         seen: Vec::new(),
         thin_members: HashMap::new(),
         members_ignored: None,
@@ -121,7 +121,7 @@ pub(crate) fn gather<'a>(
     };
     let walked = gather.walk();
     gather.leave_out_linked();
-    let Gather { events, told, mut found, .. } = gather;
+    let Gatherer { events, told, mut found, .. } = gather;
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
@@ -129,9 +129,9 @@ pub(crate) fn gather<'a>(
         }
         // Nothing is made of the inputs.
         _ => {
-            let other = |piece: &Piece<'_>| !piece.system;
+            let other = |piece: &InputPiece<'_>| !piece.system;
             found.whole =
-                !found.lto.is_empty() && !events.iter().filter_map(Event::piece).any(other);
+                !found.lto.is_empty() && !events.iter().filter_map(InputEvent::piece).any(other);
             lines.extend(events.into_iter().filter_map(|event| event.line(options)));
             Ok(())
         }
@@ -140,7 +140,7 @@ pub(crate) fn gather<'a>(
     (found, lines, ready.and(walked))
 }
 
-impl<'a> Gather<'a, '_> {
+impl<'a> Gatherer<'a, '_> {
     /// A line of nvlink's.
     fn say(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
         self.failed |= severity >= Severity::Error;
@@ -148,12 +148,12 @@ impl<'a> Gather<'a, '_> {
     }
 
     fn line(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
-        self.events.push(Event::Line(Line::about(severity, cause).with_notes(notes)));
+        self.events.push(InputEvent::Line(Line::about(severity, cause).with_notes(notes)));
     }
 
-    fn fatal(&mut self, error: InputError, notes: Vec<String>) -> Stopped {
+    fn fatal(&mut self, error: InputError, notes: Vec<String>) -> InputStop {
         self.say(Severity::Fatal, error, notes);
-        Stopped
+        InputStop
     }
 
     /// A warning of nvlink's, which `-Werror` makes an error.

@@ -41,7 +41,7 @@ const OUTPUT_NAME: &str = "elf.o";
 
 /// One text to compile.
 #[derive(Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct PtxJob<'a> {
     /// Up to its first NUL.
     pub(crate) text: &'a [u8],
     /// The option record of its entry.
@@ -50,7 +50,7 @@ pub(crate) struct Job<'a> {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct Compilation {
     pub(crate) cubin: Result<Vec<u8>, CompileError>,
     /// Lines of ptxas.
     pub(crate) lines: Vec<String>,
@@ -78,7 +78,7 @@ pub(crate) enum CompileError {
     #[error("ptxas failed")]
     Refused(Option<String>),
     #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
-    NoCubin { path: PathBuf, release: Option<Release> },
+    NoCubin { path: PathBuf, release: Option<PtxasRelease> },
     /// ptxas did not run: the option record has an option that no known ptxas takes. The line has
     /// ptxas's words.
     #[error("an option is not known")]
@@ -92,7 +92,7 @@ pub(crate) enum CompileError {
 }
 
 /// A ptxas, and its arguments for every text.
-pub(crate) struct Compiler {
+pub(crate) struct PtxCompiler {
     /// A path that does not depend on the folder it runs in; else the name that is in no folder of
     /// PATH, if there is one.
     path: Result<PathBuf, Option<PathBuf>>,
@@ -103,7 +103,7 @@ pub(crate) struct Compiler {
     pub(crate) whole_program: bool,
 }
 
-impl Compiler {
+impl PtxCompiler {
     /// The compiler for a link with `options` to the target `arch`.
     pub(crate) fn new(options: &Options, arch: &str) -> Self {
         let path = match options.path(Id::PtxasPath) {
@@ -131,25 +131,25 @@ impl Compiler {
         }
         arguments.extend(options.ptxas_words());
         let output = options.output().map(Path::to_owned);
-        Compiler { path, arguments, output, whole_program: false }
+        PtxCompiler { path, arguments, output, whole_program: false }
     }
 
     /// Compiles all `jobs`, results in order.
-    pub(crate) fn compile(&self, jobs: &[Job<'_>], session: &Session) -> Vec<Compiled> {
+    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], session: &Session) -> Vec<Compilation> {
         // Starting a process is worth a thread whatever the size of its input.
         session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
 
-    fn compile_one(&self, job: &Job<'_>, session: &Session) -> Compiled {
+    fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> Compilation {
         let start = std::time::Instant::now();
         let mut lines = Vec::new();
         let cubin = self.run(job, &mut lines, session);
-        Compiled { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
+        Compilation { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
     }
 
     fn run(
         &self,
-        job: &Job<'_>,
+        job: &PtxJob<'_>,
         lines: &mut Vec<String>,
         session: &Session,
     ) -> Result<Vec<u8>, CompileError> {
@@ -165,14 +165,14 @@ impl Compiler {
                 return Err(CompileError::Unknown);
             }
         };
-        let place = Place::of(job.text, self.output.as_deref())?;
+        let place = TextPlace::of(job.text, self.output.as_deref())?;
         self.run_in(place, path, given, lines, session)
     }
 
     /// Runs the compiler at `path` with the words `given` for the text that is in `place`.
     fn run_in(
         &self,
-        mut place: Place,
+        mut place: TextPlace,
         path: &Path,
         given: Vec<String>,
         lines: &mut Vec<String>,
@@ -194,17 +194,17 @@ impl Compiler {
     /// What the compiler at `path` has made in `place`.
     fn result(
         &self,
-        output: Result<Output, child::Failure>,
-        place: &mut Place,
+        output: Result<Output, child::ChildError>,
+        place: &mut TextPlace,
         path: &Path,
         lines: &mut Vec<String>,
     ) -> Result<Vec<u8>, CompileError> {
         let output = output.map_err(|error| match error {
-            child::Failure::CannotRun(error) => {
+            child::ChildError::CannotRun(error) => {
                 CompileError::CannotRun { path: path.to_owned(), error }
             }
-            child::Failure::Temporary(error) => CompileError::Temporary(error),
-            child::Failure::Cancelled => CompileError::Cancelled,
+            child::ChildError::Temporary(error) => CompileError::Temporary(error),
+            child::ChildError::Cancelled => CompileError::Cancelled,
         })?;
         for text in [&output.stdout, &output.stderr] {
             lines.extend(as_nvlink_says(&culd_text::bytes(text)));
@@ -228,7 +228,7 @@ impl Compiler {
 }
 
 /// The place of the text and of the cubin.
-enum Place {
+enum TextPlace {
     /// Names are the same in every link: the tool note of code for a debugger has them.
     Folder(Scratch),
     /// No folder can be written to. The compiler opens its own standard streams, whose names are
@@ -236,15 +236,15 @@ enum Place {
     Memory { text: File, cubin: File },
 }
 
-impl Place {
+impl TextPlace {
     fn of(text: &[u8], output: Option<&Path>) -> Result<Self, CompileError> {
         let fill = |folder: &Path| fs::write(folder.join(TEXT_NAME), text);
         place::scratch("culd-ptx-", &[TEXT_NAME, OUTPUT_NAME], output, fill)
-            .map(Place::Folder)
+            .map(TextPlace::Folder)
             .or_else(|no_place| {
                 let files = (child::memory_of(c"ptx", text), child::memory(c"elf.o"));
                 match files {
-                    (Ok(text), Ok(cubin)) => Ok(Place::Memory { text, cubin }),
+                    (Ok(text), Ok(cubin)) => Ok(TextPlace::Memory { text, cubin }),
                     _ => Err(CompileError::NoPlace(no_place)),
                 }
             })
@@ -253,11 +253,11 @@ impl Place {
     /// Adds the last words of `command`.
     fn enter(&self, command: &mut Command) -> io::Result<Streams> {
         match self {
-            Place::Folder(folder) => {
+            TextPlace::Folder(folder) => {
                 command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(&**folder);
                 Ok(Streams::default())
             }
-            Place::Memory { text, cubin } => {
+            TextPlace::Memory { text, cubin } => {
                 command.args([STDIN, "-o", STDOUT]);
                 let (stdin, stdout) = (Some(text.try_clone()?), Some(cubin.try_clone()?));
                 Ok(Streams { stdin, stdout })
@@ -268,21 +268,21 @@ impl Place {
     /// The cubin.
     fn made(&mut self) -> io::Result<Vec<u8>> {
         match self {
-            Place::Folder(folder) => fs::read(folder.join(OUTPUT_NAME)),
-            Place::Memory { cubin, .. } => child::contents(cubin),
+            TextPlace::Folder(folder) => fs::read(folder.join(OUTPUT_NAME)),
+            TextPlace::Memory { cubin, .. } => child::contents(cubin),
         }
     }
 }
 
 /// Why the program at `path` failed, where its lines leave that open.
-fn reason(path: &Path, place: &Place, lines: &[String], status: ExitStatus) -> Option<String> {
+fn reason(path: &Path, place: &TextPlace, lines: &[String], status: ExitStatus) -> Option<String> {
     let newer = lines.iter().any(|line| line.contains("Unsupported .version"));
     if !newer && !lines.is_empty() {
         return None;
     }
     let (shown, release) = (culd_text::name(path), release(path, place));
     Some(match release {
-        Some(Release(major, minor)) if newer => {
+        Some(PtxasRelease(major, minor)) if newer => {
             format!("'{shown}' is of release {major}.{minor}; the text was made for a later one")
         }
         _ => format!("'{shown}' said nothing ({status}){}", what_it_is(release)),
@@ -291,31 +291,31 @@ fn reason(path: &Path, place: &Place, lines: &[String], status: ExitStatus) -> O
 
 /// A release of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Release(u32, u32);
+pub(crate) struct PtxasRelease(u32, u32);
 
 /// The release of the program at `path`, as `--version` prints it; none for a program that is not
 /// ptxas.
-fn release(path: &Path, place: &Place) -> Option<Release> {
+fn release(path: &Path, place: &TextPlace) -> Option<PtxasRelease> {
     let mut command = Command::new(path);
     command.arg("--version");
-    if let Place::Folder(folder) = place {
+    if let TextPlace::Folder(folder) = place {
         command.current_dir(&**folder);
     }
     release_in(&culd_text::bytes(&child::briefly(&mut command)?))
 }
 
 /// `Cuda compilation tools, release 13.0, V13.0.88`
-fn release_in(said: &str) -> Option<Release> {
+fn release_in(said: &str) -> Option<PtxasRelease> {
     if !said.contains("ptxas") {
         return None;
     }
     let (major, rest) = said.split_once(", release ")?.1.split_once('.')?;
     let minor = rest.split(|char: char| !char.is_ascii_digit()).next()?;
-    Some(Release(major.parse().ok()?, minor.parse().ok()?))
+    Some(PtxasRelease(major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// The end of a message about a program of this release; a program without one is not ptxas.
-fn what_it_is(release: Option<Release>) -> &'static str {
+fn what_it_is(release: Option<PtxasRelease>) -> &'static str {
     if release.is_some() { "" } else { "; it is no ptxas" }
 }
 
@@ -341,12 +341,12 @@ mod tests {
     use super::*;
     use culd_link::Cancel;
 
-    pub(super) fn fake(folder: &Path, script: &str) -> Compiler {
+    pub(super) fn fake(folder: &Path, script: &str) -> PtxCompiler {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ptxas");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Compiler {
+        PtxCompiler {
             path: Ok(path),
             arguments: vec!["-arch=sm_90".into()],
             output: None,
@@ -368,7 +368,7 @@ mod tests {
                  {HEADER} > elf.o\nhead -c 60 /dev/zero >> elf.o\necho \"$@\" | cat - ptx >> elf.o"
             ),
         );
-        let job = |text: &'static str| Job { text: text.as_bytes(), options: "-g".to_owned() };
+        let job = |text: &'static str| PtxJob { text: text.as_bytes(), options: "-g".to_owned() };
         let done =
             compiler.compile(&[job("one"), job("bad"), job("two")], &Session::with_threads(3));
         let cubin = |place: usize| {
@@ -395,7 +395,7 @@ mod tests {
             let mut lines = Vec::new();
             let mut run = |text: &[u8]| {
                 let text = child::memory_of(c"ptx", text).unwrap();
-                let place = Place::Memory { text, cubin: child::memory(c"elf.o").unwrap() };
+                let place = TextPlace::Memory { text, cubin: child::memory(c"elf.o").unwrap() };
                 compiler.run_in(place, path, vec!["-g".to_owned()], &mut lines, &session)
             };
             let made = run(&[b'x'; 1 << 20]).unwrap();
@@ -425,7 +425,7 @@ mod tests {
         for (script, expected) in cases {
             let folder = tempfile::tempdir().unwrap();
             let compiler = fake(folder.path(), &script);
-            let job = Job { text: b"x", options: String::new() };
+            let job = PtxJob { text: b"x", options: String::new() };
             let done = compiler.compile(&[job], &Session::serial());
             let said = match done[0].cubin.as_ref().unwrap_err() {
                 CompileError::Refused(reason) => reason.clone().unwrap(),
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn releases_are_read() {
         let said = "ptxas: NVIDIA (R)\nCuda compilation tools, release 13.0, V13.0.88\nBuild x\n";
-        assert_eq!(release_in(said), Some(Release(13, 0)));
+        assert_eq!(release_in(said), Some(PtxasRelease(13, 0)));
         for other in
             ["", "cat (GNU coreutils) 9.1", "ptxas", "nvcc, release 13.0", "ptxas, release x.y"]
         {
@@ -449,10 +449,14 @@ mod tests {
 
     #[test]
     fn without_a_compiler_the_error_says_where_one_was_looked_for() {
-        let compiler =
-            Compiler { path: Err(None), arguments: Vec::new(), output: None, whole_program: false };
+        let compiler = PtxCompiler {
+            path: Err(None),
+            arguments: Vec::new(),
+            output: None,
+            whole_program: false,
+        };
         let done =
-            compiler.compile(&[Job { text: b"x", options: String::new() }], &Session::serial());
+            compiler.compile(&[PtxJob { text: b"x", options: String::new() }], &Session::serial());
         let error = done[0].cubin.as_ref().unwrap_err().to_string();
         assert!(error.contains("--ptxas-path"), "{error}");
     }

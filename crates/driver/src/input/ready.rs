@@ -12,14 +12,15 @@ use culd_fatbin::{Format, sniff};
 use culd_link::{Input, Session, Severity};
 
 use super::gathered::{
-    Code, Event, Gathered, MAX_UNPACKED, Made, Piece, Ready, Stopped, Time, ignored_severity,
+    CompileTime, DeviceCode, InputEvent, InputPiece, InputStop, Inputs, LinkCubin, MAX_UNPACKED,
+    Made, ignored_severity,
 };
-use super::ptx::{CompileError, Compiled, Compiler, Job};
+use super::ptx::{Compilation, CompileError, PtxCompiler, PtxJob};
 use crate::hints::{Elsewhere, Unlinked};
 use crate::interfaces;
-use crate::messages::{Cause, Ignored, InputError, Kind, Line, warning_severity};
+use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};
 use crate::options::{Id, Options};
-use crate::os::files::{Bytes, Store};
+use crate::os::files::{InputBytes, Store};
 
 /// A later ptxas may have more of them; which of those name files is not known.
 const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not document up to CUDA 13.5, and only such are passed on; code for the \
@@ -39,13 +40,13 @@ enum Unpacking<'a> {
 pub(super) fn ready<'a>(
     options: &Options,
     target: &'static Arch,
-    events: Vec<Event<'a>>,
-    found: &mut Gathered<'a>,
+    events: Vec<InputEvent<'a>>,
+    found: &mut Inputs<'a>,
     lines: &mut Vec<Line>,
     store: &'a Store,
     session: &Session,
-) -> Result<(), Stopped> {
-    let pieces: Vec<&Piece<'a>> = events.iter().filter_map(Event::piece).collect();
+) -> Result<(), InputStop> {
+    let pieces: Vec<&InputPiece<'a>> = events.iter().filter_map(InputEvent::piece).collect();
     let (mut jobs, mut texts) = (Vec::new(), Vec::new());
     let made: Vec<Unpacking<'a>> = unpack_needed(options, &pieces, store, session)
         .into_iter()
@@ -66,25 +67,25 @@ pub(super) fn ready<'a>(
     if let Some(severity) = ignored_severity(options) {
         lines.extend(interfaces::before_compiling(&texts, severity));
     }
-    let mut compiled: Vec<Option<Compiled>> = if jobs.is_empty() {
+    let mut compiled: Vec<Option<Compilation>> = if jobs.is_empty() {
         Vec::new()
     } else {
-        let compiler = Compiler::new(options, target.name);
+        let compiler = PtxCompiler::new(options, target.name);
         compiler.compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
     let mut finish = Finish { options, store, found, lines };
     for event in events {
         let piece = match event {
-            Event::Line(line) => {
+            InputEvent::Line(line) => {
                 finish.lines.push(line);
                 continue;
             }
-            Event::Lto(_) => {
+            InputEvent::Lto(_) => {
                 finish.found.lto_place = finish.found.inputs.len();
                 continue;
             }
-            Event::Piece(piece) => piece,
+            InputEvent::Piece(piece) => piece,
         };
         match made.next() {
             Some(Unpacking::Cubin(bytes)) => finish.cubin(piece, bytes, Made::Cubin)?,
@@ -100,23 +101,23 @@ pub(super) fn ready<'a>(
     Ok(())
 }
 
-impl<'a> Code<'a> {
+impl<'a> DeviceCode<'a> {
     /// The entry of a fat binary that holds it.
     fn entry(&self) -> Option<&Entry<'a>> {
         match self {
-            Code::Packed(entry) | Code::PackedPtx(entry) => Some(entry),
-            Code::Cubin(_) | Code::Ptx(_) => None,
+            DeviceCode::Packed(entry) | DeviceCode::PackedPtx(entry) => Some(entry),
+            DeviceCode::Cubin(_) | DeviceCode::Ptx(_) => None,
         }
     }
 
     /// Code of `file` that is not linked.
     pub(super) fn elsewhere(&self, file: &str, why: Unlinked) -> Elsewhere<'a> {
         let cubin: Option<Box<dyn Fn() -> Option<Vec<u8>> + 'a>> = match *self {
-            Code::Cubin(bytes) => Some(Box::new(move || Some(bytes.to_vec()))),
-            Code::Packed(entry) => {
+            DeviceCode::Cubin(bytes) => Some(Box::new(move || Some(bytes.to_vec()))),
+            DeviceCode::Packed(entry) => {
                 Some(Box::new(move || Some(entry.data(MAX_UNPACKED).ok()?.into_owned())))
             }
-            Code::Ptx(_) | Code::PackedPtx(_) => None,
+            DeviceCode::Ptx(_) | DeviceCode::PackedPtx(_) => None,
         };
         Elsewhere { file: file.to_owned(), why, cubin }
     }
@@ -124,34 +125,34 @@ impl<'a> Code<'a> {
     /// The options to compile it with; `None` for a cubin.
     fn ptx_options(&self) -> Option<&'a [u8]> {
         match self {
-            Code::Ptx(_) => Some(&[]),
-            Code::PackedPtx(entry) => Some(entry.options().unwrap_or_default()),
-            Code::Cubin(_) | Code::Packed(_) => None,
+            DeviceCode::Ptx(_) => Some(&[]),
+            DeviceCode::PackedPtx(entry) => Some(entry.options().unwrap_or_default()),
+            DeviceCode::Cubin(_) | DeviceCode::Packed(_) => None,
         }
     }
 }
 
 /// The result of unpacking.
-type Unpacked<'a> = Result<&'a [u8], culd_fatbin::Error>;
+type UnpackedCode<'a> = Result<&'a [u8], culd_fatbin::Error>;
 
 /// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc
 /// names libcudadevrt for every link, and to unpack it takes longer than a small link itself.
 fn unpack_needed<'a>(
     options: &Options,
-    pieces: &[&Piece<'a>],
+    pieces: &[&InputPiece<'a>],
     store: &'a Store,
     session: &Session,
-) -> Vec<Option<Unpacked<'a>>> {
+) -> Vec<Option<UnpackedCode<'a>>> {
     let limits = limits(pieces);
     let size = |place: usize| match &pieces[place].code {
-        Code::Cubin(bytes) | Code::Ptx(bytes) => bytes.len() as u64,
-        Code::Packed(_) | Code::PackedPtx(_) => limits[place],
+        DeviceCode::Cubin(bytes) | DeviceCode::Ptx(bytes) => bytes.len() as u64,
+        DeviceCode::Packed(_) | DeviceCode::PackedPtx(_) => limits[place],
     };
     let (system, own): (Vec<usize>, Vec<usize>) =
         (0..pieces.len()).partition(|&place| pieces[place].system);
     let total = |places: &[usize]| places.iter().map(|&place| size(place)).sum::<u64>();
     let mut unpacked = vec![None; pieces.len()];
-    let unpack = |places: &[usize], unpacked: &mut [Option<Unpacked<'a>>]| {
+    let unpack = |places: &[usize], unpacked: &mut [Option<UnpackedCode<'a>>]| {
         for (&place, bytes) in places.iter().zip(unpack(pieces, places, &limits, store, session)) {
             unpacked[place] = Some(bytes);
         }
@@ -167,8 +168,8 @@ fn unpack_needed<'a>(
 
 /// Whether something in the link needs a system library, as far as is known before anything is
 /// compiled.
-fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) -> bool {
-    let input = |(piece, unpacked): (&&Piece<'a>, &Option<Unpacked<'a>>)| -> Input<'a> {
+fn needs_system<'a>(pieces: &[&InputPiece<'a>], unpacked: &[Option<UnpackedCode<'a>>]) -> bool {
+    let input = |(piece, unpacked): (&&InputPiece<'a>, &Option<UnpackedCode<'a>>)| -> Input<'a> {
         let bytes: &'a [u8] = match unpacked {
             Some(Ok(bytes)) if piece.code.ptx_options().is_none() => bytes,
             _ => &[],
@@ -183,9 +184,9 @@ fn needs_system<'a>(pieces: &[&Piece<'a>], unpacked: &[Option<Unpacked<'a>>]) ->
 
 /// The limit of each piece, bytes; [`MAX_UNPACKED`] is the limit of all. Limits are set before any
 /// piece is unpacked, so they do not depend on threads.
-fn limits(pieces: &[&Piece<'_>]) -> Vec<u64> {
+fn limits(pieces: &[&InputPiece<'_>]) -> Vec<u64> {
     let mut left = MAX_UNPACKED;
-    let limit = |piece: &&Piece<'_>| {
+    let limit = |piece: &&InputPiece<'_>| {
         let size = piece.code.entry().map_or(0, Entry::size);
         let limit = if size <= left { size } else { left };
         left -= limit;
@@ -196,12 +197,12 @@ fn limits(pieces: &[&Piece<'_>]) -> Vec<u64> {
 
 /// The bytes of the pieces at `places`.
 fn unpack<'a>(
-    pieces: &[&Piece<'a>],
+    pieces: &[&InputPiece<'a>],
     places: &[usize],
     limits: &[u64],
     store: &'a Store,
     session: &Session,
-) -> Vec<Unpacked<'a>> {
+) -> Vec<UnpackedCode<'a>> {
     let total = places.iter().map(|&place| limits[place]).sum::<u64>();
     let total = usize::try_from(total).unwrap_or(usize::MAX);
     let unpacked = session.map_with(places.len(), total, Unpacker::default, |unpacker, at| {
@@ -209,9 +210,9 @@ fn unpack<'a>(
         pieces[place].code.entry().map(|entry| unpacker.image(entry, limits[place]))
     });
     let keep = |(&place, unpacked): (&usize, _)| match (&pieces[place].code, unpacked) {
-        (Code::Cubin(bytes) | Code::Ptx(bytes), _) => Ok(*bytes),
+        (DeviceCode::Cubin(bytes) | DeviceCode::Ptx(bytes), _) => Ok(*bytes),
         (_, Some(Ok(Cow::Borrowed(bytes)))) => Ok(bytes),
-        (_, Some(Ok(Cow::Owned(bytes)))) => Ok(&**store.alloc(Bytes::Read(bytes))),
+        (_, Some(Ok(Cow::Owned(bytes)))) => Ok(&**store.alloc(InputBytes::Read(bytes))),
         (_, Some(Err(error))) => Err(error),
         (_, None) => Ok(&[][..]),
     };
@@ -219,16 +220,16 @@ fn unpack<'a>(
 }
 
 /// PTX up to its first NUL, with an option record.
-fn job<'a>(text: &'a [u8], options: &[u8]) -> Job<'a> {
+fn job<'a>(text: &'a [u8], options: &[u8]) -> PtxJob<'a> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let options = options.split(|&byte| byte == 0).next().unwrap_or_default();
-    Job { text, options: text_of(options) }
+    PtxJob { text, options: text_of(options) }
 }
 
 struct Finish<'a, 'f, 'o> {
     options: &'o Options,
     store: &'a Store,
-    found: &'f mut Gathered<'a>,
+    found: &'f mut Inputs<'a>,
     lines: &'f mut Vec<Line>,
 }
 
@@ -237,13 +238,18 @@ impl<'a> Finish<'a, '_, '_> {
         self.lines.push(Line::about(severity, cause).with_notes(notes));
     }
 
-    fn fatal(&mut self, error: InputError, notes: Vec<String>) -> Stopped {
+    fn fatal(&mut self, error: InputError, notes: Vec<String>) -> InputStop {
         self.say(Severity::Fatal, error, notes);
-        Stopped
+        InputStop
     }
 
-    fn cubin(&mut self, piece: Piece<'_>, bytes: &'a [u8], kind: Made) -> Result<(), Stopped> {
-        let Piece { name, system, module, .. } = piece;
+    fn cubin(
+        &mut self,
+        piece: InputPiece<'_>,
+        bytes: &'a [u8],
+        kind: Made,
+    ) -> Result<(), InputStop> {
+        let InputPiece { name, system, module, .. } = piece;
         match sniff(bytes) {
             Format::ExecutableCubin => {
                 self.found.registration.withdraw(module);
@@ -257,20 +263,20 @@ impl<'a> Finish<'a, '_, '_> {
                 if self.options.lto() && !system {
                     self.say(Severity::Info, InputError::PartialLto(name.clone()), Vec::new());
                 }
-                self.found.inputs.push(Ready { name, bytes, system, kind });
+                self.found.inputs.push(LinkCubin { name, bytes, system, kind });
                 Ok(())
             }
             _ => Err(self.fatal(InputError::NotCubin(name), Vec::new())),
         }
     }
 
-    fn compiled(&mut self, piece: Piece<'_>, compiled: Compiled) -> Result<(), Stopped> {
-        let Compiled { cubin, lines, time } = compiled;
-        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
-        self.found.times.push(Time::of_ptx(&piece.name, piece.whole_file, time));
+    fn compiled(&mut self, piece: InputPiece<'_>, compiled: Compilation) -> Result<(), InputStop> {
+        let Compilation { cubin, lines, time } = compiled;
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
+        self.found.times.push(CompileTime::of_ptx(&piece.name, piece.whole_file, time));
         match cubin {
             Ok(bytes) => {
-                let bytes = &**self.store.alloc(Bytes::Read(bytes));
+                let bytes = &**self.store.alloc(InputBytes::Read(bytes));
                 self.cubin(piece, bytes, Made::OfPtx)
             }
             Err(error @ (CompileError::Refused(_) | CompileError::Unknown)) => {
@@ -288,7 +294,7 @@ impl<'a> Finish<'a, '_, '_> {
         }
     }
 
-    fn broken(&mut self, piece: &Piece<'_>, error: &culd_fatbin::Error) -> Stopped {
+    fn broken(&mut self, piece: &InputPiece<'_>, error: &culd_fatbin::Error) -> InputStop {
         let note = format!("in '{}', {error}", piece.name);
         self.say(Severity::Error, InputError::Uncompress, vec![note]);
         self.fatal(InputError::Fatbinary, Vec::new())

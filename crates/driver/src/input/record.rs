@@ -6,11 +6,11 @@
 
 use thiserror::Error;
 
-use Takes::{Level, Nothing, Number, Value};
+use RecordValue::{Level, Nothing, Number, Value};
 
 /// The value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum RecordValue {
     Nothing,
     /// A value, behind `=` or as the next word.
     Value,
@@ -25,7 +25,7 @@ const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 /// Options by their two names: those that `ptxas --help` of a release from 12.9 to 13.5 lists, but
 /// for those of [`REFUSED`] and [`DROPPED`].
 #[rustfmt::skip]
-const TAKEN: &[(&str, &str, Takes)] = &[
+const TAKEN: &[(&str, &str, RecordValue)] = &[
     ("Ofast-compile", "Ofc", Level),
     ("allow-expensive-optimizations", "allow-expensive-optimizations", Value),
     ("compile-as-tools-patch", "astoolspatch", Nothing),
@@ -82,7 +82,7 @@ const TAKEN: &[(&str, &str, Takes)] = &[
 ];
 
 /// The output is always culd's; nvlink does not look at this one either.
-const DROPPED: (&str, &str, Takes) = ("output-file", "o", Value);
+const DROPPED: (&str, &str, RecordValue) = ("output-file", "o", Value);
 
 /// Options that read a file, or print and do not compile.
 const REFUSED: &[(&str, &str)] = &[

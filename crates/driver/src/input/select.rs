@@ -10,7 +10,7 @@ use crate::options::Target;
 
 /// The form of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ImageForm {
     /// A cubin.
     Elf,
     /// PTX text.
@@ -21,8 +21,8 @@ pub(crate) enum Form {
 
 /// The form and target of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offer {
-    pub(crate) form: Form,
+pub(crate) struct ImageOffer {
+    pub(crate) form: ImageForm,
     /// SM number.
     pub(crate) sm: u32,
     pub(crate) variant: Variant,
@@ -30,17 +30,17 @@ pub(crate) struct Offer {
     pub(crate) has_compat: bool,
 }
 
-impl Offer {
+impl ImageOffer {
     /// True if the image can become code for `target`. For a virtual target anything but machine
     /// code can. `lto`: the link has link-time optimization.
     pub(crate) fn suits(&self, target: Target, rules: &Dialect, lto: bool) -> bool {
-        let read = self.form == Form::Ptx || lto && self.form == Form::Lto;
+        let read = self.form == ImageForm::Ptx || lto && self.form == ImageForm::Lto;
         if !matches!(target, Target::Real(_)) && !read {
             return false;
         }
         let target = target.arch();
         match (self.form, self.variant) {
-            (Form::Elf, variant) if self.is_for_its_number() => {
+            (ImageForm::Elf, variant) if self.is_for_its_number() => {
                 let accelerated = target.variant == Variant::Accelerated;
                 let letter = match variant {
                     Variant::Plain => true,
@@ -49,13 +49,15 @@ impl Offer {
                 };
                 self.sm == target.sm && letter
             }
-            (Form::Elf, Variant::Accelerated) => {
+            (ImageForm::Elf, Variant::Accelerated) => {
                 // An sm_90a image is not taken for sm_90 then, those of later targets are.
                 let mixes = rules.mixes_accelerated && !(lto && target.flavour == Flavour::Classic);
                 self.sm == target.sm && (mixes || target.variant == Variant::Accelerated)
             }
-            (Form::Elf, _) => rules.takes(target, self.sm),
-            (Form::Lto, Variant::Plain) | (Form::Ptx, Variant::Plain) => self.sm <= target.sm,
+            (ImageForm::Elf, _) => rules.takes(target, self.sm),
+            (ImageForm::Lto, Variant::Plain) | (ImageForm::Ptx, Variant::Plain) => {
+                self.sm <= target.sm
+            }
             (_, Variant::Family) => rules.takes(target, self.sm),
             (_, Variant::Accelerated) => {
                 self.sm == target.sm && target.variant == Variant::Accelerated
@@ -66,7 +68,7 @@ impl Offer {
     /// True for a cubin that does not record which devices of its family it suits.
     fn is_for_its_number(&self) -> bool {
         let mercury = Flavour::of_sm(self.sm) == Flavour::Mercury;
-        self.form == Form::Elf && mercury && !self.has_compat
+        self.form == ImageForm::Elf && mercury && !self.has_compat
     }
 
     /// The better image has the larger rank: a higher number; then a cubin before PTX; then the
@@ -74,7 +76,7 @@ impl Offer {
     /// only.
     fn rank(&self) -> (u32, bool, Variant, bool) {
         let exact = self.variant == Variant::Plain && self.is_for_its_number();
-        (self.sm, self.form == Form::Elf, self.variant, exact)
+        (self.sm, self.form == ImageForm::Elf, self.variant, exact)
     }
 }
 
@@ -82,19 +84,19 @@ impl Offer {
 pub(crate) fn choose(
     target: Target,
     rules: &Dialect,
-    offers: &[Offer],
+    offers: &[ImageOffer],
     lto: bool,
 ) -> Option<usize> {
     let sm = target.arch().sm;
-    let mut best: Option<(usize, &Offer)> = None;
+    let mut best: Option<(usize, &ImageOffer)> = None;
     for (place, offer) in offers.iter().enumerate() {
-        if offer.form == Form::Lto || !offer.suits(target, rules, lto) {
+        if offer.form == ImageForm::Lto || !offer.suits(target, rules, lto) {
             continue;
         }
         let better = best.is_none_or(|(_, best)| {
             // Of equal images the first is taken, except PTX for just this number.
             let last_wins =
-                offer.form == Form::Ptx && offer.variant == Variant::Plain && offer.sm == sm;
+                offer.form == ImageForm::Ptx && offer.variant == Variant::Plain && offer.sm == sm;
             offer.rank() > best.rank() || (last_wins && offer.rank() == best.rank())
         });
         if better {
@@ -110,11 +112,11 @@ mod tests {
     use culd_cubin::arch::Arch;
 
     /// `e90a`, `p80`, `l90`: form, number, variant; `n100`: a cubin without `.nv.compat`.
-    fn offer(text: &str) -> Offer {
+    fn offer(text: &str) -> ImageOffer {
         let form = match &text[..1] {
-            "e" | "n" => Form::Elf,
-            "p" => Form::Ptx,
-            _ => Form::Lto,
+            "e" | "n" => ImageForm::Elf,
+            "p" => ImageForm::Ptx,
+            _ => ImageForm::Lto,
         };
         let number = text[1..].trim_end_matches(['a', 'f']);
         let variant = match &text[1 + number.len()..] {
@@ -122,7 +124,12 @@ mod tests {
             "f" => Variant::Family,
             _ => Variant::Plain,
         };
-        Offer { form, sm: number.parse().unwrap(), variant, has_compat: !text.starts_with('n') }
+        ImageOffer {
+            form,
+            sm: number.parse().unwrap(),
+            variant,
+            has_compat: !text.starts_with('n'),
+        }
     }
 
     #[test]
@@ -169,7 +176,7 @@ mod tests {
             let arch = Arch::by_name(&target.replace("compute", "sm")).unwrap();
             let real = target.starts_with("sm");
             let target = if real { Target::Real(arch) } else { Target::Virtual(arch) };
-            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            let offers: Vec<ImageOffer> = images.split_whitespace().map(offer).collect();
             let chosen = choose(target, Dialect::usual(), &offers, false);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
@@ -181,7 +188,7 @@ mod tests {
             [("sm_90", "e90a", None), ("sm_90a", "e90a", Some(0)), ("sm_100", "e100a", Some(0))];
         for (target, images, expected) in cases {
             let target = Target::Real(Arch::by_name(target).unwrap());
-            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            let offers: Vec<ImageOffer> = images.split_whitespace().map(offer).collect();
             let chosen = choose(target, Dialect::usual(), &offers, true);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
         }
@@ -202,7 +209,7 @@ mod tests {
         ];
         for (target, images, expected) in cases {
             let target = Target::Real(Arch::by_name(target).unwrap());
-            let offers: Vec<Offer> = images.split_whitespace().map(offer).collect();
+            let offers: Vec<ImageOffer> = images.split_whitespace().map(offer).collect();
             let chosen = [130, 131, 132]
                 .map(|toolkit| choose(target, Dialect::for_toolkit(toolkit), &offers, false));
             assert_eq!(chosen, expected, "{}: {images}", target.name());

@@ -10,12 +10,12 @@ use std::path::Path;
 
 use culd_fatbin::{Format, sniff};
 
-use super::archive::{Archive, is_archive};
-use super::gathered::{Code, Event, Piece, Stopped};
-use super::{Content, Gather, InputKind, Item, Sources};
+use super::archive::{ArchiveReader, is_archive};
+use super::gathered::{DeviceCode, InputEvent, InputPiece, InputStop};
+use super::{Content, Gatherer, InputKind, Item, Sources};
 use crate::messages::{Ignored, InputError};
 use crate::options::base_name;
-use crate::os::files::{Identity, Kinds, Loaded};
+use crate::os::files::{Identity, Kinds, LoadedFile};
 use crate::registration::ModuleNumber;
 
 /// nvlink ignores files below this many bytes; not even a fat binary fits.
@@ -23,7 +23,7 @@ const SHORTEST: usize = 56;
 
 /// A file or archive member that is being looked at.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct InputSource {
     /// Its name in messages.
     pub(super) name: String,
     /// The name as bytes: a path, with the archive's path in front of a member's.
@@ -34,9 +34,9 @@ pub(super) struct Source {
     pub(super) system: bool,
 }
 
-impl<'a> Gather<'a, '_> {
+impl<'a> Gatherer<'a, '_> {
     /// Looks at all inputs.
-    pub(super) fn walk(&mut self) -> Result<(), Stopped> {
+    pub(super) fn walk(&mut self) -> Result<(), InputStop> {
         let libraries = self.search();
         let Sources { items, store, shared } = self.sources;
         let mut loaded = Vec::new().into_iter();
@@ -46,14 +46,14 @@ impl<'a> Gather<'a, '_> {
         }
         for item in items {
             if self.session.is_cancelled() {
-                return Err(Stopped);
+                return Err(InputStop);
             }
             self.item(item, loaded.next().flatten())?;
         }
         self.libraries(libraries)
     }
 
-    fn item(&mut self, item: &'a Item<'a>, loaded: Option<Loaded>) -> Result<(), Stopped> {
+    fn item(&mut self, item: &'a Item<'a>, loaded: Option<LoadedFile>) -> Result<(), InputStop> {
         match (item.kind, &item.content) {
             (InputKind::Named, Content::File(path)) => self.file(&item.name, path, loaded),
             (_, Content::File(path)) => {
@@ -70,7 +70,7 @@ impl<'a> Gather<'a, '_> {
         item: &Item<'_>,
         bytes: &'a [u8],
         file: Option<(&Path, Identity)>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), InputStop> {
         let name = item.name.clone();
         if let Some(wrong) = item.kind.mismatch(&name, sniff(bytes)) {
             return Err(self.fatal(wrong, Vec::new()));
@@ -79,16 +79,16 @@ impl<'a> Gather<'a, '_> {
         match (is_archive(bytes), file) {
             (true, Some((_, identity))) if !self.first_time(identity) => Ok(()),
             (true, Some((path, identity))) => {
-                self.archive(&Archive::file(&name, path, bytes, identity, system))
+                self.archive(&ArchiveReader::file(&name, path, bytes, identity, system))
             }
-            (true, None) => self.archive(&Archive::bytes(&name, bytes, system)),
+            (true, None) => self.archive(&ArchiveReader::bytes(&name, bytes, system)),
             (false, _) if bytes.is_empty() => {
                 self.ignored(Ignored::Empty(name));
                 Ok(())
             }
             (false, _) => {
                 let path = item.path().as_bytes().to_vec();
-                self.content(Source { name, path, member: false, system }, bytes)
+                self.content(InputSource { name, path, member: false, system }, bytes)
             }
         }
     }
@@ -98,8 +98,8 @@ impl<'a> Gather<'a, '_> {
         &mut self,
         name: &str,
         path: &Path,
-        loaded: Option<Loaded>,
-    ) -> Result<(&'a [u8], Identity), Stopped> {
+        loaded: Option<LoadedFile>,
+    ) -> Result<(&'a [u8], Identity), InputStop> {
         self.found.files.push(path.to_owned());
         let opened = match loaded {
             Some(loaded) => {
@@ -113,7 +113,12 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// A file of a command line.
-    fn file(&mut self, name: &str, path: &Path, loaded: Option<Loaded>) -> Result<(), Stopped> {
+    fn file(
+        &mut self,
+        name: &str,
+        path: &Path,
+        loaded: Option<LoadedFile>,
+    ) -> Result<(), InputStop> {
         let (bytes, identity) = self.read(name, path, loaded)?;
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(name.to_owned()));
@@ -126,7 +131,8 @@ impl<'a> Gather<'a, '_> {
         }
         let system = is_system(path);
         let bytes_of_path = path.as_os_str().as_bytes().to_vec();
-        let source = Source { name: name.to_owned(), path: bytes_of_path, member: false, system };
+        let source =
+            InputSource { name: name.to_owned(), path: bytes_of_path, member: false, system };
         let mut parts = base_name(path).rsplitn(2, |&byte| byte == b'.');
         let extension = parts.next().filter(|_| parts.next().is_some());
         match extension {
@@ -145,7 +151,7 @@ impl<'a> Gather<'a, '_> {
             Some(b"so") if !is_archive => Ok(()),
             _ if is_archive => {
                 if self.first_time(identity) {
-                    self.archive(&Archive::file(name, path, bytes, identity, system))
+                    self.archive(&ArchiveReader::file(name, path, bytes, identity, system))
                 } else {
                     Ok(())
                 }
@@ -154,7 +160,7 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    fn named_cubin(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
+    fn named_cubin(&mut self, source: InputSource, bytes: &'a [u8]) -> Result<(), InputStop> {
         match sniff(bytes) {
             Format::RelocatableCubin | Format::ExecutableCubin => self.content(source, bytes),
             Format::HostElf { .. } => {
@@ -168,7 +174,7 @@ impl<'a> Gather<'a, '_> {
         }
     }
 
-    fn named_fatbin(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
+    fn named_fatbin(&mut self, source: InputSource, bytes: &'a [u8]) -> Result<(), InputStop> {
         if sniff(bytes) != Format::Fatbin {
             let note = format!("'{}', offset 0x0: no fat binary magic number", source.name);
             return Err(self.fatal(InputError::NotFatbin, vec![note]));
@@ -177,7 +183,7 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// PTX by its name: a cubin or fat binary under that name is linked as such.
-    fn named_ptx(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
+    fn named_ptx(&mut self, source: InputSource, bytes: &'a [u8]) -> Result<(), InputStop> {
         match sniff(bytes) {
             Format::RelocatableCubin | Format::ExecutableCubin | Format::Fatbin | Format::Ptx => {
                 self.content(source, bytes)
@@ -196,7 +202,11 @@ impl<'a> Gather<'a, '_> {
     }
 
     /// An input that is not an archive, by its content.
-    pub(super) fn content(&mut self, source: Source, bytes: &'a [u8]) -> Result<(), Stopped> {
+    pub(super) fn content(
+        &mut self,
+        source: InputSource,
+        bytes: &'a [u8],
+    ) -> Result<(), InputStop> {
         match sniff(bytes) {
             Format::HostElf { relocatable: false } => Ok(()),
             Format::HostElf { relocatable: true } | Format::Coff => self.host(source, bytes),
@@ -206,7 +216,7 @@ impl<'a> Gather<'a, '_> {
                     self.tell_missing_host_code(&source);
                 }
                 let module = self.device_file(&source);
-                self.piece(source, Code::Cubin(bytes), true, module);
+                self.piece(source, DeviceCode::Cubin(bytes), true, module);
                 Ok(())
             }
             Format::ExecutableCubin => {
@@ -231,7 +241,7 @@ impl<'a> Gather<'a, '_> {
                 self.tell_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
                 let module = self.device_file(&source);
-                self.piece(source, Code::Ptx(bytes), true, module);
+                self.piece(source, DeviceCode::Ptx(bytes), true, module);
                 Ok(())
             }
             Format::LtoIr if self.options.lto() => {
@@ -248,31 +258,31 @@ impl<'a> Gather<'a, '_> {
 
     /// LTO-IR that is in no fat binary. It registers nothing, and does not count for what host code
     /// refers to.
-    fn bare_lto(&mut self, source: &Source, bytes: &'a [u8]) {
+    fn bare_lto(&mut self, source: &InputSource, bytes: &'a [u8]) {
         let module = self.module_of_path(source);
         self.found.registration.withdraw(module);
         self.lto(source, bytes, None, module);
     }
 
-    fn content_ignored(&mut self, ignored: Ignored) -> Result<(), Stopped> {
+    fn content_ignored(&mut self, ignored: Ignored) -> Result<(), InputStop> {
         self.ignored(ignored);
         Ok(())
     }
 
     /// After an error, nvlink ends at the next object, archive or fat binary that it opens.
-    pub(super) fn opened(&mut self, stop: InputError) -> Result<(), Stopped> {
+    pub(super) fn opened(&mut self, stop: InputError) -> Result<(), InputStop> {
         if self.failed { Err(self.fatal(stop, Vec::new())) } else { Ok(()) }
     }
 
     pub(super) fn piece(
         &mut self,
-        source: Source,
-        code: Code<'a>,
+        source: InputSource,
+        code: DeviceCode<'a>,
         whole_file: bool,
         module: ModuleNumber,
     ) {
-        let Source { name, system, .. } = source;
-        self.events.push(Event::Piece(Piece { name, system, whole_file, module, code }));
+        let InputSource { name, system, .. } = source;
+        self.events.push(InputEvent::Piece(InputPiece { name, system, whole_file, module, code }));
     }
 }
 

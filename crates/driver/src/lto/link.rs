@@ -16,14 +16,14 @@ use culd_fatbin::container::{Entry, Kind as EntryKind};
 use culd_link::{Session, Severity};
 
 use super::outline::{Outline, is_of_driver};
-use super::{CUBIN, Failure, Made, Said, Task, words};
+use super::{CUBIN, CompilerLog, LtoFailure, LtoOutput, LtoTask, words};
 use crate::input::{
-    CompileError, Compiled, Compiler, Gathered, LtoCubin, LtoPiece, MAX_UNPACKED, Ready,
-    References, Stopped, Store, Time, Waiting,
+    Compilation, CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin,
+    LtoPiece, MAX_UNPACKED, PtxCompiler, Store, Waiting,
 };
-use crate::messages::{InputError, Kind, Line};
+use crate::messages::{InputError, Line, LineKind};
 use crate::options::{Id, Options, UsageError};
-use crate::os::files::Bytes;
+use crate::os::files::InputBytes;
 
 /// libnvJitLink's code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
@@ -39,7 +39,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     /// What of a whole program is used, in the same words.
     used: Vec<OsString>,
     store: &'a Store,
-    found: &'l mut Gathered<'a>,
+    found: &'l mut Inputs<'a>,
     lines: &'l mut Vec<Line>,
     session: &'l Session,
     /// A ptxas for what comes of the LTO-IR.
@@ -47,12 +47,12 @@ pub(crate) struct LinkTime<'a, 'l> {
 }
 
 /// The names of all LTO-IR.
-struct Names<'a> {
+struct LtoNames<'a> {
     outline: Outline,
     /// LTO-IR without a sibling that can be read.
     unknown: Vec<LtoPiece<'a>>,
     /// Why its names cannot be had.
-    failure: Option<Failure>,
+    failure: Option<LtoFailure>,
 }
 
 impl<'a, 'l> LinkTime<'a, 'l> {
@@ -61,7 +61,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         options: &'l Options,
         target: &'static Arch,
         store: &'a Store,
-        found: &'l mut Gathered<'a>,
+        found: &'l mut Inputs<'a>,
         lines: &'l mut Vec<Line>,
         session: &'l Session,
     ) -> Self {
@@ -71,14 +71,14 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Gathered::lto_cubin`].
-    pub(crate) fn compile(mut self) -> Result<(), Stopped> {
+    pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.words = words(self.options).map_err(|error| self.refuse(error))?;
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
         let partial = others || self.options.flag(Id::Relocatable);
-        let open = |names: &Names| names.outline.open().filter(|_| system).map(str::to_owned);
+        let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
         self.start_assembler(!partial && (!names.unknown.is_empty() || open(&names).is_none()));
         // Definitions of a piece without known names are not counted yet.
         if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
@@ -102,7 +102,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// A folder that is not there is a slip, not a wish for another toolkit.
-    fn check_folder(&mut self) -> Result<(), Stopped> {
+    fn check_folder(&mut self) -> Result<(), InputStop> {
         let Some(folder) = self.options.path(Id::NvvmPath) else { return Ok(()) };
         if folder.is_dir() {
             return Ok(());
@@ -110,20 +110,21 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let notes =
             vec![format!("'{}', which -nvvmpath names, is no folder", culd_text::name(folder))];
         self.lines.push(Line::about(Severity::Fatal, InputError::NvvmLoad).with_notes(notes));
-        Err(Stopped)
+        Err(InputStop)
     }
 
     /// Says what is wrong with the words for the compiler.
-    fn refuse(&mut self, error: UsageError) -> Stopped {
+    fn refuse(&mut self, error: UsageError) -> InputStop {
         let notes = vec!["in the value of -Xnvvm".to_owned()];
         let error = InputError::NvvmWords(error.to_string());
         self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
-        Stopped
+        InputStop
     }
 
     /// The names in the images next to the LTO-IR.
-    fn names(&self) -> Names<'a> {
-        let mut names = Names { outline: Outline::default(), unknown: Vec::new(), failure: None };
+    fn names(&self) -> LtoNames<'a> {
+        let mut names =
+            LtoNames { outline: Outline::default(), unknown: Vec::new(), failure: None };
         for part in &self.found.lto {
             match part.sibling.as_ref().and_then(outline) {
                 Some(outline) => names.outline.add(outline),
@@ -135,11 +136,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// Adds names of LTO-IR without a sibling, from a cubin that libnvJitLink makes of it. If that
     /// fails, the compilation that follows reports the reason, or else [`LinkTime::part`].
-    fn complete(&mut self, names: &mut Names<'a>) {
-        let object = Task { parts: &names.unknown, ..self.task() }.object();
+    fn complete(&mut self, names: &mut LtoNames<'a>) {
+        let object = LtoTask { parts: &names.unknown, ..self.task() }.object();
         let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
-        let outline =
-            object.and_then(|bytes| Outline::of_cubin(&bytes).ok_or(Failure::Failed(unreadable())));
+        let outline = object
+            .and_then(|bytes| Outline::of_cubin(&bytes).ok_or(LtoFailure::Failed(unreadable())));
         match outline {
             Ok(outline) => {
                 names.outline.add(outline);
@@ -157,14 +158,14 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// PTX of a whole program.
-    fn whole_ptx(&mut self) -> Result<Vec<u8>, Stopped> {
+    fn whole_ptx(&mut self) -> Result<Vec<u8>, InputStop> {
         let begin = Instant::now();
         let made = self.task().ptx(&self.used, None);
         self.made(made, begin)
     }
 
     /// All of the program is LTO-IR.
-    fn whole(&mut self, ptx: Vec<u8>) -> Result<(), Stopped> {
+    fn whole(&mut self, ptx: Vec<u8>) -> Result<(), InputStop> {
         self.found.inputs.clear();
         self.found.whole = true;
         let emit = self.options.flag(Id::EmitPtx);
@@ -173,7 +174,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// LTO-IR is a part of the program: all that other code can see stays.
-    fn part(&mut self, mut names: Names<'a>) -> Result<(), Stopped> {
+    fn part(&mut self, mut names: LtoNames<'a>) -> Result<(), InputStop> {
         let roots = &mut names.outline.roots;
         let own = self.found.inputs.iter().filter(|input| !input.system);
         needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
@@ -190,23 +191,27 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             return Ok(());
         }
         let cubin = self.assemble(&ptx, false)?;
-        let bytes: &'a [u8] = self.store.alloc(Bytes::Read(cubin));
+        let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
         let kind = crate::input::Made::OfLtoIr;
-        let ready = Ready { name: CUBIN.to_owned(), bytes, system: false, kind };
+        let ready = LinkCubin { name: CUBIN.to_owned(), bytes, system: false, kind };
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
     }
 
-    fn task(&self) -> Task<'_, 'a> {
+    fn task(&self) -> LtoTask<'_, 'a> {
         let (options, words, session) = (self.options, &self.words, self.session);
-        Task { options, words, arch: self.target.name, parts: &self.found.lto, session }
+        LtoTask { options, words, arch: self.target.name, parts: &self.found.lto, session }
     }
 
-    fn made(&mut self, made: Result<Made, Failure>, begin: Instant) -> Result<Vec<u8>, Stopped> {
+    fn made(
+        &mut self,
+        made: Result<LtoOutput, LtoFailure>,
+        begin: Instant,
+    ) -> Result<Vec<u8>, InputStop> {
         match made {
-            Ok(Made { bytes, said }) => {
+            Ok(LtoOutput { bytes, said }) => {
                 let time = begin.elapsed().as_secs_f64() * 1e3;
-                self.found.times.push(Time::new(["lto.nvvm", "cicc", "", "lto.ptx"], time));
+                self.found.times.push(CompileTime::new(["lto.nvvm", "cicc", "", "lto.ptx"], time));
                 self.say(said);
                 Ok(bytes)
             }
@@ -215,11 +220,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// Says why nothing was made, as far as possible in nvlink's words.
-    fn failed(&mut self, failure: Failure) -> Stopped {
+    fn failed(&mut self, failure: LtoFailure) -> InputStop {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let (why, mut notes) = (failure.to_string(), failure.notes());
         let error = match failure {
-            Failure::Refused { code, said, .. } => {
+            LtoFailure::Refused { code, said, .. } => {
                 notes.push(why);
                 if code == NVVM_COMPILE {
                     self.say(said);
@@ -240,21 +245,21 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             _ => InputError::Lto { file, error: why },
         };
         self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
-        Stopped
+        InputStop
     }
 
     /// Prints the libraries' lines.
-    fn say(&mut self, said: Said) {
-        let Said { log, lines } = said;
-        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
+    fn say(&mut self, said: CompilerLog) {
+        let CompilerLog { log, lines } = said;
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         let log = log_of_nvlink(&log);
         if !log.trim().is_empty() {
             self.lines.push(Line::about(Severity::Info, InputError::NvvmLog(log)));
         }
     }
 
-    fn assembler(&self, whole: bool) -> Compiler {
-        let mut compiler = Compiler::new(self.options, self.target.name);
+    fn assembler(&self, whole: bool) -> PtxCompiler {
+        let mut compiler = PtxCompiler::new(self.options, self.target.name);
         compiler.whole_program = whole;
         compiler
     }
@@ -268,12 +273,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// A cubin of `ptx`.
-    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, Stopped> {
+    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
         let waiting = self.waiting.take();
         let compiled = self.assembler(whole).compile_with(waiting, ptx, self.session);
-        let Some(Compiled { cubin, lines, time }) = compiled else { return Err(Stopped) };
-        self.found.times.push(Time::new(["lto.ptx", "ptxas", "", CUBIN], time));
-        self.lines.extend(lines.into_iter().map(|line| Line::plain(Kind::Tool, line)));
+        let Some(Compilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
+        self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", CUBIN], time));
+        self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         cubin.map_err(|error| {
             let (error, notes) = match error {
                 CompileError::Refused(reason) => (InputError::Fatbinary, reason),
@@ -284,7 +289,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             };
             let notes = notes.into_iter().collect();
             self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
-            Stopped
+            InputStop
         })
     }
 }
@@ -321,7 +326,7 @@ fn open_in(ptx: &[u8]) -> Option<String> {
 
 /// The used kernels and variables of a whole program, as options of libnvJitLink: those that the
 /// options name, else those that host code refers to.
-fn used(options: &Options, host: Option<&References<'_>>) -> Vec<OsString> {
+fn used(options: &Options, host: Option<&HostUses<'_>>) -> Vec<OsString> {
     let (named, host) = match options.list(Id::KernelsUsed).is_empty()
         && options.list(Id::VariablesUsed).is_empty()
     {
@@ -405,12 +410,12 @@ mod tests {
         let arch = Arch::by_name("sm_90").unwrap();
         let mut options = Options::for_target(Target::Real(arch));
         assert_eq!(used(&options, None), [""; 0]);
-        let mut host = References {
+        let mut host = HostUses {
             external: vec![b"k\0\0", b"l"],
             constants: vec![b"c"],
             variables: vec![b"v"],
             selects: true,
-            ..References::default()
+            ..HostUses::default()
         };
         let words =
             ["-kernels-used=k", "-kernels-used=l", "-variables-used=v", "-variables-used=c"];

@@ -18,7 +18,7 @@ use std::{env, fs, io};
 use culd_link::Session;
 use thiserror::Error;
 
-use crate::input::{Cubin, LtoPiece};
+use crate::input::{LtoPiece, NamedCubin};
 use crate::options::{Id, Options, UsageError};
 use crate::os::child::{self, Streams};
 use crate::os::place::{self, NoPlace};
@@ -26,7 +26,7 @@ use crate::toolkit::programs;
 use crate::tools;
 
 use outline::Outline;
-use roots::Roots;
+use roots::RootNames;
 
 pub(crate) use link::LinkTime;
 
@@ -42,7 +42,7 @@ const CUBIN: &str = "lto.cubin";
 
 /// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
 /// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
-pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
+pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
     let mut roots = Outline::of_cubin(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);
     link::needed(others).into_iter().for_each(|name| roots.function(name));
@@ -51,14 +51,14 @@ pub fn lto_roots(object: &[u8], others: &[Cubin]) -> Option<String> {
 
 /// The output of the program.
 #[derive(Debug)]
-struct Made {
+struct LtoOutput {
     bytes: Vec<u8>,
-    said: Said,
+    said: CompilerLog,
 }
 
 /// Lines of the program.
 #[derive(Debug, Default)]
-struct Said {
+struct CompilerLog {
     /// The log of the compiler, which nvlink prints as an info.
     log: String,
     /// Lines that NVIDIA's libraries print themselves.
@@ -67,7 +67,7 @@ struct Said {
 
 /// Why nothing was made.
 #[derive(Debug, Error)]
-enum Failure {
+enum LtoFailure {
     #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
     NoProgram,
     #[error("cannot run '{}': {error}", culd_text::name(path))]
@@ -84,28 +84,28 @@ enum Failure {
     Failed(Vec<String>),
     /// NVIDIA's library has refused.
     #[error("'{library}' refused (code {code})")]
-    Refused { code: i32, library: String, said: Said },
+    Refused { code: i32, library: String, said: CompilerLog },
 }
 
-impl From<NoPlace> for Failure {
+impl From<NoPlace> for LtoFailure {
     fn from(error: NoPlace) -> Self {
-        Failure::NoPlace(error)
+        LtoFailure::NoPlace(error)
     }
 }
 
-impl Failure {
+impl LtoFailure {
     /// Lines that explain it.
     fn notes(&self) -> Vec<String> {
         match self {
-            Failure::Failed(lines) => lines.iter().skip(1).cloned().collect(),
-            Failure::NoProgram => vec![WHERE_FROM.to_owned()],
+            LtoFailure::Failed(lines) => lines.iter().skip(1).cloned().collect(),
+            LtoFailure::NoProgram => vec![WHERE_FROM.to_owned()],
             _ => Vec::new(),
         }
     }
 }
 
 /// A task for the program.
-struct Task<'t, 'a> {
+struct LtoTask<'t, 'a> {
     options: &'t Options,
     /// What [`words`] makes of them.
     words: &'t [OsString],
@@ -115,9 +115,9 @@ struct Task<'t, 'a> {
     session: &'t Session,
 }
 
-impl Task<'_, '_> {
+impl LtoTask<'_, '_> {
     /// PTX of all parts; `more` are further options. `roots` is NVVM IR that names what stays.
-    fn ptx(&self, more: &[OsString], roots: Option<&str>) -> Result<Made, Failure> {
+    fn ptx(&self, more: &[OsString], roots: Option<&str>) -> Result<LtoOutput, LtoFailure> {
         let mut made = self.run(("ptx", "-ptx"), more, roots)?;
         // It ends with NUL.
         made.bytes
@@ -126,15 +126,15 @@ impl Task<'_, '_> {
     }
 
     /// A relocatable cubin of them with all their functions.
-    fn object(&self) -> Result<Vec<u8>, Failure> {
+    fn object(&self) -> Result<Vec<u8>, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         // Names are the same however little it is optimized.
-        let task = Task { words: &["-O0".into()], ..*self };
-        let made = task.run(("object", "-r"), &[], Some(&Roots::open()))?.bytes;
+        let task = LtoTask { words: &["-O0".into()], ..*self };
+        let made = task.run(("object", "-r"), &[], Some(&RootNames::open()))?.bytes;
         if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
             return Ok(made);
         }
-        Err(Failure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
+        Err(LtoFailure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
     }
 
     fn run(
@@ -142,9 +142,9 @@ impl Task<'_, '_> {
         (what, word): (&str, &str),
         more: &[OsString],
         roots: Option<&str>,
-    ) -> Result<Made, Failure> {
-        let Task { options, words, arch, parts, session } = *self;
-        let program = find().ok_or(Failure::NoProgram)?;
+    ) -> Result<LtoOutput, LtoFailure> {
+        let LtoTask { options, words, arch, parts, session } = *self;
+        let program = find().ok_or(LtoFailure::NoProgram)?;
         let files: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
         let fixed = roots.map(|_| "roots").into_iter().chain(["out"]);
         let files: Vec<&str> = files.iter().map(String::as_str).chain(fixed).collect();
@@ -173,9 +173,9 @@ impl Task<'_, '_> {
         }
         let done = child::output(&mut command, Streams::default(), session.cancel());
         let done = done.map_err(|error| match error {
-            child::Failure::CannotRun(error) => Failure::CannotRun { path: program, error },
-            child::Failure::Temporary(error) => Failure::Temporary(error),
-            child::Failure::Cancelled => Failure::Cancelled,
+            child::ChildError::CannotRun(error) => LtoFailure::CannotRun { path: program, error },
+            child::ChildError::Temporary(error) => LtoFailure::Temporary(error),
+            child::ChildError::Cancelled => LtoFailure::Cancelled,
         })?;
         let report = culd_text::bytes(&done.stdout);
         let lines = culd_text::bytes(&done.stderr).lines().map(str::to_owned).collect();
@@ -183,23 +183,23 @@ impl Task<'_, '_> {
             return Err(failure(&report, lines));
         }
         let log = report.split_once('\n').map_or("", |(_, log)| log).to_owned();
-        Ok(Made { bytes: fs::read(&output)?, said: Said { log, lines } })
+        Ok(LtoOutput { bytes: fs::read(&output)?, said: CompilerLog { log, lines } })
     }
 }
 
 /// The failure in the program's report; `lines` are its other lines.
-fn failure(report: &str, lines: Vec<String>) -> Failure {
+fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
     let (first, log) = report.split_once('\n').unwrap_or((report, ""));
     if let Some((code, library)) =
         first.strip_prefix("refused ").and_then(|rest| rest.split_once(" by "))
         && let Ok(code) = code.parse()
     {
-        let said = Said { log: log.to_owned(), lines };
-        return Failure::Refused { code, library: library.to_owned(), said };
+        let said = CompilerLog { log: log.to_owned(), lines };
+        return LtoFailure::Refused { code, library: library.to_owned(), said };
     }
     let why = first.strip_prefix("failed: ").filter(|why| !why.is_empty());
     let told = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
-    Failure::Failed(told.chain(lines).collect())
+    LtoFailure::Failed(told.chain(lines).collect())
 }
 
 /// The options as options of libnvJitLink, without those about used names.
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn reports_of_the_program_are_read() {
         let lines = || vec!["opt: no".to_owned()];
-        let Failure::Refused { code, library, said } =
+        let LtoFailure::Refused { code, library, said } =
             failure("refused 5 by /a b/lib.so\nlog 1\nlog 2\n", lines())
         else {
             panic!("not refused");
@@ -253,7 +253,7 @@ mod tests {
         );
         for report in ["", "refused x by y", "refused", "failed: "] {
             let failed = failure(report, Vec::new());
-            assert!(matches!(failed, Failure::Failed(_)), "{report}");
+            assert!(matches!(failed, LtoFailure::Failed(_)), "{report}");
         }
         assert_eq!(failure("", Vec::new()).to_string(), "it does not say why");
     }

@@ -12,7 +12,7 @@ use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, SymbolSection, text_of};
 use culd_link::driver_function_since;
 
-use super::roots::{Roots, Space};
+use super::roots::{RootNames, RootSpace};
 
 /// True for functions of the driver, of any release: compilers of LTO-IR leave them to it.
 pub(super) fn is_of_driver(name: &[u8]) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn is_of_driver(name: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     /// Definitions that other code can see and that the compiler would drop or make local.
-    pub(super) roots: Roots,
+    pub(super) roots: RootNames,
     /// Functions that are named and not defined, without those that the driver defines.
     needs: BTreeSet<String>,
 }
@@ -55,9 +55,9 @@ impl Outline {
     fn variable(&mut self, name: String, linkage: Linkage, variable: &Variable) {
         // Visible variables in global and constant memory stay by themselves.
         let (space, rooted) = match variable.space {
-            StateSpace::Shared => (Space::Shared, linkage != Linkage::Local),
-            StateSpace::Global => (Space::Global, linkage == Linkage::Weak),
-            StateSpace::Const => (Space::Constant, linkage == Linkage::Weak),
+            StateSpace::Shared => (RootSpace::Shared, linkage != Linkage::Local),
+            StateSpace::Global => (RootSpace::Global, linkage == Linkage::Weak),
+            StateSpace::Const => (RootSpace::Constant, linkage == Linkage::Weak),
             _ => return,
         };
         if rooted {
@@ -80,10 +80,11 @@ impl Outline {
                 SymbolSection::Undefined => {}
                 _ if symbol.is_function() && !symbol.is_entry() => outline.roots.function(name),
                 _ if symbol.is_shared() => {
-                    outline.roots.variable(name, Space::Shared, symbol.size);
+                    outline.roots.variable(name, RootSpace::Shared, symbol.size);
                 }
                 _ if symbol.kind() == stt::OBJECT && weak => {
-                    if let Some(space) = section.and_then(|section| Space::of_section(section.name))
+                    if let Some(space) =
+                        section.and_then(|section| RootSpace::of_section(section.name))
                     {
                         outline.roots.variable(name, space, symbol.size);
                     }
@@ -140,10 +141,10 @@ mod tests {
         assert_eq!(
             variables,
             [
-                ("table", Space::Global, 40),
-                ("fixed", Space::Constant, 12),
-                ("pool", Space::Shared, 128),
-                ("dynamic", Space::Shared, 0),
+                ("table", RootSpace::Global, 40),
+                ("fixed", RootSpace::Constant, 12),
+                ("pool", RootSpace::Shared, 128),
+                ("dynamic", RootSpace::Shared, 0),
             ]
         );
         assert_eq!(outline.open(), Some("needed"));

@@ -8,18 +8,18 @@ use std::fmt::Write as _;
 
 /// The memory of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Space {
+pub(super) enum RootSpace {
     Global,
     Shared,
     Constant,
 }
 
-impl Space {
+impl RootSpace {
     /// The memory of the variables in the section called `name` of a relocatable cubin.
     pub(super) fn of_section(name: &[u8]) -> Option<Self> {
         match name {
-            b".nv.global" | b".nv.global.init" => Some(Space::Global),
-            b".nv.constant3" => Some(Space::Constant),
+            b".nv.global" | b".nv.global.init" => Some(RootSpace::Global),
+            b".nv.constant3" => Some(RootSpace::Constant),
             _ => None,
         }
     }
@@ -27,18 +27,18 @@ impl Space {
     /// The number in NVVM IR.
     fn number(self) -> u8 {
         match self {
-            Space::Global => 1,
-            Space::Shared => 3,
-            Space::Constant => 4,
+            RootSpace::Global => 1,
+            RootSpace::Shared => 3,
+            RootSpace::Constant => 4,
         }
     }
 }
 
 /// Names of functions and variables, in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Roots {
+pub(super) struct RootNames {
     functions: Vec<String>,
-    variables: Vec<(String, Space, u64)>,
+    variables: Vec<(String, RootSpace, u64)>,
     names: HashSet<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Roots {
 const LAYOUT: &str = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
                       f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64";
 
-impl Roots {
+impl RootNames {
     pub(super) fn function(&mut self, name: String) {
         if self.names.insert(name.clone()) {
             self.functions.push(name);
@@ -54,7 +54,7 @@ impl Roots {
     }
 
     /// A variable of `size` bytes, 0 for an array without size. The compiler compares sizes.
-    pub(super) fn variable(&mut self, name: String, space: Space, size: u64) {
+    pub(super) fn variable(&mut self, name: String, space: RootSpace, size: u64) {
         if self.names.insert(name.clone()) {
             self.variables.push((name, space, size));
         }
@@ -65,7 +65,7 @@ impl Roots {
     }
 
     /// Takes in others; of two variables of a name the first counts.
-    pub(super) fn add(&mut self, other: Roots) {
+    pub(super) fn add(&mut self, other: RootNames) {
         other.functions.into_iter().for_each(|name| self.function(name));
         for (name, space, size) in other.variables {
             self.variable(name, space, size);
@@ -82,14 +82,14 @@ impl Roots {
     }
 
     #[cfg(test)]
-    pub(super) fn variables(&self) -> impl Iterator<Item = (&str, Space, u64)> {
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&str, RootSpace, u64)> {
         self.variables.iter().map(|(name, space, size)| (name.as_str(), *space, *size))
     }
 
     /// A module that needs a function which nothing defines. Without one, libnvJitLink before 13.3
     /// takes LTO-IR for the whole program although the link has other code.
     pub(super) fn open() -> String {
-        let mut roots = Roots::default();
+        let mut roots = RootNames::default();
         roots.function("culd_other_code".to_owned());
         roots.module()
     }
@@ -146,15 +146,15 @@ mod tests {
 
     #[test]
     fn a_module_names_everything_once_in_order() {
-        let mut roots = Roots::default();
+        let mut roots = RootNames::default();
         assert!(roots.is_empty());
         roots.function("_Z1fi".to_owned());
         roots.function("a\"b".to_owned());
         roots.function("_Z1fi".to_owned());
-        roots.variable("table".to_owned(), Space::Global, 40);
-        let mut others = Roots::default();
-        others.variable("table".to_owned(), Space::Global, 8);
-        others.variable("pool".to_owned(), Space::Shared, 0);
+        roots.variable("table".to_owned(), RootSpace::Global, 40);
+        let mut others = RootNames::default();
+        others.variable("table".to_owned(), RootSpace::Global, 8);
+        others.variable("pool".to_owned(), RootSpace::Shared, 0);
         roots.add(others);
         let module = roots.module();
         let lines: Vec<&str> = module.lines().skip(2).collect();

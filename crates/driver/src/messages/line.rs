@@ -16,7 +16,7 @@ pub const NOTE: &str = "  >>> ";
 
 /// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LineKind {
     /// A message.
     Message(Severity),
     /// A line of another program.
@@ -79,7 +79,7 @@ const SEVERITY: usize = 7;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: LineKind,
     /// Its text.
     pub text: String,
     /// Lines below it that explain it.
@@ -98,7 +98,7 @@ impl Line {
     /// A line without notes.
     pub fn new(severity: Severity, text: impl ToString) -> Self {
         let text = text.to_string();
-        Line { kind: Kind::Message(severity), text, notes: Vec::new(), cause: None }
+        Line { kind: LineKind::Message(severity), text, notes: Vec::new(), cause: None }
     }
 
     /// Sets the notes below the line.
@@ -108,15 +108,15 @@ impl Line {
     }
 
     /// A line that is printed as it is.
-    pub(crate) fn plain(kind: Kind, text: String) -> Self {
+    pub(crate) fn plain(kind: LineKind, text: String) -> Self {
         Line { kind, text, notes: Vec::new(), cause: None }
     }
 
     /// The severity, if it is a message.
     pub fn severity(&self) -> Option<Severity> {
         match self.kind {
-            Kind::Message(severity) => Some(severity),
-            Kind::Tool | Kind::Dump => None,
+            LineKind::Message(severity) => Some(severity),
+            LineKind::Tool | LineKind::Dump => None,
         }
     }
 

@@ -12,66 +12,66 @@ use culd_link::Severity;
 pub(crate) use files::FileError;
 pub use input::{Ignored, InputError};
 pub(crate) use line::warning_severity;
-pub use line::{Cause, Kind, Line, NOTE};
+pub use line::{Cause, Line, LineKind, NOTE};
 
 use crate::options::{Id, Options, UsageError};
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// 0, 1 after a fatal line, 255 after errors.
     pub status: u8,
     /// Lines for standard error.
     pub lines: Vec<Line>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Nothing to say.
     pub(crate) fn success() -> Self {
-        Outcome { status: 0, lines: Vec::new() }
+        RunOutcome { status: 0, lines: Vec::new() }
     }
 
     /// One fatal line.
     pub(crate) fn fatal(text: impl ToString) -> Self {
-        Outcome::fatal_line(Line::new(Severity::Fatal, text))
+        RunOutcome::fatal_line(Line::new(Severity::Fatal, text))
     }
 
     /// One line, which is fatal.
     pub(crate) fn fatal_line(line: Line) -> Self {
-        Outcome { status: 1, lines: vec![line] }
+        RunOutcome { status: 1, lines: vec![line] }
     }
 }
 
-impl From<UsageError> for Outcome {
+impl From<UsageError> for RunOutcome {
     fn from(error: UsageError) -> Self {
-        Outcome::fatal(error)
+        RunOutcome::fatal(error)
     }
 }
 
 /// The lines of a link in the making.
 #[derive(Clone)]
-pub(crate) struct Lines {
+pub(crate) struct LineList {
     lines: Vec<Line>,
     /// ` (target: sm_90)` with `-report-arch`.
     suffix: String,
     notes: bool,
 }
 
-impl Lines {
+impl LineList {
     /// No lines yet, of a link for the target called `target`.
     pub(crate) fn new(options: &Options, target: &str) -> Self {
         let told = Some(target).filter(|_| options.flag(Id::ReportArch));
-        Lines { notes: !options.flag(Id::NoNotes), ..Lines::of(told) }
+        LineList { notes: !options.flag(Id::NoNotes), ..LineList::of(told) }
     }
 
     /// No lines yet; each will name the target `told`.
     pub(crate) fn of(told: Option<&str>) -> Self {
         let suffix = told.map(|target| format!(" (target: {target})")).unwrap_or_default();
-        Lines { lines: Vec::new(), suffix, notes: true }
+        LineList { lines: Vec::new(), suffix, notes: true }
     }
 
     pub(crate) fn push(&mut self, mut line: Line) {
-        if line.kind != Kind::Dump {
+        if line.kind != LineKind::Dump {
             line.text.push_str(&self.suffix);
         }
         if !self.notes {
@@ -104,7 +104,7 @@ impl Lines {
     }
 
     /// The same as [`Lines::end`] with at most `most` errors; 0 is no limit.
-    pub(crate) fn end_within(self, most: Option<i32>) -> Outcome {
+    pub(crate) fn end_within(self, most: Option<i32>) -> RunOutcome {
         let mut outcome = self.end();
         let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
         let is_error = |line: &Line| line.severity() == Some(Severity::Error);
@@ -123,12 +123,12 @@ impl Lines {
         outcome
     }
 
-    pub(crate) fn end(self) -> Outcome {
+    pub(crate) fn end(self) -> RunOutcome {
         let status = match self.worst() {
             Some(Severity::Fatal) => 1,
             Some(Severity::Error) => 255,
             _ => 0,
         };
-        Outcome { status, lines: self.lines }
+        RunOutcome { status, lines: self.lines }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// Why it has said nothing.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum ChildError {
     CannotRun(io::Error),
     /// There is no place for its output.
     Temporary(io::Error),
@@ -90,17 +90,17 @@ pub(crate) fn output(
     command: &mut Command,
     streams: Streams,
     cancel: Option<&Cancel>,
-) -> Result<Output, Failure> {
+) -> Result<Output, ChildError> {
     let keeps_stdout = streams.stdout.is_none();
     prepare(command, streams);
     match cancel {
-        None => command.output().map_err(Failure::CannotRun),
+        None => command.output().map_err(ChildError::CannotRun),
         Some(_) => spawn(command, keeps_stdout)?.finish(cancel),
     }
 }
 
 /// Starts `command`, a compiler that goes on when its input is complete.
-pub(crate) fn start(command: &mut Command) -> Result<Running, Failure> {
+pub(crate) fn start(command: &mut Command) -> Result<Running, ChildError> {
     prepare(command, Streams::default());
     spawn(command, true)
 }
@@ -119,22 +119,22 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub(crate) fn finish(mut self, cancel: Option<&Cancel>) -> Result<Output, Failure> {
+    pub(crate) fn finish(mut self, cancel: Option<&Cancel>) -> Result<Output, ChildError> {
         let status = match cancel {
-            None => self.child.wait().map_err(Failure::CannotRun)?,
+            None => self.child.wait().map_err(ChildError::CannotRun)?,
             Some(cancel) => loop {
                 if cancel.is_cancelled() {
-                    return Err(Failure::Cancelled);
+                    return Err(ChildError::Cancelled);
                 }
                 match self.child.try_wait() {
                     Ok(Some(status)) => break status,
                     Ok(None) => thread::sleep(LOOK),
-                    Err(error) => return Err(Failure::CannotRun(error)),
+                    Err(error) => return Err(ChildError::CannotRun(error)),
                 }
             },
         };
         let [stdout, stderr] = self.said.each_mut().map(contents);
-        let temporary = Failure::Temporary;
+        let temporary = ChildError::Temporary;
         let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
         Ok(Output { status, stdout, stderr })
     }
@@ -148,15 +148,15 @@ impl Drop for Running {
     }
 }
 
-fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<Running, Failure> {
-    let temporary = Failure::Temporary;
+fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<Running, ChildError> {
+    let temporary = ChildError::Temporary;
     let said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
     let [stdout, stderr] = said.each_ref().map(File::try_clone);
     if keeps_stdout {
         command.stdout(stdout.map_err(temporary)?);
     }
     command.stderr(stderr.map_err(temporary)?);
-    let child = command.spawn().map_err(Failure::CannotRun)?;
+    let child = command.spawn().map_err(ChildError::CannotRun)?;
     Ok(Running { child, said })
 }
 

@@ -35,7 +35,7 @@ const MAX_PIPE: u64 = 1 << 30;
 const ATTEMPTS: usize = 8;
 
 /// The bytes of an input.
-pub(crate) enum Bytes {
+pub(crate) enum InputBytes {
     Read(Vec<u8>),
     /// From a pipe or device, which can be read once only.
     Stream(Arc<Vec<u8>>),
@@ -43,15 +43,15 @@ pub(crate) enum Bytes {
     Mapped(memmap2::Mmap),
 }
 
-impl Deref for Bytes {
+impl Deref for InputBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Read(bytes) => bytes,
-            Bytes::Stream(bytes) => bytes,
+            InputBytes::Read(bytes) => bytes,
+            InputBytes::Stream(bytes) => bytes,
             #[cfg(feature = "command")]
-            Bytes::Mapped(map) => map,
+            InputBytes::Mapped(map) => map,
         }
     }
 }
@@ -122,7 +122,7 @@ fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
 }
 
 /// The bytes of the file at `path`, and which file it is.
-pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(Bytes, Identity)> {
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(InputBytes, Identity)> {
     let (file, meta) = open(path.as_ref(), Kinds::Any)?;
     Ok((copy(&file, &meta)?, identity_of(&meta)))
 }
@@ -148,7 +148,7 @@ pub(crate) fn below<'p>(root: Option<&Path>, path: &'p Path) -> Cow<'p, Path> {
 
 /// Holds the bytes of everything that was read or made, so that the rest can borrow them.
 pub(crate) struct Store {
-    arena: Arena<Bytes>,
+    arena: Arena<InputBytes>,
     /// States of the mapped files when they were opened; `None` if no file is to be mapped.
     mapped: Option<RefCell<Vec<Stamp>>>,
     /// The bytes of pipes and devices, by path: inputs may be read twice.
@@ -158,14 +158,14 @@ pub(crate) struct Store {
 }
 
 /// A file that was read or mapped.
-pub(crate) struct Loaded {
-    bytes: Bytes,
+pub(crate) struct LoadedFile {
+    bytes: InputBytes,
     identity: Identity,
     /// Its state, if it was mapped.
     stamp: Option<Stamp>,
 }
 
-impl Loaded {
+impl LoadedFile {
     /// The file at `path`, which is one of `kinds`; mapped if `maps` and it is large.
     fn new(path: &Path, kinds: Kinds, maps: bool) -> io::Result<Self> {
         let (file, meta) = open(path, kinds)?;
@@ -173,20 +173,24 @@ impl Loaded {
         if kinds == Kinds::Files && meta.len() == 0 {
             // Files that the system makes while they are read, in /proc, have no size and may have
             // no end.
-            return Ok(Loaded { bytes: Bytes::Read(Vec::new()), identity, stamp: None });
+            return Ok(LoadedFile { bytes: InputBytes::Read(Vec::new()), identity, stamp: None });
         }
         #[cfg(feature = "command")]
         if maps && meta.is_file() && meta.len() >= MAP_FROM {
             // There are only so many maps for a process.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
                 guard::watch(&map, path);
-                let stamp = Stamp { path: path.to_owned(), identity, state: State::of(&meta) };
-                return Ok(Loaded { bytes: Bytes::Mapped(map), identity, stamp: Some(stamp) });
+                let stamp = Stamp { path: path.to_owned(), identity, state: FileStamp::of(&meta) };
+                return Ok(LoadedFile {
+                    bytes: InputBytes::Mapped(map),
+                    identity,
+                    stamp: Some(stamp),
+                });
             }
         }
         #[cfg(not(feature = "command"))]
         debug_assert!(!maps, "only the command maps files");
-        Ok(Loaded { bytes: copy(&file, &meta)?, identity, stamp: None })
+        Ok(LoadedFile { bytes: copy(&file, &meta)?, identity, stamp: None })
     }
 }
 
@@ -194,12 +198,12 @@ impl Loaded {
 struct Stamp {
     path: PathBuf,
     identity: Identity,
-    state: State,
+    state: FileStamp,
 }
 
 /// Size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct State {
+struct FileStamp {
     size: u64,
     /// When bytes were changed last, as whoever changed them says: seconds and nanoseconds.
     modified: (i64, i64),
@@ -208,9 +212,9 @@ struct State {
     touched: (i64, i64),
 }
 
-impl State {
+impl FileStamp {
     fn of(meta: &Metadata) -> Self {
-        State {
+        FileStamp {
             size: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             touched: (meta.ctime(), meta.ctime_nsec()),
@@ -220,7 +224,7 @@ impl State {
 
 /// The change of the mapped files since they were opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum FileChange {
     /// None that can be seen.
     None,
     /// One has other names, another owner or mode, or other bytes under an old time.
@@ -266,7 +270,7 @@ impl Store {
     }
 
     /// Keeps `bytes`.
-    pub(crate) fn alloc(&self, bytes: Bytes) -> &Bytes {
+    pub(crate) fn alloc(&self, bytes: InputBytes) -> &InputBytes {
         self.arena.alloc(bytes)
     }
 
@@ -275,13 +279,13 @@ impl Store {
         &self,
         path: impl AsRef<Path>,
         kinds: Kinds,
-    ) -> io::Result<(Bytes, Identity)> {
+    ) -> io::Result<(InputBytes, Identity)> {
         let path = &*self.place(path.as_ref());
         if let Some(bytes) = self.streams.borrow().get(path) {
-            return Ok((Bytes::Stream(Arc::clone(bytes)), identity(path)?));
+            return Ok((InputBytes::Stream(Arc::clone(bytes)), identity(path)?));
         }
-        let (bytes, identity) = self.keep(Loaded::new(path, kinds, self.mapped.is_some())?);
-        if let Bytes::Stream(bytes) = &bytes {
+        let (bytes, identity) = self.keep(LoadedFile::new(path, kinds, self.mapped.is_some())?);
+        if let InputBytes::Stream(bytes) = &bytes {
             self.streams.borrow_mut().insert(path.to_owned(), Arc::clone(bytes));
         }
         Ok((bytes, identity))
@@ -293,7 +297,7 @@ impl Store {
         &self,
         paths: &[Option<&Path>],
         session: &Session,
-    ) -> Vec<Option<Loaded>> {
+    ) -> Vec<Option<LoadedFile>> {
         let work = MAP_FROM as usize * paths.len();
         if !session.has_threads(work) {
             return Vec::new();
@@ -303,7 +307,7 @@ impl Store {
             let path = &*below(root, paths[place]?);
             // A pipe is not opened before its turn.
             std::fs::metadata(path).ok().filter(Metadata::is_file)?;
-            let loaded = Loaded::new(path, Kinds::Any, maps).ok()?;
+            let loaded = LoadedFile::new(path, Kinds::Any, maps).ok()?;
             // This brings in the first page here, not in the middle of serial work.
             std::hint::black_box(loaded.bytes.first().copied());
             Some(loaded)
@@ -312,8 +316,8 @@ impl Store {
     }
 
     /// The bytes of a file that was read, and which file it is.
-    pub(crate) fn keep(&self, loaded: Loaded) -> (Bytes, Identity) {
-        let Loaded { bytes, identity, stamp } = loaded;
+    pub(crate) fn keep(&self, loaded: LoadedFile) -> (InputBytes, Identity) {
+        let LoadedFile { bytes, identity, stamp } = loaded;
         if let Some(stamps) = &self.mapped {
             stamps.borrow_mut().extend(stamp);
         }
@@ -321,37 +325,37 @@ impl Store {
     }
 
     /// The change of the mapped files. A file that was replaced by another one is unchanged.
-    pub(crate) fn change(&self, session: &Session) -> Change {
-        let Some(stamps) = &self.mapped else { return Change::None };
+    pub(crate) fn change(&self, session: &Session) -> FileChange {
+        let Some(stamps) = &self.mapped else { return FileChange::None };
         let stamps = &stamps.borrow()[..];
         let now = |place: usize| {
             let meta = std::fs::metadata(&stamps[place].path).ok();
             let meta = meta.filter(|meta| identity_of(meta) == stamps[place].identity)?;
-            Some(State::of(&meta)).filter(|now| *now != stamps[place].state)
+            Some(FileStamp::of(&meta)).filter(|now| *now != stamps[place].state)
         };
         let now = session.map(stamps.len(), LOOK * stamps.len(), now);
-        let same_bytes = |(now, stamp): (&Option<State>, &Stamp)| {
-            now.is_none_or(|now| State { touched: stamp.state.touched, ..now } == stamp.state)
+        let same_bytes = |(now, stamp): (&Option<FileStamp>, &Stamp)| {
+            now.is_none_or(|now| FileStamp { touched: stamp.state.touched, ..now } == stamp.state)
         };
         match now.iter().zip(stamps).position(|changed| !same_bytes(changed)) {
-            Some(first) => Change::Certain(stamps[first].path.clone()),
-            None if now.iter().any(Option::is_some) => Change::Perhaps,
-            None => Change::None,
+            Some(first) => FileChange::Certain(stamps[first].path.clone()),
+            None if now.iter().any(Option::is_some) => FileChange::Perhaps,
+            None => FileChange::None,
         }
     }
 }
 
-fn copy(mut file: &File, meta: &Metadata) -> io::Result<Bytes> {
+fn copy(mut file: &File, meta: &Metadata) -> io::Result<InputBytes> {
     if !meta.is_file() {
-        return Ok(Bytes::Stream(Arc::new(to_end(file, 0)?)));
+        return Ok(InputBytes::Stream(Arc::new(to_end(file, 0)?)));
     }
-    let mut before = State::of(meta);
+    let mut before = FileStamp::of(meta);
     for _ in 0..ATTEMPTS {
         let bytes = to_end(file, before.size)?;
-        let after = State::of(&file.metadata()?);
+        let after = FileStamp::of(&file.metadata()?);
         // The system's own files have no size.
         if before.size == 0 || (after == before && bytes.len() as u64 == before.size) {
-            return Ok(Bytes::Read(bytes));
+            return Ok(InputBytes::Read(bytes));
         }
         before = after;
         file.rewind()?;
@@ -413,16 +417,16 @@ mod tests {
         let path = path.to_str().unwrap();
         let store = Store::mapping();
         let (bytes, _) = store.read(path, Kinds::Any).unwrap();
-        assert!(matches!(bytes, Bytes::Mapped(_)));
-        assert!(matches!(Store::copying().read(path, Kinds::Any).unwrap().0, Bytes::Read(_)));
+        assert!(matches!(bytes, InputBytes::Mapped(_)));
+        assert!(matches!(Store::copying().read(path, Kinds::Any).unwrap().0, InputBytes::Read(_)));
         let session = Session::serial();
-        assert_eq!(store.change(&session), Change::None);
+        assert_eq!(store.change(&session), FileChange::None);
         // The times of some systems are a few milliseconds wide.
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::hard_link(path, folder.path().join("other")).unwrap();
-        assert_eq!(store.change(&session), Change::Perhaps);
+        assert_eq!(store.change(&session), FileChange::Perhaps);
         std::fs::write(path, vec![8u8; MAP_FROM as usize + 1]).unwrap();
-        assert_eq!(store.change(&session), Change::Certain(PathBuf::from(path)));
+        assert_eq!(store.change(&session), FileChange::Certain(PathBuf::from(path)));
         std::fs::write(path, vec![7u8; MAP_FROM as usize]).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 7));
     }

@@ -17,16 +17,16 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A list that the handler reads. It grows at its head; nothing in it is ever moved or freed.
-struct List<T: 'static>(AtomicPtr<Node<T>>);
+struct MapList<T: 'static>(AtomicPtr<Node<T>>);
 
 struct Node<T: 'static> {
     value: T,
     next: *const Node<T>,
 }
 
-impl<T: 'static> List<T> {
+impl<T: 'static> MapList<T> {
     const fn new() -> Self {
-        List(AtomicPtr::new(null_mut()))
+        MapList(AtomicPtr::new(null_mut()))
     }
 
     fn push(&self, value: T) -> &'static T {
@@ -70,8 +70,8 @@ struct Folder {
     gone: AtomicBool,
 }
 
-static MAPS: List<Map> = List::new();
-static FOLDERS: List<Folder> = List::new();
+static MAPS: MapList<Map> = MapList::new();
+static FOLDERS: MapList<Folder> = MapList::new();
 /// A C string, or null.
 static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 /// Signals are handled.

@@ -10,7 +10,7 @@ use culd_link::Severity;
 use culd_report::{Diff, Report, Threshold};
 
 use super::{refused, value_of};
-use crate::messages::{Line, Outcome};
+use crate::messages::{Line, RunOutcome};
 use crate::os::files::{self, Kinds};
 
 const USAGE: &str = "\
@@ -27,22 +27,22 @@ const EXCEEDED: u8 = 3;
 const MAX_REPORT: u64 = 4 << 30;
 
 /// The command: `words` stand behind its name.
-pub(crate) fn report(words: &[OsString]) -> (String, Outcome) {
+pub(crate) fn report(words: &[OsString]) -> (String, RunOutcome) {
     match words.split_first() {
         Some((word, rest)) if word == "diff" => diff(rest),
         Some((word, _)) if word == "-h" || word == "--help" => {
-            (USAGE.to_owned(), Outcome::success())
+            (USAGE.to_owned(), RunOutcome::success())
         }
         _ => refused("report: the only command is 'report diff BEFORE.json AFTER.json'"),
     }
 }
 
-fn diff(words: &[OsString]) -> (String, Outcome) {
+fn diff(words: &[OsString]) -> (String, RunOutcome) {
     let (mut paths, mut thresholds) = (Vec::new(), Vec::new());
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word == "-h" || word == "--help" {
-            return (USAGE.to_owned(), Outcome::success());
+            return (USAGE.to_owned(), RunOutcome::success());
         }
         if let Some(value) = value_of("--max", word, &mut rest) {
             let text = value.map(culd_text::name).unwrap_or_default();
@@ -59,14 +59,14 @@ fn diff(words: &[OsString]) -> (String, Outcome) {
     let [before, after] = paths[..] else { return refused("report diff: name two reports") };
     let (before, after) = match (read(before), read(after)) {
         (Ok(before), Ok(after)) => (before, after),
-        (Err(line), _) | (_, Err(line)) => return (String::new(), Outcome::fatal_line(line)),
+        (Err(line), _) | (_, Err(line)) => return (String::new(), RunOutcome::fatal_line(line)),
     };
     let diff = Diff::of(&before, &after);
     let lines = diff.lines().into_iter().map(|line| format!("{}\n", culd_text::escaped(&line)));
     let exceeded = diff.exceeded(&thresholds);
     let status = if exceeded.is_empty() { 0 } else { EXCEEDED };
     let told = exceeded.into_iter().map(|text| Line::new(Severity::Error, text));
-    (lines.collect(), Outcome { status, lines: told.collect() })
+    (lines.collect(), RunOutcome { status, lines: told.collect() })
 }
 
 fn read(path: &OsString) -> Result<Report, Line> {

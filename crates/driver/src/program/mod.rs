@@ -7,7 +7,7 @@ pub(crate) mod size;
 
 use std::ffi::{OsStr, OsString};
 
-use crate::messages::Outcome;
+use crate::messages::RunOutcome;
 
 /// An option with its value, which stands behind `=` or is the next word.
 fn value_of<'w>(
@@ -25,6 +25,6 @@ fn value_of<'w>(
 }
 
 /// What a command says that cannot be followed.
-fn refused(text: impl ToString) -> (String, Outcome) {
-    (String::new(), Outcome::fatal(text))
+fn refused(text: impl ToString) -> (String, RunOutcome) {
+    (String::new(), RunOutcome::fatal(text))
 }

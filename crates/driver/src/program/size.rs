@@ -15,7 +15,7 @@ use culd_link::{Session, Severity};
 use culd_report::{Detail, File, Image, Report};
 
 use super::{refused, value_of};
-use crate::messages::{FileError, Line, Outcome};
+use crate::messages::{FileError, Line, RunOutcome};
 use crate::os::files::{Kinds, Store};
 use crate::os::output;
 
@@ -37,7 +37,7 @@ const MAX_IMAGE: u64 = 4 << 30;
 const MAX_DEPTH: usize = 16;
 
 /// The command: `words` stand behind its name.
-pub(crate) fn size(words: &[OsString]) -> (String, Outcome) {
+pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
     let asked = match Asked::of(words) {
         Ok(asked) => asked,
         Err(answer) => return answer,
@@ -49,11 +49,11 @@ pub(crate) fn size(words: &[OsString]) -> (String, Outcome) {
                 text.push_str(&told);
                 lines.append(&mut said);
             }
-            Err(line) => return (text, Outcome::fatal_line(line)),
+            Err(line) => return (text, RunOutcome::fatal_line(line)),
         }
     }
     let failed = lines.iter().any(|line| line.severity() >= Some(Severity::Error));
-    (text, Outcome { status: if failed { u8::MAX } else { 0 }, lines })
+    (text, RunOutcome { status: if failed { u8::MAX } else { 0 }, lines })
 }
 
 /// What the command line asks for.
@@ -67,12 +67,12 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(words: &[OsString]) -> Result<Self, (String, Outcome)> {
+    fn of(words: &[OsString]) -> Result<Self, (String, RunOutcome)> {
         let mut asked = Asked::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             if word == "-h" || word == "--help" {
-                return Err((USAGE.to_owned(), Outcome::success()));
+                return Err((USAGE.to_owned(), RunOutcome::success()));
             }
             if let Some(value) = value_of("--report", word, &mut rest) {
                 asked.report = value.map(OsString::from);
@@ -194,7 +194,7 @@ impl Asked {
 /// The device code of a file.
 #[derive(Default)]
 struct Found<'a> {
-    images: Vec<Code<'a>>,
+    images: Vec<SizedCode<'a>>,
     /// Bytes of sections and files of device code.
     device_bytes: u64,
     /// What cannot be read.
@@ -202,7 +202,7 @@ struct Found<'a> {
 }
 
 /// An image before it is looked into.
-struct Code<'a> {
+struct SizedCode<'a> {
     place: String,
     code: Stored<'a>,
 }
@@ -261,7 +261,7 @@ impl<'a> Found<'a> {
 
     fn whole(&mut self, place: &str, code: Stored<'a>, bytes: &[u8]) {
         self.device_bytes += bytes.len() as u64;
-        self.images.push(Code { place: place.to_owned(), code });
+        self.images.push(SizedCode { place: place.to_owned(), code });
     }
 
     fn archive(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
@@ -328,7 +328,7 @@ impl<'a> Found<'a> {
             for (entry_number, entry) in container.entries().enumerate() {
                 let place = format!("{place}[{number}.{entry_number}]");
                 match entry {
-                    Ok(entry) => self.images.push(Code { place, code: Stored::Packed(entry) }),
+                    Ok(entry) => self.images.push(SizedCode { place, code: Stored::Packed(entry) }),
                     Err(error) => self.defects.push(format!("'{place}': {error}")),
                 }
             }
@@ -337,7 +337,7 @@ impl<'a> Found<'a> {
 
     /// Looks into all images.
     fn read(&self, session: &Session, detail: Detail) -> Vec<Image> {
-        let bytes = |code: &Code<'_>| match &code.code {
+        let bytes = |code: &SizedCode<'_>| match &code.code {
             Stored::Packed(entry) => entry.size(),
             Stored::Cubin(bytes) | Stored::Ptx(bytes) | Stored::LtoIr(bytes) => bytes.len() as u64,
         };
@@ -349,7 +349,7 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Code<'_> {
+impl SizedCode<'_> {
     fn read(&self, unpacker: &mut Unpacker, detail: Detail) -> Image {
         let place = self.place.clone();
         match &self.code {

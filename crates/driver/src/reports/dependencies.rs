@@ -7,11 +7,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::input::Gathered;
+use crate::input::Inputs;
 use crate::options::{Id, Options};
 
 /// The rule for the output of a link.
-pub(super) fn rule(options: &Options, gathered: &Gathered<'_>) -> String {
+pub(super) fn rule(options: &Options, gathered: &Inputs<'_>) -> String {
     let output = options.output().map(|path| escaped(path.as_os_str())).unwrap_or_default();
     let index = options.path(Id::Uidx).map(PathBuf::from);
     let mut files: Vec<&PathBuf> = Vec::new();

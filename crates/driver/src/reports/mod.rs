@@ -15,8 +15,8 @@ use culd_cubin::arch::Arch;
 use culd_link::{Account, Dialect, Severity};
 use culd_report::{Input, Message, Phase, Report, ReportedLink, Why};
 
-use crate::input::Gathered;
-use crate::messages::{FileError, Kind, Line, NOTE};
+use crate::input::Inputs;
+use crate::messages::{FileError, Line, LineKind, NOTE};
 use crate::options::{Id, Options, Origin, TABLE, Takes};
 use crate::os::output;
 
@@ -46,7 +46,7 @@ pub(crate) fn any_after_link(options: &Options) -> bool {
 
 /// What is told of the inputs before they are linked, whatever comes of that: text for standard
 /// output.
-pub(crate) fn before_link(options: &Options, gathered: &Gathered<'_>) -> Result<String, Line> {
+pub(crate) fn before_link(options: &Options, gathered: &Inputs<'_>) -> Result<String, Line> {
     let mut text = String::new();
     let traced: Vec<&OsStr> =
         options.list(Id::TraceSymbol).iter().map(|name| name.as_os_str()).collect();
@@ -61,19 +61,19 @@ pub(crate) fn before_link(options: &Options, gathered: &Gathered<'_>) -> Result<
 
 /// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel.
 /// nvlink says nothing.
-pub(crate) fn notes(options: &Options, gathered: &Gathered<'_>) -> Vec<Line> {
+pub(crate) fn notes(options: &Options, gathered: &Inputs<'_>) -> Vec<Line> {
     let patterns = options.list(Id::KernelsUsed);
     if patterns.is_empty() || options.flag(Id::NoNotes) {
         return Vec::new();
     }
     let notes = names::unmatched(&gathered.inputs, patterns).into_iter();
-    notes.map(|note| Line::plain(Kind::Dump, format!("{NOTE}{note}"))).collect()
+    notes.map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
 }
 
 /// What came of a link.
 pub(crate) struct Told<'a> {
     pub(crate) options: &'a Options,
-    pub(crate) gathered: &'a Gathered<'a>,
+    pub(crate) gathered: &'a Inputs<'a>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
     /// See [`crate::origins::inputs`].

@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, Symbol, SymbolSection};
 
-use crate::input::Ready;
+use crate::input::LinkCubin;
 
 /// Columns of a name in the cross reference table.
 const NAME: usize = 49;
 
 /// Calls `visit` with each global symbol of each input.
-fn each_symbol<'a>(inputs: &[Ready<'a>], mut visit: impl FnMut(usize, &Symbol<'a>)) {
+fn each_symbol<'a>(inputs: &[LinkCubin<'a>], mut visit: impl FnMut(usize, &Symbol<'a>)) {
     for (place, input) in inputs.iter().enumerate() {
         let Ok(cubin) = Cubin::parse(input.bytes) else { continue };
         let named = |symbol: &&Symbol<'_>| {
@@ -28,7 +28,7 @@ fn each_symbol<'a>(inputs: &[Ready<'a>], mut visit: impl FnMut(usize, &Symbol<'a
 }
 
 /// The lines of `--trace-symbol`, in lld's words.
-pub(super) fn traced(inputs: &[Ready<'_>], names: &[&OsStr]) -> String {
+pub(super) fn traced(inputs: &[LinkCubin<'_>], names: &[&OsStr]) -> String {
     let mut text = String::new();
     each_symbol(inputs, |place, symbol| {
         if !names.iter().any(|name| name.as_bytes() == symbol.name) {
@@ -48,7 +48,7 @@ pub(super) fn traced(inputs: &[Ready<'_>], names: &[&OsStr]) -> String {
 }
 
 /// The patterns of `-kernels-used` that match no kernel, as notes.
-pub(super) fn unmatched(inputs: &[Ready<'_>], patterns: &[OsString]) -> Vec<String> {
+pub(super) fn unmatched(inputs: &[LinkCubin<'_>], patterns: &[OsString]) -> Vec<String> {
     let mut missing: Vec<&OsString> = patterns.iter().collect();
     for input in inputs {
         let Ok(cubin) = Cubin::parse(input.bytes) else { return Vec::new() };
@@ -75,7 +75,7 @@ fn occurs(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// The lines of `--cref`: each symbol with the input that defines it, and those that name it.
-pub(super) fn cross_references(inputs: &[Ready<'_>]) -> Vec<String> {
+pub(super) fn cross_references(inputs: &[LinkCubin<'_>]) -> Vec<String> {
     let mut users: HashMap<Vec<u8>, (Vec<usize>, Vec<usize>)> = HashMap::new();
     each_symbol(inputs, |place, symbol| {
         let (defining, using) = users.entry(symbol.name.to_vec()).or_default();

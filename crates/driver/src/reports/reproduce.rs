@@ -14,7 +14,7 @@ use culd_link::{Dialect, Severity};
 use thiserror::Error;
 
 use super::is_own;
-use crate::input::Gathered;
+use crate::input::Inputs;
 use crate::messages::Line;
 use crate::options::{Id, Options, TABLE, Takes, VERSION, base_name};
 use crate::os::files::{self, Kinds};
@@ -43,7 +43,7 @@ enum Problem {
 pub(crate) fn reproduce(
     path: &Path,
     options: &Options,
-    gathered: &Gathered<'_>,
+    gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<(), Line> {
     let told = |problem: Problem| {
@@ -57,7 +57,7 @@ pub(crate) fn reproduce(
 fn archive(
     path: &Path,
     options: &Options,
-    gathered: &Gathered<'_>,
+    gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<Vec<u8>, Problem> {
     let here = std::env::current_dir().map_err(Problem::Folder)?;

@@ -12,7 +12,7 @@ use culd_link::Severity;
 use thiserror::Error;
 
 use super::{COMPANIONS, REPLACED, is_replaced, list};
-use crate::messages::{Line, Outcome};
+use crate::messages::{Line, RunOutcome};
 use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
 const HELP: &str = "\
@@ -25,7 +25,7 @@ mends it.
 
 /// A fault of a shadow.
 #[derive(Debug, PartialEq, Eq, Error)]
-enum Fault {
+enum ShadowFault {
     #[error("'{0}' is no shadow toolkit")]
     NoShadow(PathBuf),
     #[error("The toolkit '{0}' is gone")]
@@ -49,16 +49,16 @@ enum Fault {
 }
 
 /// Does what `arguments`, the words after `check-shadow`, say; `program` is the path of culd.
-pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, Outcome) {
+pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, RunOutcome) {
     let dir = match arguments {
         [word] if word == "--help" || word == "-h" => {
-            return (HELP.to_owned(), Outcome::success());
+            return (HELP.to_owned(), RunOutcome::success());
         }
         [dir] if !dir.as_encoded_bytes().starts_with(b"-") && !dir.is_empty() => Path::new(dir),
         _ => {
             return (
                 String::new(),
-                Outcome::fatal("check-shadow: it takes the folder of a shadow"),
+                RunOutcome::fatal("check-shadow: it takes the folder of a shadow"),
             );
         }
     };
@@ -70,26 +70,28 @@ pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, O
             let release = if release.is_empty() { release } else { format!(" (CUDA {release})") };
             let (dir, toolkit) = (dir.display(), toolkit.display());
             let text = format!("'{dir}' is '{toolkit}'{release} with culd as nvlink.\n");
-            (text, Outcome::success())
+            (text, RunOutcome::success())
         }
-        _ => (String::new(), Outcome { status: 1, lines }),
+        _ => (String::new(), RunOutcome { status: 1, lines }),
     }
 }
 
 /// The faults of the shadow at `dir`; without a marker it is not a shadow.
-fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
+fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<ShadowFault>) {
     let Some(marker) = Marker::read(dir) else {
-        return (None, vec![Fault::NoShadow(dir.to_owned())]);
+        return (None, vec![ShadowFault::NoShadow(dir.to_owned())]);
     };
     let toolkit = || marker.toolkit.clone();
     let mut faults = Vec::new();
     if !marker.toolkit.join("bin").is_dir() {
-        faults.push(Fault::NoToolkit(toolkit()));
+        faults.push(ShadowFault::NoToolkit(toolkit()));
     } else {
         let before = marker.release.clone();
         faults.extend(marker.toolkit_change().map(|change| match change {
-            ToolkitChange::Files => Fault::Changed(toolkit()),
-            ToolkitChange::Release(now) => Fault::OtherRelease { toolkit: toolkit(), before, now },
+            ToolkitChange::Files => ShadowFault::Changed(toolkit()),
+            ToolkitChange::Release(now) => {
+                ShadowFault::OtherRelease { toolkit: toolkit(), before, now }
+            }
         }));
         let own = [REPLACED, COMPANIONS].concat();
         links(&marker.toolkit, dir, &["bin", marker::NAME], &mut faults);
@@ -101,7 +103,7 @@ fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<Fault>) {
 }
 
 /// Every entry of `from`, but for `except`, has a link in `to`, and nothing else is there.
-fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<Fault>) {
+fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<ShadowFault>) {
     let names = |dir: &Path| -> Vec<_> {
         let entries = list(dir).unwrap_or_default();
         let names = entries.iter().filter_map(|path| path.file_name());
@@ -114,26 +116,28 @@ fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<Fault>) {
     for name in &theirs {
         let (path, target) = (to.join(name), from.join(name));
         if path.symlink_metadata().is_err() {
-            faults.push(Fault::Missing(path));
+            faults.push(ShadowFault::Missing(path));
         } else if fs::read_link(&path).ok().as_ref() != Some(&target) {
-            faults.push(Fault::NoLink { path, target });
+            faults.push(ShadowFault::NoLink { path, target });
         }
     }
     let stray = ours.iter().filter(|name| theirs.binary_search(name).is_err());
-    faults.extend(stray.map(|name| Fault::Stray(to.join(name))));
+    faults.extend(stray.map(|name| ShadowFault::Stray(to.join(name))));
 }
 
 /// The fault of a program that should be a copy of `program`.
-fn copy(path: &Path, program: &Path) -> Option<Fault> {
-    let Ok(meta) = path.symlink_metadata() else { return Some(Fault::Missing(path.to_owned())) };
+fn copy(path: &Path, program: &Path) -> Option<ShadowFault> {
+    let Ok(meta) = path.symlink_metadata() else {
+        return Some(ShadowFault::Missing(path.to_owned()));
+    };
     if meta.is_symlink() {
-        return Some(Fault::Link(path.to_owned()));
+        return Some(ShadowFault::Link(path.to_owned()));
     }
     if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
-        return Some(Fault::NotRun(path.to_owned()));
+        return Some(ShadowFault::NotRun(path.to_owned()));
     }
     let same = matches!((fs::read(path), fs::read(program)), (Ok(a), Ok(b)) if a == b);
-    (!same).then(|| Fault::Other(path.to_owned()))
+    (!same).then(|| ShadowFault::Other(path.to_owned()))
 }
 
 #[cfg(test)]
@@ -156,7 +160,7 @@ mod tests {
         fs::write(&program, "culd").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let check = || faults(&dir, &program).1;
-        assert_eq!(check(), [Fault::NoShadow(dir.clone())]);
+        assert_eq!(check(), [ShadowFault::NoShadow(dir.clone())]);
         super::super::install(&dir, Some(&toolkit), &program).unwrap();
         assert_eq!(check(), []);
 
@@ -168,31 +172,37 @@ mod tests {
         fs::write(&program, "a newer culd").unwrap();
         let target = toolkit.join("bin/nvcc");
         let expected = [
-            Fault::NoLink { path: bin.join("nvcc"), target },
-            Fault::Missing(bin.join("ptxas")),
-            Fault::Stray(bin.join("gone")),
-            Fault::Other(bin.join("nvlink")),
+            ShadowFault::NoLink { path: bin.join("nvcc"), target },
+            ShadowFault::Missing(bin.join("ptxas")),
+            ShadowFault::Stray(bin.join("gone")),
+            ShadowFault::Other(bin.join("nvlink")),
         ];
         assert_eq!(check(), expected);
 
         super::super::install(&dir, Some(&toolkit), &program).unwrap();
         fs::write(toolkit.join("bin/nvcc"), "another").unwrap();
         fs::set_permissions(bin.join("nvlink"), fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(check(), [Fault::Changed(toolkit.clone()), Fault::NotRun(bin.join("nvlink"))]);
+        assert_eq!(
+            check(),
+            [ShadowFault::Changed(toolkit.clone()), ShadowFault::NotRun(bin.join("nvlink"))]
+        );
         fs::remove_file(bin.join("nvlink")).unwrap();
-        assert_eq!(check()[1..], [Fault::Missing(bin.join("nvlink"))]);
+        assert_eq!(check()[1..], [ShadowFault::Missing(bin.join("nvlink"))]);
         symlink(&program, bin.join("nvlink")).unwrap();
         let json = "{\"cuda\" : { \"version\" : \"13.5.0\" } }";
         fs::write(toolkit.join("version.json"), json).unwrap();
         let (before, now) = (String::new(), "13.5".to_owned());
         let expected = [
-            Fault::OtherRelease { toolkit: toolkit.clone(), before, now },
-            Fault::Missing(dir.join("version.json")),
-            Fault::Link(bin.join("nvlink")),
+            ShadowFault::OtherRelease { toolkit: toolkit.clone(), before, now },
+            ShadowFault::Missing(dir.join("version.json")),
+            ShadowFault::Link(bin.join("nvlink")),
         ];
         assert_eq!(check(), expected);
         fs::rename(&toolkit, at("moved")).unwrap();
-        assert_eq!(check(), [Fault::NoToolkit(toolkit), Fault::Link(bin.join("nvlink"))]);
+        assert_eq!(
+            check(),
+            [ShadowFault::NoToolkit(toolkit), ShadowFault::Link(bin.join("nvlink"))]
+        );
         assert!(dir.join(marker::NAME).is_file());
     }
 }

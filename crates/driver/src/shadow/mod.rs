@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use culd_link::Severity;
 use thiserror::Error;
 
-use crate::messages::{Line, Outcome};
+use crate::messages::{Line, RunOutcome};
 use crate::options::{Id, Options, dialect};
 use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
@@ -95,7 +95,7 @@ enum Outdated {
 
 /// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
-enum Request {
+enum ShadowCommand {
     Help,
     Install { dir: PathBuf, toolkit: Option<PathBuf> },
     Remove { dir: PathBuf },
@@ -103,15 +103,15 @@ enum Request {
 
 /// Does what `arguments`, the words after `install-shadow`, say; `program` is the path of culd. The
 /// text is for standard output. After an error nothing has changed.
-pub(crate) fn install_shadow(arguments: &[OsString], program: &Path) -> (String, Outcome) {
+pub(crate) fn install_shadow(arguments: &[OsString], program: &Path) -> (String, RunOutcome) {
     let done = parse(arguments).and_then(|request| match request {
-        Request::Help => Ok(HELP.to_owned()),
-        Request::Install { dir, toolkit } => install(&dir, toolkit.as_deref(), program),
-        Request::Remove { dir } => remove(&dir, program),
+        ShadowCommand::Help => Ok(HELP.to_owned()),
+        ShadowCommand::Install { dir, toolkit } => install(&dir, toolkit.as_deref(), program),
+        ShadowCommand::Remove { dir } => remove(&dir, program),
     });
     match done {
-        Ok(text) => (text, Outcome::success()),
-        Err(error) => (String::new(), Outcome::fatal(error)),
+        Ok(text) => (text, RunOutcome::success()),
+        Err(error) => (String::new(), RunOutcome::fatal(error)),
     }
 }
 
@@ -162,14 +162,14 @@ fn scratch(parent: &Path) -> Result<tempfile::TempDir, ShadowError> {
     made.map_err(|error| failed("write to", parent)(error.kind().into()))
 }
 
-fn parse(arguments: &[impl AsRef<OsStr>]) -> Result<Request, ShadowError> {
+fn parse(arguments: &[impl AsRef<OsStr>]) -> Result<ShadowCommand, ShadowError> {
     let usage = |text: String| Err(ShadowError::Usage(text));
     let (mut dir, mut toolkit, mut removes) = (None, None, false);
     let mut words = arguments.iter().map(AsRef::as_ref);
     while let Some(word) = words.next() {
         // A path need not be text.
         match word.to_str().unwrap_or_default() {
-            "--help" | "-h" => return Ok(Request::Help),
+            "--help" | "-h" => return Ok(ShadowCommand::Help),
             "--remove" => removes = true,
             "--cuda" => match words.next() {
                 Some(value) => toolkit = Some(PathBuf::from(value)),
@@ -192,8 +192,8 @@ fn parse(arguments: &[impl AsRef<OsStr>]) -> Result<Request, ShadowError> {
         (Some(_), true) if toolkit.is_some() => {
             usage("'--remove' and '--cuda' do not go together".to_owned())
         }
-        (Some(dir), true) => Ok(Request::Remove { dir }),
-        (Some(dir), false) => Ok(Request::Install { dir, toolkit }),
+        (Some(dir), true) => Ok(ShadowCommand::Remove { dir }),
+        (Some(dir), false) => Ok(ShadowCommand::Install { dir, toolkit }),
     }
 }
 
@@ -500,15 +500,15 @@ mod tests {
     fn words() {
         let parse =
             |words: &[&str]| parse(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
-        let install = |toolkit: Option<&str>| Request::Install {
+        let install = |toolkit: Option<&str>| ShadowCommand::Install {
             dir: "tk".into(),
             toolkit: toolkit.map(PathBuf::from),
         };
         assert_eq!(parse(&["tk"]).unwrap(), install(None));
         assert_eq!(parse(&["--cuda", "a", "tk"]).unwrap(), install(Some("a")));
         assert_eq!(parse(&["tk", "--cuda=a"]).unwrap(), install(Some("a")));
-        assert_eq!(parse(&["--remove", "tk"]).unwrap(), Request::Remove { dir: "tk".into() });
-        assert_eq!(parse(&["tk", "--help"]).unwrap(), Request::Help);
+        assert_eq!(parse(&["--remove", "tk"]).unwrap(), ShadowCommand::Remove { dir: "tk".into() });
+        assert_eq!(parse(&["tk", "--help"]).unwrap(), ShadowCommand::Help);
         for words in [
             &[][..],
             &[""],

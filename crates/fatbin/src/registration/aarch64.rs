@@ -1,8 +1,8 @@
 //! Code for AArch64: `aarch64.s`, assembled. The numbers of the relocations are those of its ELF
 //! ABI.
 
-use super::code::Target::*;
-use super::code::{Code, Fix, count_wide, jump26, reloc};
+use super::code::Referent::*;
+use super::code::{Fix, MachineCode, count_wide, jump26, reloc};
 
 const PG_HI21: u32 = 275;
 const ADD_LO12: u32 = 277;
@@ -53,7 +53,7 @@ const CONSTRUCTOR: &[u8] = &[
     0x5f, 0x24, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6, 0x1f, 0x20, 0x03, 0xd5, 0x1f, 0x20, 0x03, 0xd5,
 ];
 
-pub(super) const CODE: Code = Code {
+pub(super) const CODE: MachineCode = MachineCode {
     machine: 183,
     common: COMMON,
     fixes: FIXES,

@@ -2,7 +2,7 @@
 
 /// The target of a place in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum Referent {
     /// The runtime's handle of the fat binary.
     Handle,
     /// The number of modules so far.
@@ -33,13 +33,13 @@ pub(super) enum Target {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fix {
     pub(super) at: usize,
-    pub(super) what: What,
+    pub(super) what: MachinePart,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum What {
+pub(super) enum MachinePart {
     /// A relocation of this type, with an addend that is added to the place of the target.
-    Reloc { kind: u32, target: Target, addend: i64 },
+    Reloc { kind: u32, target: Referent, addend: i64 },
     /// The number of modules, 32 bits.
     Count,
     /// The number of modules in `movz` and `movk`, 16 bits from bit 5 of each.
@@ -50,28 +50,28 @@ pub(super) enum What {
     Jump26,
 }
 
-pub(super) const fn reloc(at: usize, kind: u32, target: Target, addend: i64) -> Fix {
-    Fix { at, what: What::Reloc { kind, target, addend } }
+pub(super) const fn reloc(at: usize, kind: u32, target: Referent, addend: i64) -> Fix {
+    Fix { at, what: MachinePart::Reloc { kind, target, addend } }
 }
 
 pub(super) const fn count(at: usize) -> Fix {
-    Fix { at, what: What::Count }
+    Fix { at, what: MachinePart::Count }
 }
 
 pub(super) const fn count_wide(at: usize) -> Fix {
-    Fix { at, what: What::CountWide }
+    Fix { at, what: MachinePart::CountWide }
 }
 
 pub(super) const fn jump(at: usize) -> Fix {
-    Fix { at, what: What::Jump }
+    Fix { at, what: MachinePart::Jump }
 }
 
 pub(super) const fn jump26(at: usize) -> Fix {
-    Fix { at, what: What::Jump26 }
+    Fix { at, what: MachinePart::Jump26 }
 }
 
 /// Code for a machine.
-pub(super) struct Code {
+pub(super) struct MachineCode {
     /// `e_machine`.
     pub(super) machine: u16,
     /// The code that all modules share.

@@ -151,9 +151,9 @@ pub(super) struct Object {
 }
 
 /// A string table: strings, each with a NUL behind it.
-struct Strings(Vec<u8>);
+struct StringTable(Vec<u8>);
 
-impl Strings {
+impl StringTable {
     fn add(&mut self, name: &[u8]) -> Option<u32> {
         if name.is_empty() {
             return Some(0);
@@ -166,16 +166,16 @@ impl Strings {
 }
 
 /// Section headers, and contents at their offsets.
-struct File {
+struct ObjectFile {
     headers: Vec<u8>,
     bytes: Vec<u8>,
     /// The offset of [`File::bytes`] in the file.
     base: u64,
-    names: Strings,
+    names: StringTable,
 }
 
 /// The fields of a header besides name, offset and size.
-struct Kind {
+struct SectionHeader {
     kind: u32,
     flags: u64,
     link: u32,
@@ -184,8 +184,8 @@ struct Kind {
     entry: u64,
 }
 
-impl File {
-    fn section(&mut self, name: &[u8], size: u64, data: &[u8], kind: &Kind) -> Option<()> {
+impl ObjectFile {
+    fn section(&mut self, name: &[u8], size: u64, data: &[u8], kind: &SectionHeader) -> Option<()> {
         let align = usize::try_from(kind.align).ok()?;
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
         let name = self.names.add(name)?;
@@ -207,34 +207,46 @@ impl Object {
         let tables = u32::try_from(self.sections.len() + relocated.count()).ok()? + 1;
         let (symtab, strtab, names) = (tables, tables + 1, tables + 2);
         let number = u16::try_from(names + 1).ok()?;
-        let mut file = File {
+        let mut file = ObjectFile {
             headers: vec![0; 64],
             bytes: Vec::new(),
             base: HEADER + SECTION_HEADER * u64::from(number),
-            names: Strings(vec![0]),
+            names: StringTable(vec![0]),
         };
         // The tables' numbers follow those of the sections; their contents stand before the last
         // section.
         let (last, first) = self.sections.split_last()?;
         for section in first {
             let Section { name, kind, flags, align, data, size, .. } = section;
-            let kind =
-                Kind { kind: *kind, flags: *flags, link: 0, info: 0, align: *align, entry: 0 };
+            let kind = SectionHeader {
+                kind: *kind,
+                flags: *flags,
+                link: 0,
+                info: 0,
+                align: *align,
+                entry: 0,
+            };
             file.section(name, *size, data, &kind)?;
         }
         let first_headers = std::mem::take(&mut file.headers);
         let mut tables = file;
         for (info, section) in (1..).zip(&self.sections) {
             if !section.relocations.is_empty() {
-                let kind =
-                    Kind { kind: RELA, flags: INFO_LINK, link: symtab, info, align: 8, entry: 24 };
+                let kind = SectionHeader {
+                    kind: RELA,
+                    flags: INFO_LINK,
+                    link: symtab,
+                    info,
+                    align: 8,
+                    entry: 24,
+                };
                 let data = relocations(&section.relocations);
                 let name = [b".rela", section.name].concat();
                 tables.section(&name, data.len() as u64, &data, &kind)?;
             }
         }
         let (symbols, strings) = self.symbols()?;
-        let kind = Kind {
+        let kind = SectionHeader {
             kind: SYMTAB,
             flags: 0,
             link: strtab,
@@ -243,7 +255,7 @@ impl Object {
             entry: 24,
         };
         tables.section(b".symtab", symbols.len() as u64, &symbols, &kind)?;
-        let text = Kind { kind: STRTAB, flags: 0, link: 0, info: 0, align: 1, entry: 0 };
+        let text = SectionHeader { kind: STRTAB, flags: 0, link: 0, info: 0, align: 1, entry: 0 };
         tables.section(b".strtab", strings.len() as u64, &strings, &text)?;
         // The names of the last two are added before the table is written.
         let last_name = tables.names.add(last.name)?;
@@ -281,7 +293,7 @@ impl Object {
     }
 
     fn symbols(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (mut out, mut strings) = (vec![0; 24], Strings(vec![0]));
+        let (mut out, mut strings) = (vec![0; 24], StringTable(vec![0]));
         for Symbol { name, info, other, section, value, size } in &self.symbols {
             put(&mut out, &[strings.add(name)?]);
             out.extend_from_slice(&[*info, *other]);

@@ -17,7 +17,7 @@ mod x86_64;
 
 use std::collections::HashSet;
 
-use self::code::{Code, Fix, Target, What, merge};
+use self::code::{Fix, MachineCode, MachinePart, Referent, merge};
 use self::elf::{Object, Relocation, Section, Symbol};
 pub use self::module::module_object;
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl Machine {
         all.into_iter().find(|machine| machine.code().machine == number)
     }
 
-    fn code(self) -> &'static Code {
+    fn code(self) -> &'static MachineCode {
         match self {
             Machine::X86_64 => &x86_64::CODE,
             Machine::AArch64 => &aarch64::CODE,
@@ -173,7 +173,7 @@ fn check(ids: &[&[u8]]) -> Result<(), Error> {
 }
 
 /// The code of all modules, and its relocations in the order of their places.
-fn text(code: &Code, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
+fn text(code: &MachineCode, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
     let (mut text, mut relocations) = (Vec::new(), Vec::new());
     if ids.is_empty() {
         return Some((text, relocations));
@@ -186,18 +186,20 @@ fn text(code: &Code, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
             let at = start + at;
             let distance = u32::try_from(at).ok()?;
             match what {
-                What::Reloc { kind, target, addend } => {
+                MachinePart::Reloc { kind, target, addend } => {
                     let (symbol, offset) = place(target, module, count);
                     let addend = addend + offset;
                     relocations.push(Relocation { at: at as u64, kind, symbol, addend });
                 }
-                What::Count => merge(&mut text, at, count)?,
-                What::CountWide => {
+                MachinePart::Count => merge(&mut text, at, count)?,
+                MachinePart::CountWide => {
                     merge(&mut text, at, (count & 0xffff) << 5)?;
                     merge(&mut text, at + 4, (count >> 16) << 5)?;
                 }
-                What::Jump => merge(&mut text, at, (distance + 4).wrapping_neg())?,
-                What::Jump26 => merge(&mut text, at, (distance / 4).wrapping_neg() & 0x3ff_ffff)?,
+                MachinePart::Jump => merge(&mut text, at, (distance + 4).wrapping_neg())?,
+                MachinePart::Jump26 => {
+                    merge(&mut text, at, (distance / 4).wrapping_neg() & 0x3ff_ffff)?
+                }
             }
         }
         Some(())
@@ -210,26 +212,31 @@ fn text(code: &Code, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
 }
 
 /// The symbol that stands for a target, and the target's distance from it.
-fn place(target: Target, module: u32, count: u32) -> (u32, i64) {
+fn place(target: Referent, module: u32, count: u32) -> (u32, i64) {
     let runtime = |number| (FIRST_GLOBAL + number, 0);
     match target {
-        Target::Handle => (BSS_SYMBOL, HANDLE.cast_signed()),
-        Target::Count => (BSS_SYMBOL, COUNT.cast_signed()),
-        Target::Images => (BSS_SYMBOL, IMAGES.cast_signed()),
-        Target::Callbacks => (BSS_SYMBOL, IMAGES.cast_signed() + 8 * (i64::from(count) + 1)),
-        Target::Wrapper => (SEGMENT_SYMBOL, 0),
-        Target::RegisterFatBinary => runtime(0),
-        Target::RegisterFatBinaryEnd => runtime(1),
-        Target::UnregisterFatBinary => runtime(2),
-        Target::AtExit => runtime(3),
-        Target::ModuleWrapper => runtime(4 + 2 * module + 1),
+        Referent::Handle => (BSS_SYMBOL, HANDLE.cast_signed()),
+        Referent::Count => (BSS_SYMBOL, COUNT.cast_signed()),
+        Referent::Images => (BSS_SYMBOL, IMAGES.cast_signed()),
+        Referent::Callbacks => (BSS_SYMBOL, IMAGES.cast_signed() + 8 * (i64::from(count) + 1)),
+        Referent::Wrapper => (SEGMENT_SYMBOL, 0),
+        Referent::RegisterFatBinary => runtime(0),
+        Referent::RegisterFatBinaryEnd => runtime(1),
+        Referent::UnregisterFatBinary => runtime(2),
+        Referent::AtExit => runtime(3),
+        Referent::ModuleWrapper => runtime(4 + 2 * module + 1),
         // Of objects that are modules.
-        Target::OwnId => (SEGMENT_SYMBOL, 0),
-        Target::RegisterModule => runtime(4 + 2 * module),
+        Referent::OwnId => (SEGMENT_SYMBOL, 0),
+        Referent::RegisterModule => runtime(4 + 2 * module),
     }
 }
 
-fn symbols(code: &Code, visibility: Visibility, ids: &[&[u8]], text_size: u64) -> Vec<Symbol> {
+fn symbols(
+    code: &MachineCode,
+    visibility: Visibility,
+    ids: &[&[u8]],
+    text_size: u64,
+) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> =
         SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
     let (common, unregister) = match ids {
@@ -262,7 +269,7 @@ fn wrapper_of(version: u32) -> Vec<u8> {
 }
 
 /// One entry for all code: where nothing is pushed the frame is that of the caller.
-fn unwind(code: &Code, text_size: u32, instructions: &[u8]) -> (Vec<u8>, Vec<Relocation>) {
+fn unwind(code: &MachineCode, text_size: u32, instructions: &[u8]) -> (Vec<u8>, Vec<Relocation>) {
     if text_size == 0 {
         return (Vec::new(), Vec::new());
     }

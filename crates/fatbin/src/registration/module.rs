@@ -4,7 +4,7 @@
 //! module. Out: the head of a relocatable ELF file, which the fat binary ends. Its constructor
 //! registers the module with the host object of that device link.
 
-use super::code::{Fix, Target, What};
+use super::code::{Fix, MachinePart, Referent};
 use super::elf::{Object, Relocation, Section, Symbol};
 use super::{Machine, Visibility, check, property, too_large, unwind, wrapper_of};
 use crate::error::Error;
@@ -36,11 +36,11 @@ pub fn module_object(
     check(&[id])?;
     let code = machine.code();
     let relocation = |&Fix { at, what }: &Fix| {
-        let What::Reloc { kind, target, addend } = what else { return None };
+        let MachinePart::Reloc { kind, target, addend } = what else { return None };
         let symbol = match target {
-            Target::Wrapper => SEGMENT_SYMBOL,
-            Target::OwnId => ID_SYMBOL,
-            Target::RegisterModule => FIRST_GLOBAL + 1,
+            Referent::Wrapper => SEGMENT_SYMBOL,
+            Referent::OwnId => ID_SYMBOL,
+            Referent::RegisterModule => FIRST_GLOBAL + 1,
             _ => return None,
         };
         Some(Relocation { at: at as u64, kind, symbol, addend })

@@ -1,7 +1,7 @@
 //! Code for x86-64: `x86_64.s`, assembled. The numbers of the relocations are those of the psABI.
 
-use super::code::Target::*;
-use super::code::{Code, Fix, count, jump, reloc};
+use super::code::Referent::*;
+use super::code::{Fix, MachineCode, count, jump, reloc};
 
 const PC32: u32 = 2;
 const PLT32: u32 = 4;
@@ -43,7 +43,7 @@ const CONSTRUCTOR: &[u8] = &[
     0xf3, 0x0f, 0x1e, 0xfa, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
 ];
 
-pub(super) const CODE: Code = Code {
+pub(super) const CODE: MachineCode = MachineCode {
     machine: 62,
     common: COMMON,
     fixes: FIXES,

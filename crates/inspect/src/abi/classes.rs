@@ -12,13 +12,13 @@ use gimli::{
 
 use crate::view::View;
 
-type Bytes<'d> = EndianSlice<'d, LittleEndian>;
+type SectionBytes<'d> = EndianSlice<'d, LittleEndian>;
 
 /// The sections that are needed.
-struct Sections<'d> {
-    info: DebugInfo<Bytes<'d>>,
-    abbreviations: DebugAbbrev<Bytes<'d>>,
-    strings: DebugStr<Bytes<'d>>,
+struct NeededSections<'d> {
+    info: DebugInfo<SectionBytes<'d>>,
+    abbreviations: DebugAbbrev<SectionBytes<'d>>,
+    strings: DebugStr<SectionBytes<'d>>,
 }
 
 pub(super) fn lines(view: &View<'_>) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
         let found = view.cubin.sections.iter().find(|section| section.name == name);
         found.map_or(&[][..], |section| section.data)
     };
-    let sections = Sections {
+    let sections = NeededSections {
         info: DebugInfo::new(section(b".debug_info"), LittleEndian),
         abbreviations: DebugAbbrev::new(section(b".debug_abbrev"), LittleEndian),
         strings: DebugStr::new(section(b".debug_str"), LittleEndian),
@@ -38,7 +38,7 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
     lines
 }
 
-impl<'d> Sections<'d> {
+impl<'d> NeededSections<'d> {
     fn units(&self, lines: &mut Vec<String>) -> Result<(), gimli::Error> {
         let mut units = self.info.units();
         while let Some(unit) = units.next()? {
@@ -53,8 +53,8 @@ impl<'d> Sections<'d> {
 
     fn entry(
         &self,
-        unit: &UnitHeader<Bytes<'d>>,
-        entry: &DebuggingInformationEntry<'_, '_, Bytes<'d>>,
+        unit: &UnitHeader<SectionBytes<'d>>,
+        entry: &DebuggingInformationEntry<'_, '_, SectionBytes<'d>>,
     ) -> Result<Option<String>, gimli::Error> {
         let Some(class) = entry.attr(gimli::DW_AT_address_class)? else { return Ok(None) };
         let Some(value) = class.udata_value() else { return Ok(None) };
@@ -70,7 +70,7 @@ impl<'d> Sections<'d> {
 
     fn name(
         &self,
-        entry: &DebuggingInformationEntry<'_, '_, Bytes<'d>>,
+        entry: &DebuggingInformationEntry<'_, '_, SectionBytes<'d>>,
     ) -> Result<Option<String>, gimli::Error> {
         let text = match entry.attr_value(gimli::DW_AT_name)? {
             Some(AttributeValue::String(text)) => text,

@@ -21,11 +21,11 @@ use culd_cubin::parameter::KernelParameter;
 use crate::view::View;
 
 /// A title and the lines below it.
-type Part = (&'static str, Vec<String>);
+type TitledLines = (&'static str, Vec<String>);
 
 /// The whole text.
 pub fn describe(view: &View<'_>) -> String {
-    let parts: [Part; 5] = [
+    let parts: [TitledLines; 5] = [
         ("kernels", kernels(view)),
         ("prototypes", functions(view)),
         ("indirect calls", indirect_calls(view)),

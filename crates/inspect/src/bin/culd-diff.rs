@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use culd_inspect::diff::{self, Difference, Options};
+use culd_inspect::diff::{self, DiffReport, Options};
 use culd_inspect::view::View;
 
 const USAGE: &str = "\
@@ -46,7 +46,7 @@ fn arguments() -> Result<Option<Arguments>, String> {
     Ok(Some(Arguments { limit, tool, files }))
 }
 
-fn difference(arguments: &Arguments) -> Result<Difference, String> {
+fn difference(arguments: &Arguments) -> Result<DiffReport, String> {
     let [a_name, b_name] = &arguments.files;
     let (a, b) = (culd_inspect::read(a_name)?, culd_inspect::read(b_name)?);
     let a = View::parse(&a).map_err(|error| culd_inspect::about(a_name, error))?;

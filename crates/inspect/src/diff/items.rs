@@ -11,15 +11,15 @@ use culd_cubin::unified::{self, Entry};
 use culd_cubin::{Section, attr, callgraph};
 
 use super::Options;
-use super::lists::Item;
+use super::lists::ListedItem;
 use crate::name;
 use crate::view::{self, View};
 use crate::words;
 
-type List = fn(&View<'_>, Options) -> Vec<Item>;
+type ItemList = fn(&View<'_>, Options) -> Vec<ListedItem>;
 
 /// Name and maker of each list, the most useful first.
-pub(super) const LISTS: &[(&str, List)] = &[
+pub(super) const LISTS: &[(&str, ItemList)] = &[
     ("header", header),
     ("section", sections),
     ("symbol", symbols),
@@ -34,7 +34,7 @@ pub(super) const LISTS: &[(&str, List)] = &[
     ("string", strings),
 ];
 
-fn header(view: &View<'_>, _: Options) -> Vec<Item> {
+fn header(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let header = &view.tables.header;
     let gap = |offset: u64, natural: u64| format!("{:#x}", offset.wrapping_sub(natural));
     let end = view.tables.sections.iter().map(|section| section.offset).max().unwrap_or(0);
@@ -59,7 +59,7 @@ fn header(view: &View<'_>, _: Options) -> Vec<Item> {
             },
         ),
     ];
-    let item = |(key, value): (&str, String)| Item {
+    let item = |(key, value): (&str, String)| ListedItem {
         list: String::new(),
         key: key.to_owned(),
         fields: vec![("", value)],
@@ -72,7 +72,7 @@ fn is_tool_note(section: &Section<'_>) -> bool {
     section.name == b".note.nv.tkinfo"
 }
 
-fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
+fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<ListedItem> {
     let mut end = 64;
     let mut owners: HashMap<(u64, u64), &str> = HashMap::new();
     let raws = &view.tables.sections;
@@ -92,7 +92,7 @@ fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
             owners.entry(range).or_insert(name);
         }
         let known_size = options.tool || !is_tool_note(section);
-        Item {
+        ListedItem {
             list: String::new(),
             key: name.clone(),
             fields: vec![
@@ -112,14 +112,14 @@ fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<Item> {
     view.cubin.sections.iter().zip(&view.sections).zip(raws).skip(1).map(item).collect()
 }
 
-fn symbols(view: &View<'_>, _: Options) -> Vec<Item> {
+fn symbols(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let tables = [
         ("", &view.cubin.symbols, &view.symbols),
         ("mercury", &view.cubin.mercury_symbols, &view.mercury_symbols),
     ];
     let mut items = Vec::new();
     for (list, symbols, names) in tables {
-        items.extend(symbols.iter().zip(names).map(|(symbol, name)| Item {
+        items.extend(symbols.iter().zip(names).map(|(symbol, name)| ListedItem {
             list: list.to_owned(),
             key: name.clone(),
             fields: vec![
@@ -135,7 +135,7 @@ fn symbols(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
-fn attributes(view: &View<'_>, _: Options) -> Vec<Item> {
+fn attributes(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| view::is_attributes(section)) {
@@ -148,7 +148,7 @@ fn attributes(view: &View<'_>, _: Options) -> Vec<Item> {
                 key = format!("{key} {}", symbol.unwrap_or_default());
             }
             let value = view.attribute_value(section, &record);
-            items.push(Item { list: list.clone(), key, fields: vec![("", value)] });
+            items.push(ListedItem { list: list.clone(), key, fields: vec![("", value)] });
         }
     }
     items
@@ -163,25 +163,25 @@ fn of_types<'v, 'd>(
     sections.filter(|(section, _)| types.contains(&section.sh_type))
 }
 
-fn edges(view: &View<'_>, _: Options) -> Vec<Item> {
+fn edges(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_CALLGRAPH, sht::MERCURY_CALLGRAPH];
     for (section, name) in of_types(view, &types) {
         for (_, edge) in callgraph::edges(section).map_while(Result::ok) {
             let (list, from, to) = view.edge(section, &edge);
             let key = format!("{from} -> {to}");
-            items.push(Item { list: format!("{name} [{list}]"), key, fields: Vec::new() });
+            items.push(ListedItem { list: format!("{name} [{list}]"), key, fields: Vec::new() });
         }
     }
     items
 }
 
-fn prototypes(view: &View<'_>, _: Options) -> Vec<Item> {
+fn prototypes(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_PROTOTYPE, sht::MERCURY_PROTOTYPE];
     for (section, list) in of_types(view, &types) {
         for (function, string) in callgraph::prototypes(section) {
-            items.push(Item {
+            items.push(ListedItem {
                 list: list.clone(),
                 key: view.symbol(section, function.0),
                 fields: vec![("", view.string(string))],
@@ -191,12 +191,12 @@ fn prototypes(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
-fn entries(view: &View<'_>, _: Options) -> Vec<Item> {
+fn entries(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_UFT_ENTRY, sht::CUDA_UDT_ENTRY];
     for (section, list) in of_types(view, &types) {
         for (_, Entry { symbol, flags, offset, id }) in unified::entries(section) {
-            items.push(Item {
+            items.push(ListedItem {
                 list: list.clone(),
                 key: format!("{:#x},{:#x}", id.0, id.1),
                 fields: vec![
@@ -210,7 +210,7 @@ fn entries(view: &View<'_>, _: Options) -> Vec<Item> {
     items
 }
 
-fn notes(view: &View<'_>, options: Options) -> Vec<Item> {
+fn notes(view: &View<'_>, options: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::NOTE) {
@@ -227,16 +227,16 @@ fn notes(view: &View<'_>, options: Options) -> Vec<Item> {
                 }
                 None => (format!("type {}", record.note_type), view::hex(record.bytes)),
             };
-            items.push(Item { list: list.clone(), key, fields: vec![("", value)] });
+            items.push(ListedItem { list: list.clone(), key, fields: vec![("", value)] });
         }
     }
     items
 }
 
-fn relocations(view: &View<'_>, _: Options) -> Vec<Item> {
+fn relocations(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     for (section, list) in view.cubin.sections.iter().zip(&view.sections) {
-        items.extend(section.relocations().iter().map(|reloc| Item {
+        items.extend(section.relocations().iter().map(|reloc| ListedItem {
             list: list.clone(),
             key: format!("+{:#x}", reloc.offset),
             fields: vec![
@@ -250,15 +250,15 @@ fn relocations(view: &View<'_>, _: Options) -> Vec<Item> {
 }
 
 /// The records of Mercury code, by the offsets of their instructions.
-fn capsules(view: &View<'_>, _: Options) -> Vec<Item> {
+fn capsules(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::MERCURY_CODE) {
         // Damaged ones are compared as bytes.
         let Ok(capsule) = Capsule::parse(section.name, section.data) else { continue };
         let code = vec![("", view.section(capsule.code().0))];
-        items.push(Item { list: list.clone(), key: "code".to_owned(), fields: code });
-        items.extend(capsule.records().map(|record| Item {
+        items.push(ListedItem { list: list.clone(), key: "code".to_owned(), fields: code });
+        items.extend(capsule.records().map(|record| ListedItem {
             list: list.clone(),
             key: format!("+{:#x}", record.instructions.start * capmerc::INSTRUCTION),
             fields: vec![
@@ -271,7 +271,7 @@ fn capsules(view: &View<'_>, _: Options) -> Vec<Item> {
 }
 
 /// Sections that start and end there stand for offsets, which move with the tool note.
-fn segments(view: &View<'_>, options: Options) -> Vec<Item> {
+fn segments(view: &View<'_>, options: Options) -> Vec<ListedItem> {
     let sections = || view.tables.sections.iter().zip(&view.cubin.sections).zip(&view.sections);
     let header = &view.tables.header;
     let start = |offset: u64| {
@@ -292,7 +292,7 @@ fn segments(view: &View<'_>, options: Options) -> Vec<Item> {
             _ => format!("{:#x}", segment.file_size),
         }
     };
-    let item = |segment: &Segment| Item {
+    let item = |segment: &Segment| ListedItem {
         list: String::new(),
         key: words::word(words::SEGMENT_TYPES, u64::from(segment.p_type)),
         fields: vec![
@@ -307,11 +307,11 @@ fn segments(view: &View<'_>, options: Options) -> Vec<Item> {
     view.tables.segments.iter().map(item).collect()
 }
 
-fn strings(view: &View<'_>, _: Options) -> Vec<Item> {
+fn strings(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::STRTAB) {
-        items.extend(section.data.split(|&byte| byte == 0).map(|string| Item {
+        items.extend(section.data.split(|&byte| byte == 0).map(|string| ListedItem {
             list: list.clone(),
             key: name::quote(string),
             fields: Vec::new(),

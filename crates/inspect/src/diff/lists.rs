@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 /// One thing of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ListedItem {
     /// The list it stands in when one file has many lists of the kind (a section), else empty.
     /// Order is compared inside a list.
     pub(super) list: String,
@@ -16,7 +16,7 @@ pub(super) struct Item {
 }
 
 /// The lines of group `name`, in the order of `a`, then of `b`.
-pub(super) fn compare(name: &str, a: &[Item], b: &[Item]) -> Vec<String> {
+pub(super) fn compare(name: &str, a: &[ListedItem], b: &[ListedItem]) -> Vec<String> {
     let (a_keys, b_keys) = (keys(a), keys(b));
     let b_at: HashMap<&str, usize> = b_keys.iter().map(String::as_str).zip(0..).collect();
     let mut matched = vec![false; b.len()];
@@ -44,9 +44,9 @@ pub(super) fn compare(name: &str, a: &[Item], b: &[Item]) -> Vec<String> {
 }
 
 /// Full keys: list, key, and the ordinal of a repeated key.
-fn keys(items: &[Item]) -> Vec<String> {
+fn keys(items: &[ListedItem]) -> Vec<String> {
     let mut seen: HashMap<String, u32> = HashMap::new();
-    let key = |item: &Item| {
+    let key = |item: &ListedItem| {
         let blank = if item.list.is_empty() || item.key.starts_with('+') { "" } else { " " };
         let key = format!("{}{blank}{}", item.list, item.key);
         match seen.entry(key.clone()) {
@@ -63,14 +63,14 @@ fn keys(items: &[Item]) -> Vec<String> {
     items.iter().map(key).collect()
 }
 
-fn values(item: &Item) -> String {
+fn values(item: &ListedItem) -> String {
     let part = |(field, value): &(&str, String)| {
         if field.is_empty() { value.clone() } else { format!("{field}={value}") }
     };
     item.fields.iter().map(part).collect::<Vec<_>>().join(" ")
 }
 
-fn fields(name: &str, key: &str, a: &Item, b: &Item) -> Vec<String> {
+fn fields(name: &str, key: &str, a: &ListedItem, b: &ListedItem) -> Vec<String> {
     let line = |((field, a), (_, b)): (&(&str, String), &(&str, String))| {
         let dot = if field.is_empty() { "" } else { "." };
         (a != b).then(|| format!("{name}{dot}{field}  {key}  {a} != {b}"))
@@ -79,7 +79,7 @@ fn fields(name: &str, key: &str, a: &Item, b: &Item) -> Vec<String> {
 }
 
 /// One line per item that has to move for the order of `b`: all but a longest run in order.
-fn order(name: &str, a: &[Item], a_keys: &[String], pairs: &[(usize, usize)]) -> Vec<String> {
+fn order(name: &str, a: &[ListedItem], a_keys: &[String], pairs: &[(usize, usize)]) -> Vec<String> {
     let mut lists: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
     let mut names = Vec::new();
     for &pair in pairs {
@@ -149,8 +149,8 @@ fn moved(pairs: &[(usize, usize)]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn item(list: &str, key: &str, value: &str) -> Item {
-        Item { list: list.into(), key: key.into(), fields: vec![("v", value.into())] }
+    fn item(list: &str, key: &str, value: &str) -> ListedItem {
+        ListedItem { list: list.into(), key: key.into(), fields: vec![("v", value.into())] }
     }
 
     #[test]

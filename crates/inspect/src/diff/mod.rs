@@ -1,6 +1,6 @@
 //! The difference of two cubins, keyed by names.
 //!
-//! In: two parsed files. Out: [`Difference`]: lines in groups, the most telling group first.
+//! In: two parsed files. Out: [`DiffReport`]: lines in groups, the most telling group first.
 //! Guaranteed: no line exactly when the files are the same bytes, the record of the linker itself
 //! in `.note.nv.tkinfo` aside (see [`Options::tool`]).
 //!
@@ -32,7 +32,7 @@ pub struct Options {
 
 /// The lines about one kind of thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct DiffGroup {
     /// The first part of every key: `section`, `symbol`, `attr`, ...
     pub name: &'static str,
     /// One line per difference, without line ends.
@@ -41,12 +41,12 @@ pub struct Group {
 
 /// All differences.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Difference {
+pub struct DiffReport {
     /// Groups with at least one line, the most useful first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<DiffGroup>,
 }
 
-impl Difference {
+impl DiffReport {
     /// True when nothing differs.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -67,8 +67,8 @@ impl Difference {
 }
 
 /// Compares `a` with `b`.
-pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> Difference {
-    let mut difference = Difference::default();
+pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> DiffReport {
+    let mut difference = DiffReport::default();
     for &(name, list) in items::LISTS {
         let lines = lists::compare(name, &list(a, options), &list(b, options));
         difference.push(name, lines);
@@ -98,10 +98,10 @@ fn text(a: &View<'_>, b: &View<'_>, options: Options) -> Vec<String> {
     pairs.filter(|(a, b)| a != b).map(|(a, b)| format!("text  {a} != {b}")).collect()
 }
 
-impl Difference {
+impl DiffReport {
     fn push(&mut self, name: &'static str, lines: Vec<String>) {
         if !lines.is_empty() {
-            self.groups.push(Group { name, lines });
+            self.groups.push(DiffGroup { name, lines });
         }
     }
 }

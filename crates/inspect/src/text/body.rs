@@ -7,7 +7,7 @@ use super::{layout, strings, tables};
 use crate::view::{self, View};
 
 /// The lines of one section.
-pub(super) enum Body {
+pub(super) enum SectionText {
     /// Records by name.
     Records(Vec<String>),
     /// The strings of a table.
@@ -22,38 +22,38 @@ pub(super) enum Body {
     Nothing,
 }
 
-impl Body {
+impl SectionText {
     pub(super) fn lines(&self) -> &[String] {
         match self {
-            Body::Records(lines)
-            | Body::Strings(lines)
-            | Body::Symbols(lines, _)
-            | Body::Bytes(lines)
-            | Body::Fallback(lines) => lines,
-            Body::Nothing => &[],
+            SectionText::Records(lines)
+            | SectionText::Strings(lines)
+            | SectionText::Symbols(lines, _)
+            | SectionText::Bytes(lines)
+            | SectionText::Fallback(lines) => lines,
+            SectionText::Nothing => &[],
         }
     }
 
     /// True for contents that a summary leaves out.
     pub(super) fn is_bulk(&self) -> bool {
-        matches!(self, Body::Strings(_) | Body::Bytes(_) | Body::Fallback(_))
+        matches!(self, SectionText::Strings(_) | SectionText::Bytes(_) | SectionText::Fallback(_))
     }
 
     /// True if the body has `sh_info` of a symbol table.
     pub(super) fn tells_globals(&self) -> bool {
-        matches!(self, Body::Symbols(_, true))
+        matches!(self, SectionText::Symbols(_, true))
     }
 }
 
-pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
-    let Some(section) = view.cubin.sections.get(index) else { return Body::Nothing };
+pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> SectionText {
+    let Some(section) = view.cubin.sections.get(index) else { return SectionText::Nothing };
     if twin || !layout::has_bytes(section.sh_type) {
-        return Body::Nothing;
+        return SectionText::Nothing;
     }
-    let records = |lines: Option<Vec<String>>| lines.map(Body::Records);
+    let records = |lines: Option<Vec<String>>| lines.map(SectionText::Records);
     let body = match section.sh_type {
         sht::SYMTAB | sht::MERCURY_SYMTAB => tables::symbols(view, index),
-        sht::STRTAB => strings::strings(view, index).map(Body::Strings),
+        sht::STRTAB => strings::strings(view, index).map(SectionText::Strings),
         sht::RELA
         | sht::REL
         | sht::CUDA_RESOLVED_RELA
@@ -67,9 +67,9 @@ pub(super) fn body(view: &View<'_>, index: usize, twin: bool) -> Body {
         sht::NOTE => records(tables::notes(section)),
         sht::MERCURY_CODE => records(tables::capsule(view, section)),
         _ if view::is_attributes(section) => records(tables::attributes(view, section)),
-        _ => return Body::Bytes(bytes(section)),
+        _ => return SectionText::Bytes(bytes(section)),
     };
-    body.unwrap_or_else(|| Body::Fallback(bytes(section)))
+    body.unwrap_or_else(|| SectionText::Fallback(bytes(section)))
 }
 
 /// Bytes to a line.

@@ -7,21 +7,21 @@ use culd_cubin::elf::{self, OSABI_CUDA, shf, sht};
 use culd_cubin::encode::section_counts;
 use culd_cubin::raw::{FileHeader, SectionHeader, Segment};
 
-use super::body::Body;
+use super::body::SectionText;
 use crate::rules;
 use crate::view::{self, View};
 use crate::words;
 
 /// The places in one file by the rules.
-pub(super) struct Layout<'d> {
+pub(super) struct SymbolLayout<'d> {
     /// Per section: how it got its place.
-    places: Vec<Place>,
+    places: Vec<LayoutPlace>,
     /// End of the last section.
     end: u64,
     section_names: rules::StringIndex<'d>,
 }
 
-enum Place {
+enum LayoutPlace {
     /// By the rules, behind this many bytes of nothing.
     Behind(u64),
     /// Elsewhere.
@@ -35,21 +35,21 @@ pub(super) fn has_bytes(sh_type: u32) -> bool {
     sh_type != sht::NULL && !elf::is_nobits(sh_type)
 }
 
-impl<'d> Layout<'d> {
+impl<'d> SymbolLayout<'d> {
     pub(super) fn new(view: &View<'d>) -> Self {
         let mut places = Vec::with_capacity(view.tables.sections.len());
         let mut owners: HashMap<(u64, u64), usize> = HashMap::new();
         let mut end = 64;
         for (index, raw) in view.tables.sections.iter().enumerate() {
             if index == 0 {
-                places.push(Place::Odd);
+                places.push(LayoutPlace::Odd);
                 continue;
             }
             let own = has_bytes(raw.sh_type) && raw.size != 0;
             let natural = raw.offset == rules::section_offset(end, raw.align);
             let twin = owners.get(&(raw.offset, raw.size)).filter(|_| has_bytes(raw.sh_type));
             if let Some(&twin) = twin.filter(|_| !natural && raw.flags & shf::MERCURY != 0) {
-                places.push(Place::Twin(twin));
+                places.push(LayoutPlace::Twin(twin));
                 continue;
             }
             if has_bytes(raw.sh_type) {
@@ -57,27 +57,27 @@ impl<'d> Layout<'d> {
             }
             let size = if own { raw.size } else { 0 };
             let place = match raw.offset.checked_sub(end) {
-                _ if natural => Place::Behind(0),
+                _ if natural => LayoutPlace::Behind(0),
                 Some(gap) if own && raw.offset == rules::section_offset(raw.offset, raw.align) => {
-                    Place::Behind(gap)
+                    LayoutPlace::Behind(gap)
                 }
-                _ => Place::Odd,
+                _ => LayoutPlace::Odd,
             };
             // A section without bytes moves the next one only if it stands at its place by the
             // rules.
-            if own || !matches!(place, Place::Odd) {
+            if own || !matches!(place, LayoutPlace::Odd) {
                 end = raw.offset.saturating_add(size);
             }
             places.push(place);
         }
         let names = view.cubin.sections.get(usize::from(view.tables.header.shstrndx));
         let section_names = rules::StringIndex::new(names.map_or(&[], |names| names.data));
-        Layout { places, end, section_names }
+        SymbolLayout { places, end, section_names }
     }
 
     /// True if another section of the file shares the bytes and lists them.
     pub(super) fn is_twin(&self, index: usize) -> bool {
-        matches!(self.places.get(index), Some(Place::Twin(_)))
+        matches!(self.places.get(index), Some(LayoutPlace::Twin(_)))
     }
 
     /// The header by the rules, with the fields that the text has keys for as they stand.
@@ -146,7 +146,7 @@ impl<'d> Layout<'d> {
         out
     }
 
-    pub(super) fn section_line(&self, view: &View<'_>, index: usize, body: &Body) -> String {
+    pub(super) fn section_line(&self, view: &View<'_>, index: usize, body: &SectionText) -> String {
         let (Some(section), Some(raw), Some(name)) = (
             view.cubin.sections.get(index),
             view.tables.sections.get(index),
@@ -155,7 +155,7 @@ impl<'d> Layout<'d> {
             return String::new();
         };
         let mut out = format!("section {name} {}", view::section_type(section));
-        if matches!(body, Body::Fallback(_)) {
+        if matches!(body, SectionText::Fallback(_)) {
             out.push_str(" raw");
         }
         if raw.flags != 0 {
@@ -179,9 +179,9 @@ impl<'d> Layout<'d> {
             key(&mut out, "addr", &format!("{:#x}", raw.addr));
         }
         match self.places.get(index) {
-            Some(&Place::Twin(twin)) => key(&mut out, "twin", &view.section(twin as u32)),
-            Some(Place::Behind(0)) => {}
-            Some(Place::Behind(gap)) => key(&mut out, "gap", &format!("{gap:#x}")),
+            Some(&LayoutPlace::Twin(twin)) => key(&mut out, "twin", &view.section(twin as u32)),
+            Some(LayoutPlace::Behind(0)) => {}
+            Some(LayoutPlace::Behind(gap)) => key(&mut out, "gap", &format!("{gap:#x}")),
             _ => key(&mut out, "offset", &format!("{:#x}", raw.offset)),
         }
         if !has_bytes(raw.sh_type) {
@@ -243,7 +243,7 @@ fn patch(lines: &mut Vec<String>, data: &[u8], at: usize, expected: &[u8]) {
 }
 
 /// `sh_info`, by name where it is an index.
-fn info(out: &mut String, view: &View<'_>, index: usize, raw: &SectionHeader, body: &Body) {
+fn info(out: &mut String, view: &View<'_>, index: usize, raw: &SectionHeader, body: &SectionText) {
     let Some(section) = view.cubin.sections.get(index) else { return };
     let symbols = if view::is_mercury(section) { &view.mercury_symbols } else { &view.symbols };
     let low = raw.info & 0xff_ffff;

@@ -24,7 +24,7 @@ pub struct Options {
 
 /// The text form of `view`.
 pub fn dump(view: &View<'_>, options: &Options) -> String {
-    let layout = layout::Layout::new(view);
+    let layout = layout::SymbolLayout::new(view);
     let mut out = String::new();
     if options.only.is_none() {
         out.push_str("cubin 1\n");

@@ -13,14 +13,14 @@ use culd_cubin::raw::{Segment, SymbolEntry};
 use culd_cubin::unified::{self, Entry, Id};
 use culd_cubin::{Section, SymbolSection};
 
-use super::body::Body;
+use super::body::SectionText;
 use crate::name;
 use crate::rules::{self, StringIndex};
 use crate::view::{self, View};
 use crate::words;
 
 /// A symbol table; nothing about a null symbol that is all zero.
-pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
+pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<SectionText> {
     let section = view.cubin.sections.get(index)?;
     let mercury = section.sh_type == sht::MERCURY_SYMTAB;
     let (symbols, names) = match mercury {
@@ -69,7 +69,7 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<Body> {
     if tells_globals && first_global == symbols.len() {
         lines.push("globals".to_owned());
     }
-    (!symbols.is_empty()).then_some(Body::Symbols(lines, tells_globals))
+    (!symbols.is_empty()).then_some(SectionText::Symbols(lines, tells_globals))
 }
 
 /// The section of a symbol. The extended form is for indices that need it; else the number that

@@ -15,7 +15,7 @@ use super::attribute::OutAttribute;
 use super::lists::AttributeLists;
 use crate::base::id::{IdVec, NodeId};
 use crate::callgraph::CallGraph;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
@@ -25,7 +25,7 @@ pub(super) fn add(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     lists: &mut AttributeLists<'_>,
 ) -> Vec<(NodeId, u32)> {
     let mut in_flags = Vec::new();

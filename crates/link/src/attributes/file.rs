@@ -6,7 +6,7 @@ use super::EntryFacts;
 use super::attribute::OutAttribute;
 use crate::base::id::{IdVec, NodeId, OutSymbolId};
 use crate::callgraph::CallGraph;
-use crate::draft::merged::{FileRecord, Merged};
+use crate::draft::merged::{FileRecord, MergeResult};
 
 /// A record of the output's `.nv.info`.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ impl<'d> FileAttributes<'d> {
     pub(crate) fn records<'a>(
         &'a self,
         graph: &'a CallGraph,
-        merged: &'a Merged<'d>,
+        merged: &'a MergeResult<'d>,
     ) -> impl Iterator<Item = FileAttribute<'d>> + 'a {
         let relocatable = merged.draft.relocatable;
         let record = move |record: &FileRecord<'d>| match record {
@@ -82,7 +82,12 @@ impl<'d> FileAttributes<'d> {
     }
 
     /// The register count of an entry; `None` for any other function.
-    fn raised(&self, graph: &CallGraph, merged: &Merged<'_>, function: OutSymbolId) -> Option<u32> {
+    fn raised(
+        &self,
+        graph: &CallGraph,
+        merged: &MergeResult<'_>,
+        function: OutSymbolId,
+    ) -> Option<u32> {
         let node = graph.node(merged.draft.symbols[function].program?)?;
         self.raised[node].filter(|_| merged.function(graph, node) == function)
     }

@@ -10,14 +10,14 @@ use culd_cubin::attr::{Record, code};
 use super::attribute::OutAttribute;
 use super::file::{FileAttributes, is_gathered};
 use super::lists::AttributeLists;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 
 /// Removes the records from all lists and appends the largest number to the file's records, unless
 /// it is 0.
 pub(super) fn gather<'d>(
     objects: &InputObjects<'d>,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
     file: &mut FileAttributes<'d>,
     lists: &mut AttributeLists<'d>,
 ) {

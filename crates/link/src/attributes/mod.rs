@@ -27,7 +27,7 @@ use crate::base::id::{IdVec, NodeId, ObjectId, OutSymbolId};
 use crate::base::session::{LIST_WORK, LISTS_PER_TASK, Session};
 use crate::callgraph::CallGraph;
 use crate::diag::{Diagnostics, Failed, Message};
-use crate::draft::merged::{FileRecord, InfoSource, Merged, SectionPlacement};
+use crate::draft::merged::{FileRecord, InfoSource, MergeResult, SectionPlacement};
 use crate::objects::{InputObjects, records};
 use crate::symbols::Symbols;
 
@@ -72,7 +72,7 @@ impl<'d> Attributes<'d> {
         objects: &InputObjects<'d>,
         symbols: &Symbols,
         graph: &CallGraph,
-        merged: &Merged<'d>,
+        merged: &MergeResult<'d>,
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
         let numbers = ResourceUse::collect(graph, merged);
@@ -153,7 +153,7 @@ fn read_all<'d>(
     session: &Session,
     objects: &InputObjects<'d>,
     symbols: &Symbols,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
 ) -> AttributeLists<'d> {
     /// Typical bytes of an attribute in a file.
     const BYTES: usize = 12;
@@ -183,7 +183,7 @@ fn read_all<'d>(
 fn special_attribute<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
     object: ObjectId,
     record: Record<'d>,
 ) -> Option<OutAttribute<'d>> {
@@ -227,14 +227,14 @@ fn special_attribute<'d>(
 
 /// EXTERNS keep undefined functions, and entries: a kernel that another one launches stays
 /// external.
-fn is_open(merged: &Merged<'_>, out: OutSymbolId) -> bool {
+fn is_open(merged: &MergeResult<'_>, out: OutSymbolId) -> bool {
     let symbol = &merged.draft.symbols[out];
     symbol.section.is_none() || symbol.is_entry()
 }
 
 pub(crate) fn section_symbol(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     object: ObjectId,
     symbol: SymbolIndex,
 ) -> Option<OutSymbolId> {
@@ -256,7 +256,7 @@ struct ResourceUse {
 /// Functions whose stack has no bound according to ptxas. In whole programs ptxas has seen who
 /// calls whom, and no record of calls is left. nvlink does not warn about them (case
 /// whole-program/stacks).
-fn unbounded(graph: &CallGraph, merged: &Merged<'_>) -> HashSet<NodeId> {
+fn unbounded(graph: &CallGraph, merged: &MergeResult<'_>) -> HashSet<NodeId> {
     let functions = merged.file_records.iter().filter_map(|record| match *record {
         FileRecord::About { code: code::MIN_STACK_SIZE, function, number: u32::MAX } => {
             graph.node(merged.draft.symbols[function].program?)
@@ -267,7 +267,7 @@ fn unbounded(graph: &CallGraph, merged: &Merged<'_>) -> HashSet<NodeId> {
 }
 
 impl ResourceUse {
-    fn collect(graph: &CallGraph, merged: &Merged<'_>) -> Self {
+    fn collect(graph: &CallGraph, merged: &MergeResult<'_>) -> Self {
         let mut numbers = ResourceUse {
             frames: IdVec::filled(0, graph.nodes.len()),
             registers: IdVec::filled(0, graph.nodes.len()),

@@ -18,13 +18,13 @@ use super::{granularity, unbounded};
 use crate::base::id::{IdVec, NodeId, OutSymbolId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 
 /// Runs all propagation. Returns the common list of all jump slots, and the entries that
 /// [`crate::attributes::granularity`] finds.
 pub(super) fn propagate<'d>(
     graph: &CallGraph,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
     lists: &mut AttributeLists<'d>,
 ) -> (Vec<OutAttribute<'d>>, Vec<NodeId>) {
     let has_info = |node: NodeId| merged.function_infos[node].is_some();
@@ -76,7 +76,7 @@ fn of_those<T>(
 /// recursion.
 fn call_return_stack(
     graph: &CallGraph,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     entries: &[NodeId],
     lists: &mut AttributeLists<'_>,
 ) {
@@ -105,7 +105,7 @@ fn call_return_stack(
 /// counts as a function without it.
 fn sparse_mask(
     graph: &CallGraph,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     entries: &[NodeId],
     lists: &mut AttributeLists<'_>,
 ) {
@@ -158,7 +158,7 @@ fn sparse_mask(
 }
 
 /// The function whose code an alias names. A function inside another one's code is not an alias.
-fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeId> {
+fn aliased(graph: &CallGraph, merged: &MergeResult<'_>, node: NodeId) -> Option<NodeId> {
     let out = merged.function(graph, node);
     if merged.draft.symbols[out].value > 0 {
         return None;
@@ -176,7 +176,7 @@ fn aliased(graph: &CallGraph, merged: &Merged<'_>, node: NodeId) -> Option<NodeI
 
 /// Inheritance of a single entry: from every live function, whether it reaches them or not.
 fn propagate_to_single(
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     entry: NodeId,
     functions: &[NodeId],
     lists: &mut AttributeLists<'_>,
@@ -233,7 +233,7 @@ fn single_number(
 
 /// EXTERNS of a single entry: those of all live functions, its own included, last seen first (since
 /// CUDA 13.2: first seen first). Unchanged if its own list has them all.
-fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut AttributeLists<'_>) {
+fn single_externs(merged: &MergeResult<'_>, entry: NodeId, lists: &mut AttributeLists<'_>) {
     let mut all: Vec<OutSymbolId> = Vec::new();
     let mut seen: HashSet<OutSymbolId> = HashSet::new();
     for &node in &merged.info_order {
@@ -263,7 +263,7 @@ fn single_externs(merged: &Merged<'_>, entry: NodeId, lists: &mut AttributeLists
 /// AT_ENTRY_FRAGMENTS and attribute 0x66 of a single entry: the distinct words of all live
 /// functions, its own included, in reading order. Unchanged if its own list has them all (case
 /// attributes/tensor-memory; docs/DIALECTS.md, attributes of later objects).
-fn single_words(merged: &Merged<'_>, entry: NodeId, code: u8, lists: &mut AttributeLists<'_>) {
+fn single_words(merged: &MergeResult<'_>, entry: NodeId, code: u8, lists: &mut AttributeLists<'_>) {
     let mut all: Vec<u8> = Vec::new();
     for &node in &merged.info_order {
         for attribute in lists[node].iter().filter(|attribute| attribute.code() == code) {

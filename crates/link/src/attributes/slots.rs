@@ -13,12 +13,12 @@ use super::attribute::OutAttribute;
 use super::lists::{AttributeLists, ListTraits};
 use crate::base::id::NodeId;
 use crate::callgraph::CallGraph;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 
 /// The attributes of all jump slots, in output order.
 pub(super) fn joined_list<'d>(
     graph: &CallGraph,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
     lists: &AttributeLists<'d>,
     taken: &InheritanceOrder,
 ) -> Vec<OutAttribute<'d>> {

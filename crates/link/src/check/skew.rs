@@ -10,7 +10,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{Record, code};
 
 use crate::diag::{Diagnostics, Message};
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::options::LinkOptions;
@@ -24,7 +24,7 @@ const SINCE: u16 = 132;
 /// finalizer adds them to all functions then, with `-r` too.
 pub(crate) fn report_barriers(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     options: &LinkOptions,
     diags: &mut Diagnostics,
 ) {
@@ -46,7 +46,7 @@ pub(crate) fn report_barriers(
 /// one, and the number of others.
 pub(crate) fn report(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     options: &LinkOptions,
     diags: &mut Diagnostics,
 ) {
@@ -77,7 +77,7 @@ pub(crate) fn report(
 /// list, and the number of other such objects.
 fn with_function(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     odd: impl Fn(&InputObject<'_>, SectionIndex) -> bool,
 ) -> Option<(String, usize)> {
     let sources = merged.function_infos.values().flatten();

@@ -14,7 +14,7 @@ use crate::base::id::{BankId, IdVec, NodeId, RelocId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{BankKey, FunctionBank, Merged};
+use crate::draft::merged::{BankKey, FunctionBank, MergeResult};
 use crate::draft::relocs::{RelocSection, RelocSource};
 use crate::draft::section::InputChunk;
 use crate::merge::relocs::RESOLVED;
@@ -22,7 +22,11 @@ use crate::objects::counterparts::OPTIMIZER;
 use crate::options::LinkOptions;
 
 /// Appends the banks of all functions that are not entries.
-pub(crate) fn merge_banks<'d>(merged: &mut Merged<'d>, graph: &CallGraph, options: &LinkOptions) {
+pub(crate) fn merge_banks<'d>(
+    merged: &mut MergeResult<'d>,
+    graph: &CallGraph,
+    options: &LinkOptions,
+) {
     if merged.banks.len() == 0 {
         return;
     }
@@ -110,7 +114,7 @@ fn add_records(
 }
 
 /// Drops empty banks of functions. A bank that a replaced copy left empty loses its name too.
-pub(crate) fn drop_empty(merged: &mut Merged<'_>) {
+pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
     let draft = &mut merged.draft;
     let (mut kept, mut any_dropped) = (HashSet::new(), false);
     for id in draft.category_of(SectionKind::Constant(0)).to_vec() {
@@ -164,7 +168,7 @@ fn drop_symbols(draft: &mut Draft<'_>) {
 }
 
 /// For every function with a bank: the entries that reach it, in node order.
-fn users(merged: &Merged<'_>, graph: &CallGraph) -> IdVec<NodeId, Vec<NodeId>> {
+fn users(merged: &MergeResult<'_>, graph: &CallGraph) -> IdVec<NodeId, Vec<NodeId>> {
     let mut wanted = IdVec::filled(false, graph.nodes.len());
     merged.banks.values().for_each(|bank| wanted[bank.node] = true);
     let mut users = IdVec::filled(Vec::new(), graph.nodes.len());
@@ -175,7 +179,7 @@ fn users(merged: &Merged<'_>, graph: &CallGraph) -> IdVec<NodeId, Vec<NodeId>> {
 }
 
 fn create_bank(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     entry: NodeId,
     bank: &FunctionBank<'_>,

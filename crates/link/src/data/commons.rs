@@ -5,11 +5,11 @@ use culd_cubin::elf::shf;
 use crate::base::id::SectionId;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 
 /// Appends the tentative definitions that no definition replaced to `.nv.global`, in the reverse
 /// order of creation (cases common/*).
-pub(super) fn place_commons(merged: &mut Merged<'_>) {
+pub(super) fn place_commons(merged: &mut MergeResult<'_>) {
     let commons = std::mem::take(&mut merged.commons);
     let mut global = None;
     for common in commons.iter().rev() {

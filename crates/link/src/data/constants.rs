@@ -12,7 +12,7 @@ use crate::base::id::{NameId, OutSymbolId, SectionId};
 use crate::base::sort::list_sort;
 use crate::draft::Draft;
 use crate::draft::kind::{BANK_LIMIT, SectionKind};
-use crate::draft::merged::{Merged, SectionPlacement};
+use crate::draft::merged::{MergeResult, SectionPlacement};
 use crate::draft::offset_map::MovedRange;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
@@ -46,7 +46,7 @@ pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
 pub(crate) fn tighten<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     options: &LinkOptions,
 ) {
     let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
@@ -97,7 +97,7 @@ pub(crate) fn tighten<'d>(
 fn drop_unused<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     bank: SectionId,
     options: &LinkOptions,
 ) -> HashSet<OutSymbolId> {

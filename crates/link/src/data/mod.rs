@@ -21,7 +21,7 @@ use self::synthetic::{CallSections, SyntheticSections};
 use self::textures::TextureSlots;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
@@ -43,7 +43,7 @@ impl Data {
         objects: &InputObjects<'d>,
         symbols: &Symbols,
         graph: &CallGraph,
-        merged: &mut Merged<'d>,
+        merged: &mut MergeResult<'d>,
         calls: CallSections,
         options: &LinkOptions,
     ) -> Result<Self, Message> {
@@ -57,7 +57,7 @@ impl Data {
             // before those of kernels that are kept for their address and of functions' literals
             // (cases textures/slots-and-late-shared, slots-and-literals).
             let slots =
-                |merged: &mut Merged<'d>| textures::lay_out(objects, symbols, graph, merged);
+                |merged: &mut MergeResult<'d>| textures::lay_out(objects, symbols, graph, merged);
             let mercury = options.target.flavour == Flavour::Mercury;
             let first = mercury.then(|| slots(merged)).transpose()?;
             let shared = shared::lay_out(objects, symbols, graph, merged, options);

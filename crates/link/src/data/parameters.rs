@@ -9,7 +9,7 @@ use thin_vec::thin_vec;
 
 use crate::base::id::{SectionId, SymbolId};
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{BankKey, Merged};
+use crate::draft::merged::{BankKey, MergeResult};
 use crate::draft::section::{InputChunk, OutSymbol};
 use crate::draft::{Draft, first_names};
 use crate::objects::InputObjects;
@@ -28,7 +28,7 @@ pub(super) fn bank<'a, 'd>(
 }
 
 /// Creates the parameter banks.
-pub(crate) fn add<'d>(objects: &InputObjects<'d>, symbols: &Symbols, merged: &mut Merged<'d>) {
+pub(crate) fn add<'d>(objects: &InputObjects<'d>, symbols: &Symbols, merged: &mut MergeResult<'d>) {
     for code in merged.draft.category_of(SectionKind::Text).to_vec() {
         let draft = &mut merged.draft;
         let Some(function) = draft.sections[code].function else { continue };

@@ -8,7 +8,7 @@ use crate::base::id::SectionId;
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
@@ -30,7 +30,7 @@ pub(crate) struct SyntheticSections {
 pub(crate) fn add_sections<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     options: &LinkOptions,
 ) -> CallSections {
     place_commons(merged);
@@ -50,7 +50,7 @@ pub(crate) fn add_sections<'d>(
 
 /// Appends functions' constant banks to those of entries, and creates `.nv.rel.action`.
 pub(crate) fn add_last_sections(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     calls: CallSections,
     options: &LinkOptions,

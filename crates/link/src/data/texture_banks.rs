@@ -14,7 +14,7 @@ use crate::base::half;
 use crate::base::id::{NodeId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{BankKey, Merged};
+use crate::draft::merged::{BankKey, MergeResult};
 use crate::draft::section::{InputChunk, OutSymbol};
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
@@ -57,7 +57,7 @@ pub(crate) fn lay_out<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     count: u64,
     is_user: impl Fn(NodeId) -> bool,
 ) -> (u64, Vec<TextureBank>) {

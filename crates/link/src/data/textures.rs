@@ -16,7 +16,7 @@ use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
 use crate::draft::Draft;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::symbols::{Fate, Symbols};
 
@@ -192,7 +192,7 @@ pub(crate) fn lay_out<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
 ) -> Result<TextureSlots, Message> {
     let references = references(merged);
     if references.is_empty() {
@@ -242,7 +242,7 @@ pub(crate) fn of_object(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
 ) -> TextureSlots {
     if merged.draft.flavour == Flavour::Classic || references(merged).is_empty() {
         return TextureSlots::default();
@@ -256,7 +256,7 @@ fn in_images<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     order: &[(OutSymbolId, u32)],
 ) -> TextureSlots {
     let uses = uses(objects, symbols, graph);
@@ -296,7 +296,7 @@ fn any_deleted(objects: &InputObjects<'_>, symbols: &Symbols, graph: &CallGraph)
 }
 
 /// All references by kind, each kind in the reverse order of creation.
-fn references(merged: &Merged<'_>) -> Vec<(OutSymbolId, u32)> {
+fn references(merged: &MergeResult<'_>) -> Vec<(OutSymbolId, u32)> {
     let of_kind = |(kind, reloc): (u8, u32)| {
         let all = merged.draft.symbols.iter();
         let found = all.filter(move |(_, symbol)| symbol.info & 15 == kind);

@@ -12,7 +12,7 @@ use culd_cubin::unified::{Id, Place, SLOT, Uidx, Window};
 use crate::base::id::{OutSymbolId, SectionId};
 use crate::diag::Message;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::draft::offset_map::MovedRange;
 use crate::draft::unified::{JumpSlot, UnifiedEntry, UnifiedTables};
 use crate::draft::{Draft, jump_slots};
@@ -28,7 +28,7 @@ const MAX_PADDING: u64 = 1 << 16;
 /// [`crate::check`] reports it after other messages.
 pub(crate) fn place<'d>(
     objects: &InputObjects<'d>,
-    merged: &mut Merged<'d>,
+    merged: &mut MergeResult<'d>,
     options: &LinkOptions,
 ) -> Result<(), Message> {
     if options.relocatable || merged.unified.is_empty() {
@@ -106,7 +106,7 @@ fn look_up(entries: &[UnifiedEntry], places: &[Place]) -> Result<(), Message> {
 /// (docs/DIFFERENCES.md, unified-places).
 struct UnifiedPlacer<'a, 'd> {
     objects: &'a InputObjects<'d>,
-    merged: &'a mut Merged<'d>,
+    merged: &'a mut MergeResult<'d>,
 }
 
 impl UnifiedPlacer<'_, '_> {

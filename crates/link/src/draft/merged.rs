@@ -168,7 +168,7 @@ pub(crate) enum FileRecord<'d> {
 }
 
 /// The result of merging.
-pub(crate) struct Merged<'d> {
+pub(crate) struct MergeResult<'d> {
     pub(crate) draft: Draft<'d>,
     pub(crate) fixed: FixedSections,
     pub(crate) targets: IdVec<SymbolId, SymbolTarget>,
@@ -214,7 +214,7 @@ pub(crate) struct InfoSource {
     pub(crate) read: u32,
 }
 
-impl<'d> Merged<'d> {
+impl<'d> MergeResult<'d> {
     /// Where input section `index` of `object` went.
     pub(crate) fn placement(&self, object: ObjectId, index: SectionIndex) -> SectionPlacement {
         self.placements[self.section_starts[object] + index.0 as usize]
@@ -290,7 +290,7 @@ impl<'d> Merged<'d> {
     }
 }
 
-impl<'d> Merged<'d> {
+impl<'d> MergeResult<'d> {
     /// An empty result, with room for what the files have.
     pub(crate) fn empty(
         objects: &InputObjects<'d>,
@@ -310,7 +310,7 @@ impl<'d> Merged<'d> {
         draft.relocs.reserve(total / 2);
         draft.reserve_names(total);
         let counterparts = if draft.flavour == Flavour::Mercury { total } else { 0 };
-        Merged {
+        MergeResult {
             draft,
             fixed,
             targets: IdVec::filled(SymbolTarget::None, symbols.all.len()),

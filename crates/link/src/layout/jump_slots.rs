@@ -15,7 +15,7 @@ use culd_cubin::unified::SLOT;
 use crate::base::half::HalfBytes;
 use crate::base::id::SectionId;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::objects::jump_slot::{INSTRUCTIONS, OWN_INSTRUCTIONS, PADDING, SlotCode};
 use crate::symbols::Symbols;
@@ -27,7 +27,7 @@ const LAST_PADDING: [u8; 2] = [0x50, 4];
 /// (docs/DIFFERENCES.md, slots-for-debugger).
 pub(crate) fn table(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     for_debugger: bool,
 ) -> (Vec<u8>, Vec<u8>) {
     let keeps_padding = merged.draft.dialect.slots_keep_padding;
@@ -74,7 +74,7 @@ pub(crate) fn table(
 pub(crate) fn slots_of_object(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
 ) -> Vec<(SectionId, Vec<u8>, Vec<u8>)> {
     let sections = merged.draft.sections.iter();
     let slots =

@@ -22,7 +22,7 @@ use crate::base::session::{LIST_WORK, LISTS_PER_TASK, Session};
 use crate::callgraph::CallGraph;
 use crate::data::textures::TextureSlots;
 use crate::draft::Draft;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::draft::unified::UnifiedEntry;
 use crate::relocs::relocated::ResolvedRelocs;
 
@@ -37,7 +37,7 @@ pub(crate) const REL_ACTION: [u8; 16] =
 #[derive(Clone, Copy)]
 pub(crate) struct ContentMaker<'a, 'd> {
     pub(crate) graph: &'a CallGraph,
-    pub(crate) merged: &'a Merged<'d>,
+    pub(crate) merged: &'a MergeResult<'d>,
     pub(crate) attributes: &'a Attributes<'d>,
     /// Attributes of functions in machine code, if they differ from `attributes`.
     pub(crate) sass: Option<&'a SassAttributes<'a, 'd>>,

@@ -17,7 +17,7 @@ use crate::attributes::section_symbol;
 use crate::base::id::{IdVec, NodeId};
 use crate::callgraph::CallGraph;
 use crate::data::textures::TextureSlots;
-use crate::draft::merged::{BankKey, InfoSource, Merged, SectionPlacement};
+use crate::draft::merged::{BankKey, InfoSource, MergeResult, SectionPlacement};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 
@@ -26,7 +26,7 @@ use crate::options::LinkOptions;
 /// dialects/launches-dependents).
 fn flagged(
     objects: &InputObjects<'_>,
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     graph: &CallGraph,
     numbers: &Numbers,
 ) -> IdVec<NodeId, bool> {
@@ -76,7 +76,7 @@ fn flagged(
 /// attributes/prototypes-as-symbols). That offset is the one that releases before 13.5 write, with
 /// prototypes first.
 fn taken_for_calls(
-    merged: &Merged<'_>,
+    merged: &MergeResult<'_>,
     graph: &CallGraph,
     numbers: &Numbers,
 ) -> Vec<(NodeId, NodeId)> {
@@ -98,7 +98,7 @@ fn taken_for_calls(
 /// The sources of machine code's lists.
 pub(crate) struct SassAttributes<'a, 'd> {
     objects: &'a InputObjects<'d>,
-    merged: &'a Merged<'d>,
+    merged: &'a MergeResult<'d>,
     /// The final lists of the Mercury half.
     mercury: &'a AttributeLists<'d>,
     /// Entries with texture slots in bank 0, sorted.
@@ -116,7 +116,7 @@ const WITH_67: u32 = 107;
 impl<'a, 'd> SassAttributes<'a, 'd> {
     pub(crate) fn new(
         objects: &'a InputObjects<'d>,
-        merged: &'a Merged<'d>,
+        merged: &'a MergeResult<'d>,
         mercury: &'a AttributeLists<'d>,
         slots: &TextureSlots,
         graph: &CallGraph,
@@ -205,7 +205,7 @@ impl<'d> ListMaker<'d> {
     fn make(
         &mut self,
         objects: &InputObjects<'d>,
-        merged: &Merged<'d>,
+        merged: &MergeResult<'d>,
         source: InfoSource,
         mercury: &[OutAttribute<'d>],
     ) {
@@ -252,7 +252,7 @@ impl<'d> ListMaker<'d> {
     fn add_missing(
         &mut self,
         objects: &InputObjects<'d>,
-        merged: &Merged<'d>,
+        merged: &MergeResult<'d>,
         source: InfoSource,
         mercury: &[OutAttribute<'d>],
     ) {
@@ -285,7 +285,7 @@ fn is_made(mercury: &[OutAttribute<'_>], record: &Record<'_>) -> bool {
 
 fn parameter_bank<'d>(
     objects: &InputObjects<'d>,
-    merged: &Merged<'d>,
+    merged: &MergeResult<'d>,
     source: InfoSource,
     symbol: SymbolIndex,
     record: &Record<'d>,

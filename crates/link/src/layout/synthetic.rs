@@ -13,12 +13,12 @@ use crate::callgraph::CallGraph;
 use crate::data::synthetic::SyntheticSections;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{InfoSource, Merged};
+use crate::draft::merged::{InfoSource, MergeResult};
 use crate::relocs::relocated::ResolvedRelocs;
 
 /// Drops synthetic sections that are empty, if nvlink does not write them.
 pub(crate) fn drop_empty(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     made: &SyntheticSections,
     attributes: &Attributes<'_>,

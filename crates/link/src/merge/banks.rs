@@ -15,7 +15,7 @@ use super::jump_tables::{self, JumpTables};
 use crate::base::derived_names::Prefix;
 use crate::base::id::{BankId, NameId, NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{BankKey, FunctionBank, Merged, SectionPlacement, SymbolTarget};
+use crate::draft::merged::{BankKey, FunctionBank, MergeResult, SectionPlacement, SymbolTarget};
 use crate::draft::section::{InputChunk, InputContent};
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
@@ -122,7 +122,7 @@ impl<'d> Merger<'_, 'd> {
     /// copy, and its bytes are put over what is left of that copy (case literals/left-behind).
     fn function_bank(&mut self, key: BankKey, node: NodeId, content: &InputContent<'d>) -> BankId {
         let left = self.left_parts(key);
-        let Merged { banks, draft, .. } = &mut self.merged;
+        let MergeResult { banks, draft, .. } = &mut self.merged;
         let id = *self.banks.of_functions.entry((node, key.number)).or_insert_with(|| {
             draft.add_unlisted();
             banks.push(FunctionBank::new(node, key.number))

@@ -30,7 +30,7 @@ use crate::base::name_list::NameList;
 use crate::base::names::Names;
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{Merged, SectionPlacement};
+use crate::draft::merged::{MergeResult, SectionPlacement};
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::options::LinkOptions;
@@ -43,7 +43,7 @@ struct Merger<'a, 'd> {
     symbols: &'a Symbols,
     graph: &'a CallGraph,
     discarded: &'a DiscardedRecords,
-    merged: Merged<'d>,
+    merged: MergeResult<'d>,
     /// Sections by name, for names that all files share.
     by_name: IdMap<NameId, SectionId>,
     /// The last relocation section created for each section; it leads to the earlier ones.
@@ -103,9 +103,9 @@ pub(crate) fn merge<'d>(
     resolved: &ResolvedProgram,
     names: ProgramNames<'d>,
     options: &'d LinkOptions,
-) -> Merged<'d> {
+) -> MergeResult<'d> {
     let ResolvedProgram { symbols, graph, .. } = resolved;
-    let mut merged = Merged::empty(objects, symbols, graph, names.names, options);
+    let mut merged = MergeResult::empty(objects, symbols, graph, names.names, options);
     merged.draft.prototype_strings = names.prototypes;
     let named_shared =
         options.keeps_shared_symbols().then(|| shared_uses::named_variables(objects, symbols));
@@ -120,7 +120,7 @@ impl<'a, 'd> Merger<'a, 'd> {
     fn new(
         objects: &'a InputObjects<'d>,
         resolved: &'a ResolvedProgram,
-        merged: Merged<'d>,
+        merged: MergeResult<'d>,
         named_shared: Option<HashSet<SymbolId>>,
         options: &LinkOptions,
     ) -> Self {
@@ -155,7 +155,7 @@ impl<'a, 'd> Merger<'a, 'd> {
         }
     }
 
-    fn finish(self) -> Merged<'d> {
+    fn finish(self) -> MergeResult<'d> {
         let mut merged = self.merged;
         // Lists of replaced copies do not count.
         let mut order = vec![None; self.infos_read as usize];

@@ -13,7 +13,7 @@ use crate::draft::merged::{
     CommonVariable, SectionPlacement, SharedGroup, SharedNode, SymbolTarget,
 };
 use crate::draft::section::OutSymbol;
-use crate::objects::linkers::Linker;
+use crate::objects::linkers::NvidiaLinker;
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
 use crate::options::dialect::ReservedCap;
@@ -86,7 +86,7 @@ impl<'d> Merger<'_, 'd> {
 
     /// True for an object whose shared sections without a variable count like variables.
     pub(super) fn counts_bare(&self, object: &InputObject<'d>) -> bool {
-        self.counts_bare_shared && object.linker == Some(Linker::Nvlink)
+        self.counts_bare_shared && object.linker == Some(NvidiaLinker::Nvlink)
     }
 
     /// Adds kernels' shared memory without a variable to the layout, like a variable, also that of

@@ -15,22 +15,22 @@ pub(super) const EXTERN_INSTANCE: &[u8] = b"externsharedinstance";
 
 /// A linker of NVIDIA's that makes objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Linker {
+pub(crate) enum NvidiaLinker {
     Nvlink,
     /// libnvJitLink, of LTO-IR too.
     JitLink,
 }
 
-impl Linker {
+impl NvidiaLinker {
     /// The linker that made an object with that tool note. Its own record comes first; other tools
     /// have none in an object.
-    pub(super) fn of_object(tkinfo: &[u8]) -> Option<Linker> {
+    pub(super) fn of_object(tkinfo: &[u8]) -> Option<NvidiaLinker> {
         match note::first_tool(tkinfo)? {
             (b"nvlink", options) => {
                 let mut options = options.split(|&byte| byte == b' ');
-                options.any(|option| option == b"-r").then_some(Linker::Nvlink)
+                options.any(|option| option == b"-r").then_some(NvidiaLinker::Nvlink)
             }
-            (b"nvJIT API", _) => Some(Linker::JitLink),
+            (b"nvJIT API", _) => Some(NvidiaLinker::JitLink),
             _ => None,
         }
     }
@@ -38,8 +38,8 @@ impl Linker {
     /// Its name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Linker::Nvlink => "nvlink",
-            Linker::JitLink => "libnvJitLink",
+            NvidiaLinker::Nvlink => "nvlink",
+            NvidiaLinker::JitLink => "libnvJitLink",
         }
     }
 }
@@ -75,7 +75,7 @@ impl InputObject<'_> {
                 self.array_definitions.push(index);
             }
         }
-        if self.linker == Some(Linker::JitLink) {
+        if self.linker == Some(NvidiaLinker::JitLink) {
             let arrays = self.array_definitions.iter().map(|&index| self.symbol(index).value);
             let align = arrays.max().unwrap_or(0);
             let symbols = self.cubin.symbols.iter_mut();

@@ -11,7 +11,7 @@ use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, compat};
 
 use super::counterparts::{self, Counterparts};
 use super::jump_slot;
-use super::linkers::{self, Linker};
+use super::linkers::{self, NvidiaLinker};
 use super::lookups::Lookups;
 use super::outline::ObjectOutline;
 use super::records::RecordTables;
@@ -52,7 +52,7 @@ pub(crate) struct InputObject<'d> {
     /// The bytes of all tool records.
     pub(crate) tkinfo: &'d [u8],
     /// The linker of NVIDIA's that made it with `-r`, if one did.
-    pub(crate) linker: Option<Linker>,
+    pub(crate) linker: Option<NvidiaLinker>,
 }
 
 impl<'d> InputObject<'d> {
@@ -223,7 +223,7 @@ impl<'d> InputObject<'d> {
         roles::check_reloc_names(&cubin, &roles).map_err(malformed)?;
         let tkinfo = cubin.section_by_name(b".note.nv.tkinfo").map_or(&[][..], |note| note.data);
         let cuinfo = driver_info(file, &cubin, tkinfo)?;
-        let linker = Linker::of_object(tkinfo);
+        let linker = NvidiaLinker::of_object(tkinfo);
         if linker.is_some() {
             linkers::forget_lost_literals(&mut cubin, &roles);
         }

@@ -20,12 +20,12 @@ pub(crate) enum ResolvedSection {
     Nothing,
     /// All records of an input section are kept, with their offsets.
     Whole(KeptSection),
-    Mixed(Box<KeptAndApplied>),
+    Mixed(Box<RelocatedSection>),
 }
 
 /// Kept records, and patches.
 #[derive(Debug, Default)]
-pub(crate) struct KeptAndApplied {
+pub(crate) struct RelocatedSection {
     pub(super) kept: KeptRelocs,
     /// By input relocation section, in the reverse of reading order.
     pub(super) applied: Vec<AppliedSource>,
@@ -56,8 +56,8 @@ impl ResolvedSection {
     }
 }
 
-impl From<KeptAndApplied> for ResolvedSection {
-    fn from(mixed: KeptAndApplied) -> Self {
+impl From<RelocatedSection> for ResolvedSection {
+    fn from(mixed: RelocatedSection) -> Self {
         match mixed.kept.unchanged() {
             Some(whole) if mixed.applied.is_empty() => ResolvedSection::Whole(whole),
             _ => ResolvedSection::Mixed(Box::new(mixed)),

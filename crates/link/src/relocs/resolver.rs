@@ -8,7 +8,7 @@ use crate::base::half::Half;
 use crate::callgraph::CallGraph;
 use crate::data::shared::SharedLayout;
 use crate::data::textures::TextureSlots;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::program::LaidOutProgram;
 use crate::symbols::Symbols;
@@ -20,7 +20,7 @@ pub(super) struct RelocResolver<'a, 'd> {
     pub(super) objects: &'a InputObjects<'d>,
     pub(super) symbols: &'a Symbols,
     pub(super) graph: &'a CallGraph,
-    pub(super) merged: &'a Merged<'d>,
+    pub(super) merged: &'a MergeResult<'d>,
     pub(super) shared: &'a SharedLayout,
     pub(super) slots: &'a TextureSlots,
     pub(super) discarded: &'a DiscardedRecords,

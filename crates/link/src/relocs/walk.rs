@@ -14,7 +14,7 @@ use super::debug::ADDRESS;
 use super::kept::{KeptRelocs, OutRecord};
 use super::patch::{FieldPatch, PatchMode};
 use super::place::{InputRecords, PlaceContext};
-use super::relocated::{AppliedSource, KeptAndApplied, RecordedReloc, ResolvedSection};
+use super::relocated::{AppliedSource, RecordedReloc, RelocatedSection, ResolvedSection};
 use super::resolution::{AppliedRecord, KeptRecord, RecordedAs, Resolution};
 use super::resolver::RelocResolver;
 use super::{fast_path, mercury};
@@ -51,7 +51,7 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             }
             single_section = Some((records, exceptions));
         }
-        let mut resolved = KeptAndApplied::default();
+        let mut resolved = RelocatedSection::default();
         if let Some(input) = single {
             let (kept, exceptions) = match single_section {
                 Some((records, exceptions)) => (KeptRelocs::Section(records), Some(exceptions)),
@@ -192,7 +192,7 @@ struct InputWalk<'w, 'a, 'd> {
     place: &'w PlaceContext,
     input: &'w InputRecords<'w, 'd>,
     /// The result for the output section so far.
-    resolved: &'w mut KeptAndApplied,
+    resolved: &'w mut RelocatedSection,
     applied: AppliedSource,
     /// Capacity for patches if all follow each other; 0 if the other pass has records in between,
     /// where reserving for all of them each time would be quadratic.
@@ -213,7 +213,7 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         resolver: &'w RelocResolver<'a, 'd>,
         place: &'w PlaceContext,
         input: &'w InputRecords<'w, 'd>,
-        resolved: &'w mut KeptAndApplied,
+        resolved: &'w mut RelocatedSection,
     ) -> Self {
         let applied = AppliedSource::new(input.source, Vec::new());
         InputWalk { resolver, place, input, resolved, applied, room: 0, patched: Vec::new() }

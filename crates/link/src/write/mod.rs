@@ -23,7 +23,7 @@ use crate::base::id::SectionId;
 use crate::base::session::Session;
 use crate::draft::jump_slots;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::draft::section::OutSymbol;
 use crate::layout::contents::SyntheticContents;
 use crate::layout::file_map::{FileTable, OutputChunk, RangeContent, chunks};
@@ -163,7 +163,7 @@ impl Image<'_, '_> {
 /// The sources of the file.
 struct ImageWriter<'a, 'd> {
     objects: &'a InputObjects<'d>,
-    merged: &'a Merged<'d>,
+    merged: &'a MergeResult<'d>,
     layout: &'a FileLayout,
     contents: &'a SyntheticContents,
     relocated: &'a ResolvedRelocs,

@@ -4,9 +4,9 @@
 //! link is found and has a link of its own, as have those that change the fate of others; all
 //! others share one.
 
-use super::fate::{Fate, Slots};
-use super::object::{BANK, Form, Object, Record, STRIDE};
-use super::places::Place;
+use super::fate::{RecordFate, Slots};
+use super::object::{AddendForm, BANK, Object, ProbeRecord, STRIDE};
+use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use anyhow::{Context, Result};
 use culd_reloc::lookup;
@@ -14,17 +14,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A linker.
-pub trait Linker {
+pub trait ProbeLinker {
     /// Links `object` behind the object of [`super::object::front`].
     ///
     /// # Errors
     /// When it cannot be started.
-    fn link(&self, sm: u32, object: &[u8]) -> Result<Answer>;
+    fn link(&self, sm: u32, object: &[u8]) -> Result<BatchAnswer>;
 }
 
 /// How a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum BatchAnswer {
     /// With an output.
     Linked(Vec<u8>),
     /// With a message.
@@ -50,11 +50,11 @@ pub struct Batch {
     /// Architecture.
     pub sm: u32,
     /// Where they are.
-    pub place: &'static Place,
+    pub place: &'static ProbePlace,
     /// What they are against.
     pub symbol: &'static SymbolKind,
     /// Whether they have addends.
-    pub form: Form,
+    pub form: AddendForm,
     /// The addend of all of them.
     pub addend: i64,
     /// Where in the place.
@@ -70,7 +70,7 @@ const CONST_SLOTS: u64 = 128;
 pub type Guesses = BTreeSet<u32>;
 
 /// What a linker did with every type.
-pub type Fates = BTreeMap<u32, Fate>;
+pub type Fates = BTreeMap<u32, RecordFate>;
 
 impl Batch {
     /// The object with the records of `kinds`, which are types of this batch.
@@ -89,9 +89,9 @@ impl Batch {
                 Spot::End(at) => place.slot(slots).wrapping_add_signed(at),
                 Spot::Twice => place.slot(slot),
             };
-            records.push(Record { offset, kind, addend });
+            records.push(ProbeRecord { offset, kind, addend });
             if spot == Spot::Twice {
-                records.push(Record { offset, kind: 2, addend: 0x77 });
+                records.push(ProbeRecord { offset, kind: 2, addend: 0x77 });
             }
         }
         Object { sm, place, symbol, form, bank: BANK, slots, records }
@@ -101,7 +101,7 @@ impl Batch {
     ///
     /// # Errors
     /// When it cannot be started, or its output makes no sense.
-    pub fn fates(&self, linker: &dyn Linker, guesses: &mut Guesses) -> Result<Fates> {
+    pub fn fates(&self, linker: &dyn ProbeLinker, guesses: &mut Guesses) -> Result<Fates> {
         let mut fates = Fates::new();
         let (guessed, others): (Vec<u32>, Vec<u32>) =
             self.kinds.iter().partition(|kind| guesses.contains(kind));
@@ -132,10 +132,10 @@ impl Batch {
     }
 
     /// Links `kinds` together, and each half on its own when that fails.
-    fn split(&self, linker: &dyn Linker, kinds: &[u32], fates: &mut Fates) -> Result<()> {
+    fn split(&self, linker: &dyn ProbeLinker, kinds: &[u32], fates: &mut Fates) -> Result<()> {
         let object = self.object(kinds);
         let failed = match (linker.link(self.sm, &object.bytes()?)?, kinds) {
-            (Answer::Linked(output), _) => {
+            (BatchAnswer::Linked(output), _) => {
                 let slots = Slots::find(&object, &output).with_context(|| self.to_string())?;
                 for (&kind, slot) in kinds.iter().zip(1..) {
                     fates.insert(kind, slots.fate(slot, self.start_in_slot(), kind)?);
@@ -147,8 +147,8 @@ impl Batch {
                 self.split(linker, front, fates)?;
                 return self.split(linker, back, fates);
             }
-            (Answer::Refused(message), _) => Fate::Refused(message),
-            (Answer::Crashed(how), _) => Fate::Crashed(how),
+            (BatchAnswer::Refused(message), _) => RecordFate::Refused(message),
+            (BatchAnswer::Crashed(how), _) => RecordFate::Crashed(how),
         };
         fates.extend(kinds.iter().map(|&kind| (kind, failed.clone())));
         Ok(())
@@ -168,9 +168,9 @@ impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.place.key, self.symbol.key)?;
         match (self.form, self.addend) {
-            (Form::Rel, _) => f.write_str(" rel")?,
-            (Form::Rela, addend @ 0..) => write!(f, " +{addend:#x}")?,
-            (Form::Rela, addend) => write!(f, " -{:#x}", addend.unsigned_abs())?,
+            (AddendForm::Rel, _) => f.write_str(" rel")?,
+            (AddendForm::Rela, addend @ 0..) => write!(f, " +{addend:#x}")?,
+            (AddendForm::Rela, addend) => write!(f, " -{:#x}", addend.unsigned_abs())?,
         }
         match self.spot {
             Spot::Slot(0) => Ok(()),
@@ -181,7 +181,7 @@ impl fmt::Display for Batch {
     }
 }
 
-impl Answer {
+impl BatchAnswer {
     /// The message of a link that failed: the line that ends it, without the linker's name. Names
     /// of types and hexadecimal numbers are left out, so that records which are refused alike can
     /// be told as one.

@@ -5,7 +5,7 @@
 //! the file.
 
 use super::object::{Object, Pattern, STRIDE, pattern};
-use super::places::Found;
+use super::places::OutputBytes;
 use anyhow::{Context, Result, ensure};
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, Section, SectionIndex};
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// What became of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RecordFate {
     /// The linker ended with this message.
     Refused(String),
     /// The linker crashed or did not end; how.
@@ -69,7 +69,7 @@ impl<'a, 'd> Slots<'a, 'd> {
         if slots.section.is_some() {
             ensure!(slots.bytes(0)? == object.pattern(), "the slots are not found");
         } else {
-            ensure!(object.place.found == Found::Gone, "the output has no such place");
+            ensure!(object.place.found == OutputBytes::Gone, "the output has no such place");
         }
         Ok(slots)
     }
@@ -78,8 +78,8 @@ impl<'a, 'd> Slots<'a, 'd> {
     ///
     /// # Errors
     /// When the output's tables have gaps.
-    pub fn fate(&self, slot: u64, at: usize, kind: u32) -> Result<Fate> {
-        let Some((index, start)) = self.section else { return Ok(Fate::Gone) };
+    pub fn fate(&self, slot: u64, at: usize, kind: u32) -> Result<RecordFate> {
+        let Some((index, start)) = self.section else { return Ok(RecordFate::Gone) };
         let first = start + self.object.place.slot(slot);
         let mut kept = Vec::new();
         for section in self.relocations(index) {
@@ -104,7 +104,7 @@ impl<'a, 'd> Slots<'a, 'd> {
             }
         }
         let before = self.object.pattern();
-        Ok(Fate::Linked(Slot { kind, at, before, bytes: self.bytes(slot)?.to_vec(), kept }))
+        Ok(RecordFate::Linked(Slot { kind, at, before, bytes: self.bytes(slot)?.to_vec(), kept }))
     }
 
     fn bytes(&self, slot: u64) -> Result<&'d [u8]> {
@@ -128,20 +128,20 @@ fn place(object: &Object, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
     let mut sections = output.section_indices();
     let mut same_name = || sections.find(|(_, other)| other.name == place.section.as_bytes());
     match place.found {
-        Found::Gone => None,
-        Found::Symbol(name) => {
+        OutputBytes::Gone => None,
+        OutputBytes::Symbol(name) => {
             let symbol = output.symbols.iter().find(|symbol| symbol.name == name.as_bytes())?;
             Some((symbol.defined_in()?, symbol.value.checked_sub(place.start)?))
         }
-        Found::Start => Some((same_name()?.0, 0)),
-        Found::End => {
+        OutputBytes::Start => Some((same_name()?.0, 0)),
+        OutputBytes::End => {
             let (index, section) = same_name()?;
             Some((index, section.size.checked_sub(place.slot(object.slots))?))
         }
     }
 }
 
-impl Fate {
+impl RecordFate {
     /// A slot with these bytes, and the record (type, symbol, addend) that is left for its start.
     pub fn expected(sm: u32, kind: u32, bytes: &[u8], kept: Option<(u32, &str, i64)>) -> Self {
         let kept = kept.into_iter().map(|(kind, symbol, addend)| Kept {
@@ -151,7 +151,7 @@ impl Fate {
             addend: Some(addend),
         });
         let (before, bytes) = (pattern(sm), bytes.to_vec());
-        Fate::Linked(Slot { kind, at: 0, before, bytes, kept: kept.collect() })
+        RecordFate::Linked(Slot { kind, at: 0, before, bytes, kept: kept.collect() })
     }
 
     /// Whether a fate that reads like this has an output.
@@ -161,17 +161,17 @@ impl Fate {
 
     /// Whether there is an output.
     pub fn is_linked(&self) -> bool {
-        matches!(self, Fate::Gone | Fate::Linked(_))
+        matches!(self, RecordFate::Gone | RecordFate::Linked(_))
     }
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for RecordFate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fate::Refused(message) => write!(f, "refused: {message}"),
-            Fate::Crashed(how) => write!(f, "crash: {how}"),
-            Fate::Gone => f.write_str("gone"),
-            Fate::Linked(slot) => slot.fmt(f),
+            RecordFate::Refused(message) => write!(f, "refused: {message}"),
+            RecordFate::Crashed(how) => write!(f, "crash: {how}"),
+            RecordFate::Gone => f.write_str("gone"),
+            RecordFate::Linked(slot) => slot.fmt(f),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells
 //! that are not equal, and a digest of the outputs. Guaranteed: messages count as well as outputs.
 
-use super::batch::{Answer, Batch, Guesses, Linker};
+use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
 use super::record::{self, Digest};
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Unequal {
 pub fn unequal(
     batch: &Batch,
     expected: &BTreeMap<u32, String>,
-    linker: &dyn Linker,
+    linker: &dyn ProbeLinker,
     guesses: &mut Guesses,
 ) -> Result<Vec<Unequal>> {
     let actual = record::texts(&batch.fates(linker, guesses)?);
@@ -44,11 +44,11 @@ pub fn unequal(
 ///
 /// # Errors
 /// When the linker cannot be started.
-pub fn digest(batch: &Batch, groups: &[Vec<u32>], linker: &dyn Linker) -> Result<Option<u64>> {
+pub fn digest(batch: &Batch, groups: &[Vec<u32>], linker: &dyn ProbeLinker) -> Result<Option<u64>> {
     let mut digest = Digest::default();
     for group in groups {
         match linker.link(batch.sm, &batch.object(group).bytes()?)? {
-            Answer::Linked(output) => digest.add(&output),
+            BatchAnswer::Linked(output) => digest.add(&output),
             _ => return Ok(None),
         }
     }

@@ -12,15 +12,15 @@ use serde::Deserialize;
 /// The list.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Differences {
+pub struct KnownDifferences {
     #[serde(default, rename = "difference")]
-    entries: Vec<Entry>,
+    entries: Vec<KnownDifference>,
 }
 
 /// A class of cells.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct KnownDifference {
     /// Where docs/DIFFERENCES.md tells of it.
     pub key: String,
     /// Why nvlink is not followed.
@@ -43,7 +43,7 @@ pub struct Entry {
     kinds: Vec<u32>,
 }
 
-impl Differences {
+impl KnownDifferences {
     /// Reads the list.
     ///
     /// # Errors
@@ -62,13 +62,14 @@ impl Differences {
     }
 
     /// The entries.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[KnownDifference] {
         &self.entries
     }
 
     /// Index of the entry for a cell that is not equal.
     pub fn find(&self, batch: &Batch, kind: u32, nvlink: &str, culd: &str) -> Option<usize> {
-        let differs = |entry: &Entry| entry.elsewhere.is_none() && culd.contains(&entry.culd);
+        let differs =
+            |entry: &KnownDifference| entry.elsewhere.is_none() && culd.contains(&entry.culd);
         self.position(batch, kind, nvlink, differs)
     }
 
@@ -80,8 +81,9 @@ impl Differences {
         fate: &str,
         what: &str,
     ) -> Option<usize> {
-        let differs =
-            |entry: &Entry| entry.elsewhere.as_ref().is_some_and(|end| what.ends_with(end));
+        let differs = |entry: &KnownDifference| {
+            entry.elsewhere.as_ref().is_some_and(|end| what.ends_with(end))
+        };
         self.position(batch, kind, fate, differs)
     }
 
@@ -90,14 +92,14 @@ impl Differences {
         batch: &Batch,
         kind: u32,
         nvlink: &str,
-        differs: impl Fn(&Entry) -> bool,
+        differs: impl Fn(&KnownDifference) -> bool,
     ) -> Option<usize> {
-        let covers = |entry: &Entry| differs(entry) && entry.covers(batch, kind, nvlink);
+        let covers = |entry: &KnownDifference| differs(entry) && entry.covers(batch, kind, nvlink);
         self.entries.iter().position(covers)
     }
 }
 
-impl Entry {
+impl KnownDifference {
     fn covers(&self, batch: &Batch, kind: u32, nvlink: &str) -> bool {
         let words = batch.to_string();
         let has = |wanted: &String| words.split(' ').any(|word| word == wanted);
@@ -111,7 +113,7 @@ impl Entry {
     }
 }
 
-impl std::fmt::Display for Entry {
+impl std::fmt::Display for KnownDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (nvlink: {}, culd: {}", self.key, self.nvlink, self.culd)?;
         self.elsewhere.iter().try_for_each(|end| write!(f, ", elsewhere: {end}"))?;

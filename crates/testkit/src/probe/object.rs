@@ -5,7 +5,7 @@
 //! Guaranteed: no tool is needed; slots are equal, and the first one has no record, so that it can
 //! be recognised in the output.
 
-use super::places::Place;
+use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use crate::fixtures::asm;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub const STRIDE: u64 = 32;
 
 /// What a record's section says of addends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Form {
+pub enum AddendForm {
     /// `SHT_RELA`: the record has the addend, the field is overwritten.
     Rela,
     /// `SHT_REL`: the field has the addend.
@@ -24,7 +24,7 @@ pub enum Form {
 
 /// One relocation record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct ProbeRecord {
     /// In the input section.
     pub offset: u64,
     /// The type.
@@ -39,17 +39,17 @@ pub struct Object {
     /// Architecture, such as 90.
     pub sm: u32,
     /// Where the records are.
-    pub place: &'static Place,
+    pub place: &'static ProbePlace,
     /// What they are against.
     pub symbol: &'static SymbolKind,
     /// Whether they have addends.
-    pub form: Form,
+    pub form: AddendForm,
     /// Bank of the constant variables; [`BANK`] but where banks themselves are tried.
     pub bank: u8,
     /// Slots of the place.
     pub slots: u64,
     /// The records, in file order.
-    pub records: Vec<Record>,
+    pub records: Vec<ProbeRecord>,
 }
 
 /// The bank that constant variables are in.
@@ -161,8 +161,8 @@ impl Object {
         }
         let section = self.place.section;
         let (prefix, kind) = match self.form {
-            Form::Rela => (".rela", "rela"),
-            Form::Rel => (".rel", "rel"),
+            AddendForm::Rela => (".rela", "rela"),
+            AddendForm::Rel => (".rel", "rel"),
         };
         let _ =
             writeln!(text, "section {prefix}{section} {kind} flags=info align=8 info={section}");
@@ -184,7 +184,7 @@ impl Object {
     }
 
     fn write_records(&self, text: &mut String, translate: impl Fn(u32) -> Option<u32>) {
-        for Record { offset, kind, addend } in &self.records {
+        for ProbeRecord { offset, kind, addend } in &self.records {
             let Some(kind) = translate(*kind) else { continue };
             let word = self.symbol.word;
             let sign = if *addend < 0 { '-' } else { '+' };
@@ -215,7 +215,8 @@ impl Object {
         let Some((front, rest)) = line.split_once("<size ") else { return line.to_owned() };
         let Some((key, back)) = rest.split_once('>') else { return line.to_owned() };
         let slots = if key == self.place.key { self.slots } else { 0 };
-        let size = Place::named(key).map_or(0, |place| place.head - place.start + slots * STRIDE);
+        let size =
+            ProbePlace::named(key).map_or(0, |place| place.head - place.start + slots * STRIDE);
         format!("{front}{size:#x}{back}")
     }
 }

@@ -7,7 +7,7 @@ use super::object::STRIDE;
 
 /// A section with slots.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProbePlace {
     /// Name in lists and on the command line.
     pub key: &'static str,
     /// Section of the object.
@@ -17,12 +17,12 @@ pub struct Place {
     /// Where the first slot is.
     pub head: u64,
     /// How it is found in the output.
-    pub found: Found,
+    pub found: OutputBytes,
 }
 
 /// How the bytes of the object's section are found in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum OutputBytes {
     /// At the value of this symbol, which starts at [`Place::start`].
     Symbol(&'static str),
     /// At the start of the section of the same name.
@@ -35,29 +35,29 @@ pub enum Found {
 
 /// All of them.
 #[rustfmt::skip]
-pub const PLACES: &[Place] = &[
+pub const PLACES: &[ProbePlace] = &[
     // Code of a kernel, of a function that it calls, of one that nobody calls.
-    place("text",   ".text.k",             0,    0x80, Found::Symbol("k")),
-    place("callee", ".text.live",          0,    0x80, Found::Symbol("live")),
-    place("dead",   ".text.dead",          0,    0x80, Found::Gone),
+    place("text",   ".text.k",             0,    0x80, OutputBytes::Symbol("k")),
+    place("callee", ".text.live",          0,    0x80, OutputBytes::Symbol("live")),
+    place("dead",   ".text.dead",          0,    0x80, OutputBytes::Gone),
     // Initialised variables, constants, the kernel's own bank of literals.
-    place("data",   ".nv.global.init",     0x40, 0x40, Found::Symbol("data")),
-    place("const",  ".nv.constant3",       0x40, 0x40, Found::Symbol("table")),
-    place("bank",   ".nv.constant2.k",     0,    0x20, Found::Start),
+    place("data",   ".nv.global.init",     0x40, 0x40, OutputBytes::Symbol("data")),
+    place("const",  ".nv.constant3",       0x40, 0x40, OutputBytes::Symbol("table")),
+    place("bank",   ".nv.constant2.k",     0,    0x20, OutputBytes::Start),
     // Debug information: one part of each file behind the other; `sass` is a table of code
     // addresses.
-    place("frame",  ".debug_frame",        0,    0x40, Found::End),
-    place("info",   ".debug_info",         0,    0x40, Found::End),
-    place("line",   ".debug_line",         0,    0x40, Found::End),
-    place("sass",   ".nv_debug_line_sass", 0,    0x40, Found::End),
+    place("frame",  ".debug_frame",        0,    0x40, OutputBytes::End),
+    place("info",   ".debug_info",         0,    0x40, OutputBytes::End),
+    place("line",   ".debug_line",         0,    0x40, OutputBytes::End),
+    place("sass",   ".nv_debug_line_sass", 0,    0x40, OutputBytes::End),
 ];
 
 /// Those of architectures with Mercury sections: in a frame of Mercury alone, of which nvlink makes
 /// those of machine code, and in debug information that both halves have, with equal records.
 #[rustfmt::skip]
-pub const MERCURY_PLACES: &[Place] = &[
-    place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, Found::End),
-    place("twin", ".nv.merc.debug_info",  0, 0x40,       Found::End),
+pub const MERCURY_PLACES: &[ProbePlace] = &[
+    place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, OutputBytes::End),
+    place("twin", ".nv.merc.debug_info",  0, 0x40,       OutputBytes::End),
 ];
 
 const fn place(
@@ -65,14 +65,14 @@ const fn place(
     section: &'static str,
     start: u64,
     head: u64,
-    found: Found,
-) -> Place {
-    Place { key, section, start, head, found }
+    found: OutputBytes,
+) -> ProbePlace {
+    ProbePlace { key, section, start, head, found }
 }
 
-impl Place {
+impl ProbePlace {
     /// The place with this key.
-    pub fn named(key: &str) -> Option<&'static Place> {
+    pub fn named(key: &str) -> Option<&'static ProbePlace> {
         PLACES.iter().chain(MERCURY_PLACES).find(|place| place.key == key)
     }
 

@@ -13,10 +13,10 @@
 //! ```
 
 use super::batch::{Batch, Fates, Spot};
-use super::fate::Fate;
+use super::fate::RecordFate;
 use super::kinds;
-use super::object::Form;
-use super::places::Place;
+use super::object::AddendForm;
+use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use crate::reference::compare;
 use anyhow::{Context, Result, bail, ensure};
@@ -39,7 +39,7 @@ pub struct Answers {
 impl Answers {
     /// The types whose outputs are compared, in groups that share a link.
     pub fn groups(&self) -> Vec<Vec<u32>> {
-        let linked = |(_, fate): &(&u32, &String)| Fate::is_text_of_linked(fate);
+        let linked = |(_, fate): &(&u32, &String)| RecordFate::is_text_of_linked(fate);
         let linked = self.fates.iter().filter(linked).map(|(kind, _)| *kind);
         let equal: Vec<u32> = linked.filter(|kind| !self.unequal.contains(kind)).collect();
         self.batch.groups(&equal)
@@ -151,11 +151,11 @@ fn head(sm: u32, line: &str) -> Result<Answers> {
     let digest = u64::from_str_radix(digest, 16).context("the digest")?;
     let words: Vec<&str> = batch.split(' ').collect();
     let [place, symbol, addend, ref spot @ ..] = words[..] else { bail!("too short") };
-    let place = Place::named(place).context("the place")?;
+    let place = ProbePlace::named(place).context("the place")?;
     let symbol = SymbolKind::named(symbol).context("the symbol")?;
     let (form, addend) = match addend {
-        "rel" => (Form::Rel, 0),
-        _ => (Form::Rela, signed(addend).context("the addend")?),
+        "rel" => (AddendForm::Rel, 0),
+        _ => (AddendForm::Rela, signed(addend).context("the addend")?),
     };
     let spot = match spot {
         [] => Spot::Slot(0),

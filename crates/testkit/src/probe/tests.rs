@@ -1,9 +1,9 @@
 //! Tests of the prober that need no linker, or one that is made up.
 
-use super::batch::{Answer, Batch, Guesses, Linker, Spot};
-use super::known::Differences;
-use super::object::{Form, Object, front, machine_code};
-use super::places::{MERCURY_PLACES, PLACES, Place};
+use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker, Spot};
+use super::known::KnownDifferences;
+use super::object::{AddendForm, Object, front, machine_code};
+use super::places::{MERCURY_PLACES, PLACES, ProbePlace};
 use super::record::{self, Answers};
 use super::symbols::{SYMBOLS, SymbolKind};
 use super::{judge, series};
@@ -14,9 +14,17 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn batch(place: &str, symbol: &str, kinds: Vec<u32>) -> Batch {
-    let place = Place::named(place).expect("a place");
+    let place = ProbePlace::named(place).expect("a place");
     let symbol = SymbolKind::named(symbol).expect("a symbol");
-    Batch { sm: 90, place, symbol, form: Form::Rela, addend: 0x10, spot: Spot::Slot(0), kinds }
+    Batch {
+        sm: 90,
+        place,
+        symbol,
+        form: AddendForm::Rela,
+        addend: 0x10,
+        spot: Spot::Slot(0),
+        kinds,
+    }
 }
 
 #[test]
@@ -100,13 +108,17 @@ impl Picky {
     }
 }
 
-impl Linker for Picky {
-    fn link(&self, _: u32, object: &[u8]) -> Result<Answer> {
+impl ProbeLinker for Picky {
+    fn link(&self, _: u32, object: &[u8]) -> Result<BatchAnswer> {
         self.links.set(self.links.get() + 1);
         let cubin = Cubin::parse(object)?;
         let records = cubin.section_by_name(b".rela.text.k").expect("records").relocations();
         let ends = records.iter().any(|record| self.ends_at.contains(&record.kind));
-        Ok(if ends { Answer::Refused("no".to_owned()) } else { Answer::Linked(object.to_vec()) })
+        Ok(if ends {
+            BatchAnswer::Refused("no".to_owned())
+        } else {
+            BatchAnswer::Linked(object.to_vec())
+        })
     }
 }
 
@@ -170,7 +182,7 @@ fn what_is_recorded_reads_back() -> Result<()> {
 
 #[test]
 fn the_list_of_differences_covers_what_it_says() -> Result<()> {
-    let list = Differences::parse(
+    let list = KnownDifferences::parse(
         "[[difference]]
         key = 'crashes'
         reason = 'nvlink crashes'
@@ -187,7 +199,7 @@ fn the_list_of_differences_covers_what_it_says() -> Result<()> {
     assert_eq!(list.find(&other, 31, "crash: signal 11", "refused: no"), None);
     // Differences elsewhere are entries of their own.
     assert_eq!(list.find_elsewhere(&batch, 31, "crash: signal 11", "refused"), None);
-    let list = Differences::parse(
+    let list = KnownDifferences::parse(
         "[[difference]]
         key = 'frames'
         reason = 'nvlink writes over frames'
@@ -200,7 +212,7 @@ fn the_list_of_differences_covers_what_it_says() -> Result<()> {
     assert_eq!(list.find_elsewhere(&batch, 2, "dropped", "differ: .debug_frame"), None);
     assert_eq!(list.find(&batch, 2, "kept [const]", "dropped"), None);
     assert!(
-        Differences::parse("[[difference]]\nkey = 'a'\nreason = ''\nnvlink = 'a'\nculd = 'b'")
+        KnownDifferences::parse("[[difference]]\nkey = 'a'\nreason = ''\nnvlink = 'a'\nculd = 'b'")
             .is_err()
     );
     Ok(())

@@ -5,10 +5,10 @@
 //! the row says, so that a bit that arrives elsewhere fails too. Nothing of this is known of fields
 //! that only the driver fills: of those, that the place is as it was and the record stays.
 
-use super::batch::{Answer, Batch, Guesses, Linker, Spot};
-use super::fate::{Fate, Slots};
-use super::object::{BANK, Form, is_mercury, pattern};
-use super::places::Place;
+use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker, Spot};
+use super::fate::{RecordFate, Slots};
+use super::object::{AddendForm, BANK, is_mercury, pattern};
+use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use anyhow::{Context, Result};
 use culd_reloc::{CUDA, MERCURY, Observed, RelocDesc, Source, Value};
@@ -26,7 +26,7 @@ pub struct Seen {
 }
 
 /// What was seen of every row of a table, by code.
-type Table = BTreeMap<u32, Seen>;
+type SeenRows = BTreeMap<u32, Seen>;
 
 /// Bank numbers with one bit each that a section of constants can have.
 const BANKS: [u8; 5] = [1, 2, 4, 8, 16];
@@ -41,9 +41,9 @@ const NO_BANK: u8 = 28;
 ///
 /// # Errors
 /// When the linker cannot be started, or its output makes no sense.
-pub fn rows(sm: u32, linker: &dyn Linker) -> Result<Vec<Seen>> {
+pub fn rows(sm: u32, linker: &dyn ProbeLinker) -> Result<Vec<Seen>> {
     let seen = |row: &'static RelocDesc| (row.code.0, Seen { row, right: 0, wrong: Vec::new() });
-    let mut table: Table = table_of(sm).iter().map(seen).collect();
+    let mut table: SeenRows = table_of(sm).iter().map(seen).collect();
     walk(sm, linker, &mut table)?;
     if !is_mercury(sm) {
         banks(sm, linker, &mut table)?;
@@ -58,9 +58,9 @@ fn table_of(sm: u32) -> &'static [RelocDesc] {
 
 fn batch(sm: u32, symbol: &str, addend: i64, kinds: Vec<u32>) -> Result<Batch> {
     let place = if is_mercury(sm) { "merc" } else { "text" };
-    let place = Place::named(place).context("the place")?;
+    let place = ProbePlace::named(place).context("the place")?;
     let symbol = SymbolKind::named(symbol).context("the symbol")?;
-    Ok(Batch { sm, place, symbol, form: Form::Rela, addend, spot: Spot::Slot(0), kinds })
+    Ok(Batch { sm, place, symbol, form: AddendForm::Rela, addend, spot: Spot::Slot(0), kinds })
 }
 
 fn kinds(sm: u32, wanted: impl Fn(&RelocDesc) -> bool) -> Vec<u32> {
@@ -71,7 +71,7 @@ fn plain(row: &'static RelocDesc) -> &'static RelocDesc {
     row.unified.and_then(|plain| plain.desc()).unwrap_or(row)
 }
 
-fn note(table: &mut Table, kind: u32, what: &str, expected: &Fate, seen: &Fate) {
+fn note(table: &mut SeenRows, kind: u32, what: &str, expected: &RecordFate, seen: &RecordFate) {
     let Some(entry) = table.get_mut(&kind) else { return };
     if expected == seen {
         entry.right += 1;
@@ -81,14 +81,14 @@ fn note(table: &mut Table, kind: u32, what: &str, expected: &Fate, seen: &Fate) 
 }
 
 /// The whole slot as a row says.
-fn applied(sm: u32, row: &'static RelocDesc, value: Value) -> Result<Fate> {
+fn applied(sm: u32, row: &'static RelocDesc, value: Value) -> Result<RecordFate> {
     let mut bytes = pattern(sm);
     plain(row).apply(&mut bytes, 0, value)?;
-    Ok(Fate::expected(sm, row.code.0, &bytes, None))
+    Ok(RecordFate::expected(sm, row.code.0, &bytes, None))
 }
 
 /// Addresses of one bit: what is applied, and what is kept.
-fn walk(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
+fn walk(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     use Observed::{Bits, Clears, Ignored, Kept, NoEffect};
     let wanted = |row: &RelocDesc| {
         let plain = row.unified.and_then(|plain| plain.desc());
@@ -111,7 +111,7 @@ fn walk(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
             let expected = match plain(row).observed {
                 Kept => {
                     let record = (plain(row).code.0, name, addend);
-                    Fate::expected(sm, kind, &pattern(sm), Some(record))
+                    RecordFate::expected(sm, kind, &pattern(sm), Some(record))
                 }
                 _ => applied(sm, row, Value { address: 1 << bit, bank: NO_BANK })?,
             };
@@ -122,14 +122,14 @@ fn walk(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
 }
 
 /// Numbers of banks, against a constant at 0 behind the constants of another file.
-fn banks(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
+fn banks(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     let has_bank = |row: &RelocDesc| row.actions.iter().any(|action| action.source == Source::Bank);
     let kinds = kinds(sm, has_bank);
     for bank in BANKS.into_iter().chain([BANK]) {
         let mut object = batch(sm, "const", 0, kinds.clone())?.object(&kinds);
         object.bank = bank;
         let answer = linker.link(sm, &object.bytes()?)?;
-        let Answer::Linked(output) = answer else {
+        let BatchAnswer::Linked(output) = answer else {
             for kind in &kinds {
                 let entry = table.get_mut(kind).context("a row")?;
                 entry.wrong.push(format!("bank {bank}: not linked"));
@@ -148,26 +148,26 @@ fn banks(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
 }
 
 /// What only some symbols show: functions, alive and dead, and what is refused.
-fn special(sm: u32, linker: &dyn Linker, table: &mut Table) -> Result<()> {
+fn special(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     let mut guesses = Guesses::new();
     let functions =
         kinds(sm, |row| matches!(row.observed, Observed::FunctionOnly | Observed::SameSection));
     for (kind, fate) in batch(sm, "function", 0x10, functions)?.fates(linker, &mut guesses)? {
-        let expected = Fate::expected(sm, kind, &pattern(sm), Some((kind, "live", 0x10)));
+        let expected = RecordFate::expected(sm, kind, &pattern(sm), Some((kind, "live", 0x10)));
         note(table, kind, "a function", &expected, &fate);
     }
     let clears = kinds(sm, |row| row.observed == Observed::Clears);
     for (kind, fate) in batch(sm, "dead-function", 0x10, clears)?.fates(linker, &mut guesses)? {
         let mut bytes = pattern(sm);
         culd_reloc::lookup(kind).context("a row")?.clear(&mut bytes, 0)?;
-        note(table, kind, "a dead function", &Fate::expected(sm, kind, &bytes, None), &fate);
+        note(table, kind, "a dead function", &RecordFate::expected(sm, kind, &bytes, None), &fate);
     }
     let refused =
         kinds(sm, |row| matches!(row.observed, Observed::SameSection | Observed::Rejected));
     for (kind, fate) in batch(sm, "const", 0x10, refused)?.fates(linker, &mut guesses)? {
         let entry = table.get_mut(&kind).context("a row")?;
         match fate {
-            Fate::Refused(_) => entry.right += 1,
+            RecordFate::Refused(_) => entry.right += 1,
             other => entry.wrong.push(format!("a constant: {other}, the table says refused")),
         }
     }

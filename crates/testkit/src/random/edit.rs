@@ -24,7 +24,7 @@ pub struct Edit {
     /// Stem of the file that is changed.
     pub unit: String,
     /// What is done.
-    pub kind: Kind,
+    pub kind: EditKind,
     /// Decides where and with which values.
     pub pick: u64,
 }
@@ -37,25 +37,25 @@ impl fmt::Display for Edit {
 
 /// What makes a kind of edit: the change, which says what it did, or `None` when there was nothing
 /// to change.
-type Change = fn(&mut Object, u64) -> Option<String>;
+type EditStep = fn(&mut Object, u64) -> Option<String>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident x $weight:literal: $change:path,)*) => {
         /// Kinds of edits.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind { $($(#[$doc])* $name,)* }
+        pub enum EditKind { $($(#[$doc])* $name,)* }
 
-        impl Kind {
+        impl EditKind {
             /// The kind of that name.
             pub fn parse(name: &str) -> Option<Self> {
-                match name { $(stringify!($name) => Some(Kind::$name),)* _ => None }
+                match name { $(stringify!($name) => Some(EditKind::$name),)* _ => None }
             }
 
             /// All of them, each with how often it is drawn.
-            pub const ALL: &[(Kind, u32)] = &[$((Kind::$name, $weight),)*];
+            pub const ALL: &[(EditKind, u32)] = &[$((EditKind::$name, $weight),)*];
 
-            fn change(self) -> Change {
-                match self { $(Kind::$name => $change,)* }
+            fn change(self) -> EditStep {
+                match self { $(EditKind::$name => $change,)* }
             }
         }
     };
@@ -126,9 +126,9 @@ kinds! {
 
 impl Edit {
     /// A random edit of one of `units`; of kind `only` if there is one.
-    pub fn draw(units: &[String], only: Option<Kind>, rng: &mut Rng) -> Option<Self> {
-        let weights: Vec<u32> = Kind::ALL.iter().map(|(_, weight)| *weight).collect();
-        let (drawn, _) = Kind::ALL.get(rng.weighted(&weights)?)?;
+    pub fn draw(units: &[String], only: Option<EditKind>, rng: &mut Rng) -> Option<Self> {
+        let weights: Vec<u32> = EditKind::ALL.iter().map(|(_, weight)| *weight).collect();
+        let (drawn, _) = EditKind::ALL.get(rng.weighted(&weights)?)?;
         let unit = rng.choose(units)?.clone();
         Some(Self { unit, kind: only.unwrap_or(*drawn), pick: rng.bits() })
     }
@@ -226,7 +226,7 @@ section .nv.global.init nv_global_init flags=write+alloc align=8
     fn every_kind_of_edit_changes_something_and_leaves_tables_whole() {
         let bytes = object();
         let (plain, _) = edited(&bytes, []).expect("an object");
-        for &(kind, _) in Kind::ALL {
+        for &(kind, _) in EditKind::ALL {
             let mut changed = 0;
             for pick in 0..64 {
                 let edit = Edit { unit: "m0".to_owned(), kind, pick };
@@ -246,7 +246,7 @@ section .nv.global.init nv_global_init flags=write+alloc align=8
     fn an_edit_stays_the_same_when_other_things_go() {
         let bytes = object();
         let edit =
-            (0..64).map(|pick| Edit { unit: "m0".to_owned(), kind: Kind::RecordAddend, pick });
+            (0..64).map(|pick| Edit { unit: "m0".to_owned(), kind: EditKind::RecordAddend, pick });
         let less = crate::fixtures::asm::assemble(&OBJECT.replacen(
             "  0x20 R_CUDA_ABS32_HI_32 data +0x4\n",
             "",

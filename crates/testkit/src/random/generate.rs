@@ -20,8 +20,8 @@ pub mod rng;
 mod textures;
 mod unified;
 
-use crate::random::edit::{Edit, Kind};
-use mix::{FAMILIES, Family, Mix};
+use crate::random::edit::{Edit, EditKind};
+use mix::{FAMILIES, Mix, ProgramFamily};
 use model::{Arch, Program};
 use rng::Rng;
 
@@ -29,17 +29,17 @@ use rng::Rng;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wish {
     /// Name of a family.
-    pub family: Option<&'static Family>,
+    pub family: Option<&'static ProgramFamily>,
     /// Architecture of the link.
     pub arch: Option<Arch>,
     /// Rounds of one edit, all of this kind.
-    pub edit: Option<Kind>,
+    pub edit: Option<EditKind>,
     /// Only programs for links with any option: nothing edited, and no index file.
     pub plain: bool,
 }
 
 /// The family of that name.
-pub fn family(name: &str) -> Option<&'static Family> {
+pub fn family(name: &str) -> Option<&'static ProgramFamily> {
     FAMILIES.iter().find(|family| family.name == name)
 }
 
@@ -49,7 +49,7 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
     let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
     // An edit changes one half of a file with Mercury code, which is damage then (tests/bad_input).
     let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
-    let weight = |family: &Family| {
+    let weight = |family: &ProgramFamily| {
         let barred = wish.plain && special(family.mix) || two_halves && family.mix.rounds > 0;
         if barred { 0 } else { family.weight }
     };
@@ -75,7 +75,7 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
 }
 
 /// Draws the edits of each round.
-fn edit(program: &mut Program, mix: &Mix, only: Option<Kind>, rng: &mut Rng) {
+fn edit(program: &mut Program, mix: &Mix, only: Option<EditKind>, rng: &mut Rng) {
     let units: Vec<String> = program.units.iter().map(|unit| unit.name.clone()).collect();
     for _ in 0..mix.rounds {
         let count = if only.is_some() { 1 } else { rng.range(mix.edits.0, mix.edits.1) };

@@ -14,13 +14,13 @@ pub mod program;
 pub mod seeds;
 
 use crate::random::generate::rng::Rng;
-use fields::{Field, Form};
+use fields::{NumberField, NumberForm};
 
 /// No file grows beyond this, bytes.
 const MAX_GROWTH: usize = 1 << 20;
 
 /// Damages `bytes` in one to three of the places that `fields` names, or anywhere else.
-pub fn damage(bytes: &mut Vec<u8>, fields: &[Field], rng: &mut Rng) {
+pub fn damage(bytes: &mut Vec<u8>, fields: &[NumberField], rng: &mut Rng) {
     for _ in 0..1 + rng.below(3) {
         if bytes.is_empty() {
             return;
@@ -64,17 +64,17 @@ fn piece(bytes: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-fn number(bytes: &mut [u8], field: Field, rng: &mut Rng) {
+fn number(bytes: &mut [u8], field: NumberField, rng: &mut Rng) {
     let Some(place) = bytes.get_mut(field.at..field.at + field.size) else { return };
     match field.form {
-        Form::Little => {
+        NumberForm::Little => {
             let mut old = [0; 8];
             let size = place.len().min(8);
             old[..size].copy_from_slice(&place[..size]);
             let new = value(u64::from_le_bytes(old), size, rng);
             place[..size].copy_from_slice(&new.to_le_bytes()[..size]);
         }
-        Form::Decimal => {
+        NumberForm::Decimal => {
             let old = str::from_utf8(place).ok().and_then(|text| text.trim().parse().ok());
             let new = match rng.below(8) {
                 0 => "-1".to_owned(),

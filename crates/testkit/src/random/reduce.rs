@@ -5,16 +5,16 @@
 //! step of the list below does.
 
 use crate::random::generate::model::{
-    Debug, Function, Index, Init, Item, Linkage, Program, Signature, Stmt, SymbolId, SymbolKind,
-    Type, Unit,
+    Debug, Function, Index, Init, Item, Linkage, ModelSymbolKind, Program, Signature, Stmt,
+    SymbolId, Type, Unit,
 };
 use std::collections::BTreeSet;
 
 /// A step: the n-th simplification of its kind, `None` when there are fewer.
-type Step = fn(&Program, usize) -> Option<Program>;
+type Simplification = fn(&Program, usize) -> Option<Program>;
 
 /// Coarse steps first: they make the later ones cheap.
-const STEPS: &[Step] = &[
+const STEPS: &[Simplification] = &[
     drop_round,
     drop_edit,
     drop_unit,
@@ -327,10 +327,10 @@ fn simplify_symbol(program: &Program, n: usize) -> Option<Program> {
     let symbol = changed.symbols.get_mut(id.0 as usize)?;
     let plain = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
     match (&mut symbol.kind, n % KINDS) {
-        (SymbolKind::Function(signature), 0) => *signature = plain,
-        (SymbolKind::Entry(params), 0) => params.clear(),
-        (SymbolKind::Variable(_, shape), 0) => shape.count = (shape.count / 2).max(1),
-        (SymbolKind::Variable(_, shape), _) => shape.align = shape.width,
+        (ModelSymbolKind::Function(signature), 0) => *signature = plain,
+        (ModelSymbolKind::Entry(params), 0) => params.clear(),
+        (ModelSymbolKind::Variable(_, shape), 0) => shape.count = (shape.count / 2).max(1),
+        (ModelSymbolKind::Variable(_, shape), _) => shape.align = shape.width,
         _ => {}
     }
     let kind = symbol.kind.clone();

@@ -21,7 +21,7 @@ pub mod trial;
 
 use crate::fixtures::case::{plain_lines, told_once};
 use crate::reference::oracle::process::Run;
-use mercury::{Classes, Inputs};
+use mercury::{Classes, LinkObjects};
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, elf};
@@ -42,10 +42,10 @@ pub fn outputs(
     actual: &[u8],
 ) -> Result<Classes, String> {
     if is_relocatable(arguments) {
-        let inputs = || Inputs::of(arguments, &objects());
+        let inputs = || LinkObjects::of(arguments, &objects());
         return relocatable::objects(expected, actual, inputs).map_or(Ok(Classes::default()), Err);
     }
-    linked(expected, actual, || Inputs::of(arguments, &objects()))
+    linked(expected, actual, || LinkObjects::of(arguments, &objects()))
 }
 
 /// The same for the files that `arguments` name, which are in `dir`.
@@ -73,7 +73,7 @@ pub fn objects_in(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
 pub fn linked(
     expected: &[u8],
     actual: &[u8],
-    inputs: impl FnOnce() -> Inputs,
+    inputs: impl FnOnce() -> LinkObjects,
 ) -> Result<Classes, String> {
     if mercury::applies(expected) {
         return mercury::compare(expected, actual, &inputs());

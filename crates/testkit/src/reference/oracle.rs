@@ -26,12 +26,12 @@ pub const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 pub struct Oracle {
     release: &'static Release,
     toolkit: PathBuf,
-    linker: Linker,
+    linker: ReferenceLinker,
 }
 
 /// The reference linker of a release.
 #[derive(Clone, Debug)]
-enum Linker {
+enum ReferenceLinker {
     /// nvlink among the tools.
     Own,
     /// nvlink of another installation of the same release.
@@ -76,7 +76,7 @@ impl Oracle {
         let mut oracle = Self::open(release, dir)?;
         if !release.has_nvlink() && release.has_jitlink() {
             let library = environment.package("nvidia/nvjitlink")?.join("lib/libnvJitLink.so.12");
-            oracle.linker = Linker::StandIn { program: stand_in(dir)?, library };
+            oracle.linker = ReferenceLinker::StandIn { program: stand_in(dir)?, library };
         }
         Ok(oracle)
     }
@@ -85,19 +85,19 @@ impl Oracle {
     pub fn with_toolkit(mut self, toolkit: &Path) -> Self {
         let nvlink = toolkit.join("bin/nvlink");
         if nvlink.is_file() {
-            self.linker = Linker::Other(nvlink);
+            self.linker = ReferenceLinker::Other(nvlink);
         }
         self
     }
 
     /// True if there is a linker to compare with.
     pub fn has_linker(&self) -> bool {
-        !matches!(self.linker, Linker::Missing)
+        !matches!(self.linker, ReferenceLinker::Missing)
     }
 
     /// True if a library stands in for nvlink: it knows fewer options.
     pub fn is_stand_in(&self) -> bool {
-        matches!(self.linker, Linker::StandIn { .. })
+        matches!(self.linker, ReferenceLinker::StandIn { .. })
     }
 
     /// As [`Self::locate`], but nothing is installed: `None` when the tools are missing.
@@ -120,7 +120,8 @@ impl Oracle {
                 bail!("no {tool} in {}", toolkit.join("bin").display());
             }
         }
-        let linker = if release.has_nvlink() { Linker::Own } else { Linker::Missing };
+        let linker =
+            if release.has_nvlink() { ReferenceLinker::Own } else { ReferenceLinker::Missing };
         Ok(Self { release, toolkit, linker })
     }
 
@@ -137,7 +138,9 @@ impl Oracle {
     /// Path of one of the tools.
     pub fn tool(&self, name: &str) -> PathBuf {
         match &self.linker {
-            Linker::Other(program) | Linker::StandIn { program, .. } if name == "nvlink" => {
+            ReferenceLinker::Other(program) | ReferenceLinker::StandIn { program, .. }
+                if name == "nvlink" =>
+            {
                 program.clone()
             }
             _ => self.toolkit.join("bin").join(name),
@@ -169,7 +172,7 @@ impl Oracle {
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.tool(name));
         command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");
-        if let Linker::StandIn { library, .. } = &self.linker {
+        if let ReferenceLinker::StandIn { library, .. } = &self.linker {
             command.env(LIBRARY, library);
         }
         command

@@ -4,7 +4,7 @@
 //! names, and clones of it. Guaranteed: names are 8 bytes before and after the exchange, in every
 //! section they occur in.
 
-use super::{Case, Debug, Graph};
+use super::{CallPattern, Debug, ScaleCase};
 use crate::reference::oracle::{Oracle, process};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -51,7 +51,7 @@ pub(super) struct Template {
 impl Template {
     pub(super) fn compile(
         oracle: &Oracle,
-        case: &Case,
+        case: &ScaleCase,
         role: Role,
         arch: &str,
         dir: &Path,
@@ -64,7 +64,7 @@ impl Template {
         let full = case.debug == Debug::Full;
         let source = dir.join(format!("{stem}.{}", if full { "cu" } else { "ptx" }));
         let cubin = dir.join(format!("{stem}.template"));
-        let writer = Writer { case, role, out: String::new() };
+        let writer = SourceWriter { case, role, out: String::new() };
         fs::write(&source, if full { writer.cuda() } else { writer.ptx(arch) })?;
         let mut command = oracle.command(if full { "nvcc" } else { "ptxas" });
         command.args(if full { &["-rdc=true", "-cubin", "-G"][..] } else { &["-c"] });
@@ -118,8 +118,8 @@ fn find<'b>(bytes: &'b [u8], pattern: &'b [u8]) -> impl Iterator<Item = usize> +
 }
 
 /// Writes the source of a module.
-struct Writer<'c> {
-    case: &'c Case,
+struct SourceWriter<'c> {
+    case: &'c ScaleCase,
     role: Role,
     out: String,
 }
@@ -141,10 +141,10 @@ const SIGNATURE: &str = "(.param .b32 r)";
 /// Words per variable.
 const WORDS: usize = 4;
 
-impl Writer<'_> {
+impl SourceWriter<'_> {
     fn fan(&self) -> usize {
         let leaf = matches!(self.role, Role::Leaf | Role::Root { leaf: true });
-        if leaf || self.case.graph == Graph::None { 0 } else { self.case.fan }
+        if leaf || self.case.graph == CallPattern::None { 0 } else { self.case.fan }
     }
 
     fn live(&self) -> usize {

@@ -4,7 +4,7 @@
 //! In: cubins and objects of `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: the
 //! lines are those that the sources of these programs show; the programs themselves take no part.
 
-use super::{Bench, Toolkit, finish, nvcc, same_words, succeed};
+use super::{Bench, BuildToolkit, finish, nvcc, same_words, succeed};
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
 use std::fs;
@@ -65,7 +65,7 @@ pub(super) fn run(bench: &Bench) {
     bench.check(&format!("{NAME} xla --version"), version(bench, &dir));
 }
 
-fn compile(toolkit: &Toolkit, dir: &Path) -> Result<()> {
+fn compile(toolkit: &BuildToolkit, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir)?;
     for stem in ["main", "rules", "scale", "fold"] {
         for (flags, extension) in [(&["-dc", "-cubin"][..], "cubin"), (&["-dc"], "o")] {
@@ -78,7 +78,7 @@ fn compile(toolkit: &Toolkit, dir: &Path) -> Result<()> {
 }
 
 fn line(bench: &Bench, dir: &Path, caller: &str, words: &[&str]) -> Result<()> {
-    let one = |toolkit: &Toolkit, side: &str| -> Result<Run> {
+    let one = |toolkit: &BuildToolkit, side: &str| -> Result<Run> {
         let out = format!("{caller}.{side}");
         let library = toolkit.dir.join("lib64");
         let word =

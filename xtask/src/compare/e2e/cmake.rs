@@ -4,7 +4,7 @@
 //! the builds differ in the path of nvcc and nothing else.
 
 use super::nvcc::same_programs;
-use super::{Bench, Toolkit, succeed};
+use super::{Bench, BuildToolkit, succeed};
 use crate::workspace;
 use anyhow::{Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -67,7 +67,7 @@ fn host_libraries(expected: &[String], actual: &[String]) -> Result<()> {
 }
 
 /// Configures and builds; the output of the build, with the commands that nvcc runs.
-fn build(tools: &Environment, toolkit: &Toolkit, dir: &Path) -> Result<Run> {
+fn build(tools: &Environment, toolkit: &BuildToolkit, dir: &Path) -> Result<Run> {
     let nvcc: PathBuf = toolkit.dir.join("bin/nvcc");
     let mut cmake = Command::new(tools.program("cmake"));
     cmake.arg("-S").arg(workspace::root().join("testdata/e2e/cmake")).arg("-B").arg(dir);

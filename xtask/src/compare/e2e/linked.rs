@@ -6,7 +6,7 @@
 //! the same objects in both.
 
 use super::nvcc::same_programs;
-use super::{Bench, Toolkit, finish, same_words, succeed};
+use super::{Bench, BuildToolkit, finish, same_words, succeed};
 use crate::workspace;
 use anyhow::{Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -58,7 +58,7 @@ fn targets(archs: &[u32]) -> Vec<String> {
 }
 
 /// Names of one length: the linkers' notes hold them.
-fn sides(bench: &Bench) -> [(&Toolkit, &'static str); 2] {
+fn sides(bench: &Bench) -> [(&BuildToolkit, &'static str); 2] {
     [(&bench.reference, "nvlink"), (&bench.candidate, "culd--")]
 }
 
@@ -95,7 +95,7 @@ fn link(
     words: &[&str],
     (library, program): (&[u32], &[u32]),
 ) -> Result<()> {
-    let one = |toolkit: &Toolkit, side: &str| -> Result<(PathBuf, Run)> {
+    let one = |toolkit: &BuildToolkit, side: &str| -> Result<(PathBuf, Run)> {
         let out = dir.join(format!("{form}.{side}"));
         let mut nvcc = toolkit.command("nvcc", dir);
         nvcc.args(targets(program)).args(BARE).args(["app.o", "app2.o"]);

@@ -44,7 +44,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// A CUDA toolkit with the linker to build with.
 #[derive(Clone, Debug)]
-struct Toolkit {
+struct BuildToolkit {
     dir: PathBuf,
     /// How the linker calls itself in the note of its outputs.
     linker: &'static str,
@@ -52,8 +52,8 @@ struct Toolkit {
 
 /// What the builds work with.
 struct Bench {
-    reference: Toolkit,
-    candidate: Toolkit,
+    reference: BuildToolkit,
+    candidate: BuildToolkit,
     /// The linker under test, unless it is the oracle, and the oracle's toolkit.
     culd: Option<(PathBuf, PathBuf)>,
     /// The example of that name, beside the linker under test; none where that is the oracle.
@@ -63,7 +63,7 @@ struct Bench {
     report: Mutex<Checks>,
 }
 
-impl Toolkit {
+impl BuildToolkit {
     /// A command that runs a tool of the toolkit in `dir`.
     fn command(&self, tool: &str, dir: &Path) -> Command {
         let mut command = Command::new(self.dir.join("bin").join(tool));
@@ -135,7 +135,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let culd = under_test.then(|| (tools.candidate.clone(), tools.oracle.toolkit().to_owned()));
     let pack = under_test.then(|| tools.candidate.with_file_name("examples").join("pack"));
     let (reference, candidate) = if !under_test {
-        let toolkit = Toolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
+        let toolkit = BuildToolkit { dir: tools.oracle.toolkit().to_owned(), linker: "nvlink" };
         (toolkit.clone(), toolkit)
     } else {
         let candidate = shadow(&tools, &work, "culd")?;
@@ -153,11 +153,11 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 
 /// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes
 /// hold the options, and among them the toolkit's folder of libraries.
-fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<Toolkit> {
+fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<BuildToolkit> {
     let dir = work.join(format!("cuda-{linker:->6}"));
     let mut command = Command::new(&tools.candidate);
     succeed(command.arg("install-shadow").arg(&dir).arg("--cuda").arg(tools.oracle.toolkit()))?;
-    Ok(Toolkit { dir, linker })
+    Ok(BuildToolkit { dir, linker })
 }
 
 /// Builds what is wanted, CMake beside nvcc.

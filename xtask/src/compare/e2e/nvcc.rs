@@ -4,7 +4,7 @@
 //! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are
 //! made once, because no device linker has a part in that, and used by both links.
 
-use super::{Bench, Toolkit, finish, same_words, succeed};
+use super::{Bench, BuildToolkit, finish, same_words, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One way to build the program.
-pub(super) struct Variant {
+pub(super) struct BuildVariant {
     pub(super) name: &'static str,
     /// Flags of compilation.
     compile: &'static [&'static str],
@@ -28,14 +28,14 @@ const SM_80_AND_90: &[&str] =
     &["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"];
 
 #[rustfmt::skip]
-pub(super) const VARIANTS: &[Variant] = &[
-    Variant { name: "nvcc/plain", compile: &["-arch=sm_90"], link: &["-arch=sm_90"], archs: 1, full: true },
-    Variant { name: "nvcc/two-archs", compile: SM_80_AND_90, link: SM_80_AND_90, archs: 2, full: true },
-    Variant { name: "nvcc/one-of-two-archs", compile: SM_80_AND_90, link: &["-arch=sm_80"], archs: 1, full: false },
-    Variant { name: "nvcc/lines", compile: &["-arch=sm_90", "-lineinfo"], link: &["-arch=sm_90", "-lineinfo"], archs: 1, full: false },
+pub(super) const VARIANTS: &[BuildVariant] = &[
+    BuildVariant { name: "nvcc/plain", compile: &["-arch=sm_90"], link: &["-arch=sm_90"], archs: 1, full: true },
+    BuildVariant { name: "nvcc/two-archs", compile: SM_80_AND_90, link: SM_80_AND_90, archs: 2, full: true },
+    BuildVariant { name: "nvcc/one-of-two-archs", compile: SM_80_AND_90, link: &["-arch=sm_80"], archs: 1, full: false },
+    BuildVariant { name: "nvcc/lines", compile: &["-arch=sm_90", "-lineinfo"], link: &["-arch=sm_90", "-lineinfo"], archs: 1, full: false },
     // Without --no-compress the linked images of debug builds are compressed; others never are.
-    Variant { name: "nvcc/debug", compile: &["-arch=sm_80", "-G"], link: &["-arch=sm_80", "-G", "--no-compress"], archs: 1, full: false },
-    Variant { name: "nvcc/ptx", compile: &["-gencode=arch=compute_80,code=compute_80"], link: &["-arch=sm_90"], archs: 1, full: false },
+    BuildVariant { name: "nvcc/debug", compile: &["-arch=sm_80", "-G"], link: &["-arch=sm_80", "-G", "--no-compress"], archs: 1, full: false },
+    BuildVariant { name: "nvcc/ptx", compile: &["-gencode=arch=compute_80,code=compute_80"], link: &["-arch=sm_90"], archs: 1, full: false },
 ];
 
 /// The files of the program, without the library.
@@ -64,7 +64,7 @@ const FAILURES: &[(&str, &[&str])] = &[
 ];
 
 /// Builds one variant and reports.
-pub(super) fn run(bench: &Bench, variant: &Variant) {
+pub(super) fn run(bench: &Bench, variant: &BuildVariant) {
     let dir = bench.work.join(variant.name);
     if let Err(error) = compile(&bench.reference, variant, &dir) {
         bench.check(variant.name, Err(error));
@@ -90,7 +90,7 @@ pub(super) fn source(stem: &str) -> PathBuf {
     workspace::root().join("testdata/e2e/nvcc").join(format!("{stem}.cu"))
 }
 
-fn compile(toolkit: &Toolkit, variant: &Variant, dir: &Path) -> Result<()> {
+fn compile(toolkit: &BuildToolkit, variant: &BuildVariant, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir)?;
     for stem in PROGRAM.iter().chain(LIBRARY).chain(&["missing"]) {
         let mut nvcc = toolkit.command("nvcc", dir);
@@ -106,12 +106,12 @@ fn compile(toolkit: &Toolkit, variant: &Variant, dir: &Path) -> Result<()> {
 /// Runs the same link with both toolkits, each with outputs in a folder of its own.
 fn both(
     bench: &Bench,
-    variant: &Variant,
+    variant: &BuildVariant,
     dir: &Path,
     name: &str,
     arguments: &[&str],
 ) -> Result<[(PathBuf, Run); 2]> {
-    let one = |toolkit: &Toolkit, side: &str| -> Result<(PathBuf, Run)> {
+    let one = |toolkit: &BuildToolkit, side: &str| -> Result<(PathBuf, Run)> {
         let out = dir.join(format!("{name}.{side}"));
         fs::create_dir_all(&out)?;
         let mut nvcc = toolkit.command("nvcc", dir);
@@ -130,7 +130,7 @@ fn both(
 /// cubin.
 fn device_link(
     bench: &Bench,
-    variant: &Variant,
+    variant: &BuildVariant,
     dir: &Path,
     name: &str,
     arguments: &[&str],
@@ -156,7 +156,7 @@ fn device_link(
 /// A link that fails: the same status and lines, and no output.
 fn failure(
     bench: &Bench,
-    variant: &Variant,
+    variant: &BuildVariant,
     dir: &Path,
     name: &str,
     arguments: &[&str],
@@ -170,7 +170,7 @@ fn failure(
 }
 
 /// `-dlink -cubin`: the linked cubin itself. It is made for one architecture only.
-fn cubin(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+fn cubin(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = ["-dlink", "-cubin", "main.o", "rules.o", "-L.", "-lshapes"];
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "cubin", &line)?;
     same_words(&expected, &actual)?;
@@ -181,7 +181,7 @@ fn cubin(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
 }
 
 /// Device link and host link; the program starts and says the same.
-fn program(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+fn program(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = [BARE, &["main.o", "rules.o", "-L.", "-lshapes"]].concat();
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "program", &line)?;
     ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
@@ -191,7 +191,7 @@ fn program(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
 }
 
 /// Compilation and link in one command.
-fn in_one(bench: &Bench, variant: &Variant, dir: &Path) -> Result<()> {
+fn in_one(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let files: Vec<PathBuf> = PROGRAM.iter().chain(LIBRARY).map(|stem| source(stem)).collect();
     let mut line = BARE.to_vec();
     line.push("-rdc=true");

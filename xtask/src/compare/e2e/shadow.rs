@@ -4,7 +4,7 @@
 //! In: objects that nvcc makes of `testdata/e2e/linked`. Out: checks in the report. Guaranteed:
 //! NVIDIA's nvlink is in PATH, where nvcc finds it when it cannot run the one beside itself.
 
-use super::{Bench, Toolkit, finish, succeed};
+use super::{Bench, BuildToolkit, finish, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::compare::embedded;
@@ -71,7 +71,7 @@ impl World {
 
     /// A device link by the nvcc of the shadow called `name`.
     fn link(&self, name: &str) -> Result<Run> {
-        let shadow = Toolkit { dir: self.dir.join(name), linker: "culd" };
+        let shadow = BuildToolkit { dir: self.dir.join(name), linker: "culd" };
         let mut nvcc = shadow.command("nvcc", &self.dir);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = [self.usual.clone()].into_iter().chain(std::env::split_paths(&path));

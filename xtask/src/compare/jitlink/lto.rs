@@ -6,7 +6,7 @@
 
 use super::super::lto::sources;
 use super::super::tally::Checks;
-use super::{Bench, LIMIT, Transcript, compare_images, first_difference, groups};
+use super::{Bench, CallTranscript, LIMIT, compare_images, first_difference, groups};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::{Oracle, process};
@@ -93,7 +93,7 @@ const KINDS: &[(&str, u32)] = &[("cubin", 1), ("ptx", 2), ("ltoir", 3), ("fatbin
 /// An architecture whose LTO-IR is newer than that of every target here.
 const NEWER: &str = "sm_121";
 
-struct Row {
+struct LtoRow {
     words: String,
     /// An entry, if the link differs.
     listed: Option<String>,
@@ -133,7 +133,7 @@ pub(super) fn run(
 }
 
 /// The rows, with what is listed for this release and target.
-fn rows(release: &str, arch: &str) -> Vec<Row> {
+fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
     let (old, new) = (release < "13.3", release >= "13.2");
     let later = arch.parse::<u32>().is_ok_and(|number| number >= 100);
     let with_lto = ROWS.lines().map(|row| {
@@ -148,14 +148,14 @@ fn rows(release: &str, arch: &str) -> Vec<Row> {
             _ => true,
         };
         let listed = key.filter(|_| here).map(str::to_owned);
-        Row { words: format!("-lto {}", words.trim()), listed }
+        LtoRow { words: format!("-lto {}", words.trim()), listed }
     });
-    let plain = PLAIN.iter().map(|&words| Row { words: words.to_owned(), listed: None });
+    let plain = PLAIN.iter().map(|&words| LtoRow { words: words.to_owned(), listed: None });
     with_lto.chain(plain).collect()
 }
 
 /// The calls; makes the inputs.
-fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[Row]) -> Result<String> {
+fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[LtoRow]) -> Result<String> {
     let mut list = String::new();
     let target = format!("sm_{arch}");
     for (number, row) in rows.iter().enumerate() {
@@ -194,7 +194,7 @@ fn transcript(
     arch: &str,
     dir: &Path,
     own: Option<&PathBuf>,
-) -> Result<Transcript> {
+) -> Result<CallTranscript> {
     let out = dir.join(if own.is_some() { "ours" } else { "theirs" });
     if out.exists() {
         fs::remove_dir_all(&out)?;
@@ -216,10 +216,10 @@ fn difference(
     dir: &Path,
     arch: &str,
     number: &str,
-    theirs: &Transcript,
-    ours: &Transcript,
+    theirs: &CallTranscript,
+    ours: &CallTranscript,
 ) -> Result<Option<String>> {
-    let of = |transcript: &Transcript| transcript.get(number).cloned().unwrap_or_default();
+    let of = |transcript: &CallTranscript| transcript.get(number).cloned().unwrap_or_default();
     if let Some(what) = first_difference(&of(theirs), &of(ours)) {
         return Ok(Some(what));
     }

@@ -43,8 +43,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// `differences.toml`.
 #[derive(Debug, Deserialize)]
-struct Differences {
-    difference: Vec<Difference>,
+struct DifferencesFile {
+    difference: Vec<ListedCalls>,
     option: Vec<OptionOfLater>,
 }
 
@@ -59,7 +59,7 @@ struct OptionOfLater {
 
 /// A group of calls that comes out differently on purpose.
 #[derive(Debug, Deserialize)]
-struct Difference {
+struct ListedCalls {
     /// Its name in `calls.txt`.
     group: String,
     /// The entry of docs/JITLINK.md that says why.
@@ -103,7 +103,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     fs::create_dir_all(&work)?;
     let folder = workspace::root().join("testdata/jitlink");
     let text = fs::read_to_string(folder.join("differences.toml"))?;
-    let listed: Differences = toml::from_str(&text).context("differences.toml")?;
+    let listed: DifferencesFile = toml::from_str(&text).context("differences.toml")?;
     let page = fs::read_to_string(workspace::root().join("docs/JITLINK.md"))?;
     let groups = listed.difference.iter().map(|one| (&one.group, &one.key));
     for (what, key) in groups.chain(listed.option.iter().map(|one| (&one.name, &one.key))) {
@@ -146,7 +146,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 /// The lines of each group.
-type Transcript = BTreeMap<String, String>;
+type CallTranscript = BTreeMap<String, String>;
 
 /// Links of each library that are timed.
 const ROUNDS: &str = "1000";
@@ -205,7 +205,7 @@ impl Bench {
         &self,
         dir: &Path,
         arch: &str,
-        differences: &[Difference],
+        differences: &[ListedCalls],
     ) -> Result<Vec<(String, Option<String>)>> {
         let theirs = self.transcript(dir, arch, Caller::C, &self.original, "theirs")?;
         let ours = self.transcript(dir, arch, Caller::C, &self.under_test, "ours")?;
@@ -224,7 +224,7 @@ impl Bench {
                     Some(_) => Some(format!("not '{}':\n{actual}", difference.ours)),
                 };
             }
-            let from_python = |transcript: &Transcript, c: &str| {
+            let from_python = |transcript: &CallTranscript, c: &str| {
                 transcript.get(group).is_some_and(|python| python == c)
             };
             // What is different on purpose may be bytes of freed memory in NVIDIA's library.
@@ -279,7 +279,7 @@ impl Bench {
         caller: Caller,
         library: &Path,
         name: &str,
-    ) -> Result<Transcript> {
+    ) -> Result<CallTranscript> {
         let out = dir.join(name);
         if out.exists() {
             fs::remove_dir_all(&out)?;
@@ -307,8 +307,8 @@ impl Bench {
 }
 
 /// The lines of each group of a transcript.
-fn groups(text: &str) -> Transcript {
-    let mut groups = Transcript::new();
+fn groups(text: &str) -> CallTranscript {
+    let mut groups = CallTranscript::new();
     let mut group = "version".to_owned();
     for line in text.lines() {
         match line.strip_prefix("= ") {

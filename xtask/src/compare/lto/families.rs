@@ -7,17 +7,17 @@ use super::listed::Listed;
 use Listed::{Demanded, Folder, Library, Lost, Names, Order, Shared, Variables, Within, Words};
 
 /// Links of one kind.
-pub(super) struct Family {
+pub(super) struct LtoFamily {
     pub(super) name: &'static str,
-    pub(super) links: &'static [Link],
+    pub(super) links: &'static [LinkRow],
 }
 
 /// Words of a link and what may differ; `\t` separates words that have blanks.
-pub(super) type Link = (&'static str, &'static [Listed]);
+pub(super) type LinkRow = (&'static str, &'static [Listed]);
 
 /// All of them.
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
+pub(super) const FAMILIES: &[LtoFamily] = &[
+    LtoFamily {
         name: "whole",
         links: &[
             ("a.ltoir b.ltoir c.ltoir", &[]),
@@ -44,7 +44,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("x.ltoir y.o", &[Demanded]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "mixed",
         links: &[
             ("a.o b.o cs.o -lcudadevrt", &[]),
@@ -81,7 +81,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("as.o b.ltoir c.o -lcudadevrt", &[Lost]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "devrt",
         links: &[
             ("child.o -lcudadevrt", &[Order]),
@@ -96,7 +96,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("-emit-ptx child.o x.o -lcudadevrt", &[]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "objects",
         links: &[
             ("-r a.o b.o c.o -lcudadevrt", &[]),
@@ -111,7 +111,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("-preserve-relocs a.o b.o c.o -lcudadevrt", &[]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "host",
         links: &[
             ("host.o -lcudadevrt", &[]),
@@ -143,7 +143,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("-variables-used=second host.o x.o guests.o -lcudadevrt", &[Variables]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "options",
         links: &[
             ("-Ofc=min parts.o more.o -lcudadevrt", &[]),
@@ -178,7 +178,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("as.o bs.o cs.o -lcudadevrt", &[]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "words",
         links: &[
             ("-Xptxas\t-O2 -O1 \ta.o\tb.o\tc.o\t-lcudadevrt", &[]),
@@ -225,7 +225,7 @@ pub(super) const FAMILIES: &[Family] = &[
             ("-l\tcudadevrt \ta.o\tb.o\tc.o", &[]),
         ],
     },
-    Family {
+    LtoFamily {
         name: "register",
         links: &[
             ("--register-link-binaries=reg x.o y.o z.o -lcudadevrt", &[]),

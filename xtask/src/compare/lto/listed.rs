@@ -5,7 +5,7 @@
 //! and only where the rest is equal: the program, whatever the order of its parts, or the image of
 //! another link by nvlink.
 
-use super::{Bench, Done, both_messages, sources, steps};
+use super::{Bench, LtoLink, both_messages, sources, steps};
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::reference::compare::code::functions;
@@ -77,8 +77,8 @@ pub(super) struct Differing<'d> {
     pub(super) fixed: &'d [String],
     /// Those of the row.
     pub(super) words: &'d [String],
-    pub(super) theirs: &'d Done,
-    pub(super) ours: &'d Done,
+    pub(super) theirs: &'d LtoLink,
+    pub(super) ours: &'d LtoLink,
 }
 
 impl Differing<'_> {
@@ -175,7 +175,7 @@ impl Differing<'_> {
 
     /// Whether `theirs` has the messages and the register file of culd. Names of files that were made
     /// for the comparison are those of the row.
-    fn says_the_same(&self, theirs: &Done) -> bool {
+    fn says_the_same(&self, theirs: &LtoLink) -> bool {
         let name = |line: String| -> String {
             let mut line = line;
             for word in self.words {
@@ -191,7 +191,7 @@ impl Differing<'_> {
             && theirs.register == self.ours.register
     }
 
-    fn makes_the_same(&self, theirs: &Done) -> bool {
+    fn makes_the_same(&self, theirs: &LtoLink) -> bool {
         let words = [self.fixed, self.words].concat();
         self.bench.compare_outputs(&words, theirs, self.ours).is_none()
     }
@@ -214,7 +214,7 @@ impl Differing<'_> {
 
     /// Whether what only culd keeps has a name in which that of something kept by both occurs.
     fn has_more_by_name(&self) -> bool {
-        let names = |done: &Done| -> BTreeSet<String> {
+        let names = |done: &LtoLink| -> BTreeSet<String> {
             let found = done.output.as_deref().and_then(functions).unwrap_or_default();
             found.into_keys().collect()
         };
@@ -233,7 +233,7 @@ impl Differing<'_> {
         let of = |cubin: &Vec<u8>| functions(cubin).unwrap_or_default().into_keys().collect();
         let library: BTreeSet<String> =
             library.iter().flat_map(|cubin| -> Vec<String> { of(cubin) }).collect();
-        let of = |done: &Done| done.output.as_deref().and_then(functions).unwrap_or_default();
+        let of = |done: &LtoLink| done.output.as_deref().and_then(functions).unwrap_or_default();
         let (mut expected, actual) = (of(self.theirs), of(self.ours));
         let before = expected.len();
         expected.retain(|name, _| actual.contains_key(name) || !library.contains(name));
@@ -242,7 +242,12 @@ impl Differing<'_> {
 
     /// Whether `theirs`, which nvlink made with `words`, is the same program as culd's but for
     /// what `layout` names.
-    fn is_same_program(&self, theirs: &Done, words: &[String], layout: &[Listed]) -> Result<bool> {
+    fn is_same_program(
+        &self,
+        theirs: &LtoLink,
+        words: &[String],
+        layout: &[Listed],
+    ) -> Result<bool> {
         let bench = self.bench;
         if [theirs, self.ours].iter().any(|done| done.run.status != Status::Exit(0)) {
             return Ok(false);

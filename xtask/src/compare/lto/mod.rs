@@ -19,7 +19,7 @@ use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::plain_lines;
 use culd_testkit::reference::compare;
-use culd_testkit::reference::compare::code::{Code, functions};
+use culd_testkit::reference::compare::code::{CodeSize, functions};
 use culd_testkit::reference::compare::trial::{Tools, without_stale_barriers};
 use culd_testkit::reference::oracle::process::{self, Run};
 use families::FAMILIES;
@@ -60,17 +60,17 @@ struct Bench {
     /// Registers and bytes are told.
     code: bool,
     /// By kind: equal, and by what is listed.
-    counts: BTreeMap<String, Counts>,
+    counts: BTreeMap<String, LtoCounts>,
     /// What earlier steps of nvlink and culd made, if the link is a later one.
     steps: Vec<Vec<u8>>,
     /// Sums over the kernels of equal and listed links: nvlink's, culd's.
-    sums: [Code; 2],
+    sums: [CodeSize; 2],
     /// Kernels of culd with more registers or bytes than nvlink's.
     worse: Vec<String>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct LtoCounts {
     equal: usize,
     /// By the entries that account for it.
     listed: BTreeMap<String, usize>,
@@ -78,7 +78,7 @@ struct Counts {
 }
 
 /// What a linker did.
-struct Done {
+struct LtoLink {
     run: Run,
     output: Option<Vec<u8>>,
     register: Option<Vec<u8>>,
@@ -109,7 +109,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                 code,
                 counts: BTreeMap::new(),
                 steps: Vec::new(),
-                sums: [Code::default(); 2],
+                sums: [CodeSize::default(); 2],
                 worse: Vec::new(),
             };
             for name in &wanted {
@@ -219,7 +219,7 @@ impl Bench {
         Ok(folder)
     }
 
-    fn link(&self, mut linker: Command, words: &[String]) -> Result<Done> {
+    fn link(&self, mut linker: Command, words: &[String]) -> Result<LtoLink> {
         let own = Path::new(linker.get_program()) == self.tools.candidate;
         if let Some(object) = self.steps.get(usize::from(own)) {
             fs::write(self.folder.join(steps::OBJECT), object)?;
@@ -232,11 +232,11 @@ impl Bench {
         }
         linker.args(words).args(["-o", "out"]).current_dir(&self.folder);
         let run = process::run(&mut linker, LIMIT).with_context(|| format!("{linker:?}"))?;
-        Ok(Done { run, output: fs::read(output).ok(), register: fs::read(register).ok() })
+        Ok(LtoLink { run, output: fs::read(output).ok(), register: fs::read(register).ok() })
     }
 
     /// Where the two part.
-    fn difference(&self, words: &[String], theirs: &Done, ours: &Done) -> Option<String> {
+    fn difference(&self, words: &[String], theirs: &LtoLink, ours: &LtoLink) -> Option<String> {
         if theirs.run.status != ours.run.status {
             let status = (&ours.run.status, &theirs.run.status);
             return Some(format!(
@@ -260,7 +260,12 @@ impl Bench {
         self.compare_outputs(words, theirs, ours)
     }
 
-    fn compare_outputs(&self, words: &[String], theirs: &Done, ours: &Done) -> Option<String> {
+    fn compare_outputs(
+        &self,
+        words: &[String],
+        theirs: &LtoLink,
+        ours: &LtoLink,
+    ) -> Option<String> {
         match (&theirs.output, &ours.output) {
             (None, None) => None,
             (Some(expected), Some(actual)) if !expected.starts_with(b"\x7fELF") => {
@@ -282,8 +287,8 @@ impl Bench {
     }
 
     /// Adds the kernels of both images where both have the same.
-    fn add_code(&mut self, words: &[String], theirs: &Done, ours: &Done) {
-        let of = |done: &Done| done.output.as_deref().and_then(functions);
+    fn add_code(&mut self, words: &[String], theirs: &LtoLink, ours: &LtoLink) {
+        let of = |done: &LtoLink| done.output.as_deref().and_then(functions);
         let (Some(expected), Some(actual)) = (of(theirs), of(ours)) else { return };
         for (name, theirs) in &expected {
             let Some(ours) = actual.get(name) else { continue };
@@ -308,8 +313,8 @@ impl Bench {
     fn keep<'w>(
         &self,
         words: impl Iterator<Item = &'w str> + Clone,
-        theirs: &Done,
-        ours: &Done,
+        theirs: &LtoLink,
+        ours: &LtoLink,
     ) -> Result<()> {
         let name: Vec<&str> = words.clone().collect();
         let plain = |c: char| if c.is_alphanumeric() { c } else { '_' };
@@ -333,7 +338,7 @@ impl Bench {
     fn end(self) -> usize {
         println!("\n{}, {}", self.release(), self.arch);
         println!("| links | equal | listed | different |\n|---|--:|---|--:|");
-        let mut all = Counts::default();
+        let mut all = LtoCounts::default();
         for (kind, counts) in &self.counts {
             println!("{}", row(kind, counts));
             all.equal += counts.equal;
@@ -359,7 +364,7 @@ impl Bench {
     }
 }
 
-fn row(kind: &str, counts: &Counts) -> String {
+fn row(kind: &str, counts: &LtoCounts) -> String {
     let listed: Vec<String> =
         counts.listed.iter().map(|(listed, count)| format!("{listed} {count}")).collect();
     format!("| {kind} | {} | {} | {} |", counts.equal, listed.join(", "), counts.different)

@@ -1,7 +1,7 @@
 //! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and
 //! one with nvlink.
 
-use super::{Bench, Done, both_messages, sources};
+use super::{Bench, LtoLink, both_messages, sources};
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process;
 use std::fs;
@@ -102,8 +102,8 @@ fn difference(
     bench: &Bench,
     words: &[String],
     folder: &Path,
-    theirs: &Done,
-    ours: &Done,
+    theirs: &LtoLink,
+    ours: &LtoLink,
 ) -> Option<String> {
     if theirs.run.status != ours.run.status {
         let text = ours.run.stderr_text();
@@ -131,13 +131,13 @@ fn difference(
     }
 }
 
-fn link_with(mut nvcc: Command, folder: &Path) -> Result<Done> {
+fn link_with(mut nvcc: Command, folder: &Path) -> Result<LtoLink> {
     let output = folder.join("out");
     if output.exists() {
         fs::remove_file(&output)?;
     }
     let run = process::run(&mut nvcc, super::LIMIT).with_context(|| format!("{nvcc:?}"))?;
-    Ok(Done { run, output: fs::read(output).ok(), register: None })
+    Ok(LtoLink { run, output: fs::read(output).ok(), register: None })
 }
 
 /// The object called `file` in `folder`, compiled with `options`.

@@ -21,7 +21,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::{Compiled, Compiler, Job, OUTPUT_NAME, Place, TEXT_NAME};
+use super::{Compilation, OUTPUT_NAME, PtxCompiler, PtxJob, TEXT_NAME, TextPlace};
 use crate::os::child::{self, Running};
 use crate::os::place;
 
@@ -34,14 +34,14 @@ const ROOM: i32 = 1 << 20;
 /// A compiler that waits for its text.
 pub(crate) struct Waiting {
     running: Running,
-    place: Place,
+    place: TextPlace,
     /// Both ends: it can be opened and written to whether or not the compiler has opened it. The
     /// compiler finds its end when this process is gone.
     pipe: File,
     whole_program: bool,
 }
 
-impl Compiler {
+impl PtxCompiler {
     /// Starts for a text that is still to come; `None` where that cannot be done.
     pub(crate) fn start(&self) -> Option<Waiting> {
         let path = self.path.as_ref().ok()?;
@@ -54,7 +54,7 @@ impl Compiler {
         let pipe = both.open(folder.join(TEXT_NAME)).ok()?;
         // A limit of the user's may forbid it.
         let _ = fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(ROOM));
-        let place = Place::Folder(folder);
+        let place = TextPlace::Folder(folder);
         let mut command = Command::new(path);
         command.args(self.words());
         place.enter(&mut command).ok()?;
@@ -69,15 +69,15 @@ impl Compiler {
         waiting: Option<Waiting>,
         text: &[u8],
         session: &Session,
-    ) -> Option<Compiled> {
+    ) -> Option<Compilation> {
         let start = Instant::now();
         if let Some(waiting) = waiting.filter(|one| one.whole_program == self.whole_program)
             && let Some((cubin, lines)) = self.finish(waiting, text, session)
         {
             let time = start.elapsed().as_secs_f64() * 1e3;
-            return Some(Compiled { cubin: Ok(cubin), lines, time });
+            return Some(Compilation { cubin: Ok(cubin), lines, time });
         }
-        let job = Job { text, options: String::new() };
+        let job = PtxJob { text, options: String::new() };
         self.compile(&[job], session).pop()
     }
 
@@ -101,12 +101,12 @@ impl Compiler {
 /// Gives the text, and the end of it.
 fn give(
     running: &mut Running,
-    place: &Place,
+    place: &TextPlace,
     mut pipe: File,
     text: &[u8],
     session: &Session,
 ) -> io::Result<()> {
-    let Place::Folder(folder) = place else { return Ok(()) };
+    let TextPlace::Folder(folder) = place else { return Ok(()) };
     fs::write(folder.join(NEW_NAME), text)?;
     fs::rename(folder.join(NEW_NAME), folder.join(TEXT_NAME))?;
     let mut left = text;
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     /// Compiles `text` with a compiler that had `before` to start up.
-    fn compiled(script: &str, text: &[u8], before: Duration) -> Compiled {
+    fn compiled(script: &str, text: &[u8], before: Duration) -> Compilation {
         let folder = tempfile::tempdir().unwrap();
         let compiler = fake(folder.path(), script);
         let waiting = compiler.start();
@@ -176,8 +176,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let compiler = fake(folder.path(), "cat ptx");
         let place = |waiting: &Waiting| match &waiting.place {
-            Place::Folder(folder) => folder.to_path_buf(),
-            Place::Memory { .. } => panic!("no folder"),
+            TextPlace::Folder(folder) => folder.to_path_buf(),
+            TextPlace::Memory { .. } => panic!("no folder"),
         };
         let waiting = compiler.start().unwrap();
         let there = place(&waiting);

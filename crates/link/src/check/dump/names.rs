@@ -8,7 +8,7 @@
 mod expressions;
 mod types;
 
-use self::types::Type;
+use self::types::TypeText;
 use crate::diag::demangle::without_file_id;
 
 /// Names above this many bytes are shown as they are.
@@ -26,7 +26,7 @@ pub(super) fn declaration(name: &str) -> Option<String> {
     if mangled.len() > LONGEST {
         return None;
     }
-    let mut reader = Reader {
+    let mut reader = Demangler {
         rest: mangled,
         substitutions: Vec::new(),
         depth: 0,
@@ -38,9 +38,9 @@ pub(super) fn declaration(name: &str) -> Option<String> {
 }
 
 /// The rest of a name, and the names in it so far.
-struct Reader<'n> {
+struct Demangler<'n> {
     rest: &'n str,
-    substitutions: Vec<Type>,
+    substitutions: Vec<TypeText>,
     depth: usize,
     /// Bytes of text that may still be written.
     text: usize,
@@ -66,14 +66,14 @@ impl Name {
 }
 
 /// One part of a name.
-struct Part {
+struct NamePart {
     text: String,
     /// A constructor, destructor or conversion: it never has a return type.
     no_return: bool,
     variant: &'static str,
 }
 
-impl<'n> Reader<'n> {
+impl<'n> Demangler<'n> {
     /// Takes `prefix` if it comes next.
     fn eat(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
@@ -126,7 +126,7 @@ impl<'n> Reader<'n> {
         Some(())
     }
 
-    fn remember(&mut self, named: Type) -> Option<()> {
+    fn remember(&mut self, named: TypeText) -> Option<()> {
         self.made(named.len())?;
         self.substitutions.push(named);
         Some(())
@@ -233,7 +233,7 @@ impl<'n> Reader<'n> {
             let part = self.part("")?;
             let text = format!("{scope}{}", part.text);
             if self.at("I") {
-                self.remember(Type::prefix(text.clone()))?;
+                self.remember(TypeText::prefix(text.clone()))?;
             }
             (text, part.no_return)
         };
@@ -284,7 +284,7 @@ impl<'n> Reader<'n> {
                 }
             }
             if !substituted && !self.at("E") {
-                self.remember(Type::prefix(name.text.clone()))?;
+                self.remember(TypeText::prefix(name.text.clone()))?;
             }
             self.made(name.text.len())?;
         }
@@ -328,11 +328,11 @@ impl<'n> Reader<'n> {
     }
 
     /// One part of a name, in the class or namespace `scope`.
-    fn part(&mut self, scope: &str) -> Option<Part> {
+    fn part(&mut self, scope: &str) -> Option<NamePart> {
         let mut part = match self.peek()? {
-            b'0'..=b'9' => Part { text: self.source_name()?, no_return: false, variant: "" },
+            b'0'..=b'9' => NamePart { text: self.source_name()?, no_return: false, variant: "" },
             b'C' | b'D' => self.structor(scope)?,
-            b'U' => Part { text: self.unnamed()?, no_return: false, variant: "" },
+            b'U' => NamePart { text: self.unnamed()?, no_return: false, variant: "" },
             _ => self.operator()?,
         };
         while self.eat("B") {
@@ -353,7 +353,7 @@ impl<'n> Reader<'n> {
         })
     }
 
-    fn structor(&mut self, scope: &str) -> Option<Part> {
+    fn structor(&mut self, scope: &str) -> Option<NamePart> {
         if self.eat("CI") {
             let variant = match self.take(1)? {
                 "1" => " [complete inheriting]",
@@ -362,7 +362,7 @@ impl<'n> Reader<'n> {
             };
             let base = self.typ()?.whole();
             let text = without_arguments(&base).to_owned();
-            return Some(Part { text, no_return: true, variant });
+            return Some(NamePart { text, no_return: true, variant });
         }
         let class = class_name(scope);
         let (sign, variant) = match self.take(2)? {
@@ -374,7 +374,7 @@ impl<'n> Reader<'n> {
             "D2" => ("~", " [subobject]"),
             _ => return None,
         };
-        Some(Part { text: format!("{sign}{class}"), no_return: true, variant })
+        Some(NamePart { text: format!("{sign}{class}"), no_return: true, variant })
     }
 
     /// A lambda or a type without name.
@@ -390,17 +390,17 @@ impl<'n> Reader<'n> {
         Some(format!("[lambda({list}) (instance {number})]"))
     }
 
-    fn operator(&mut self) -> Option<Part> {
+    fn operator(&mut self) -> Option<NamePart> {
         if self.eat("cv") {
             let outer = std::mem::replace(&mut self.conversion, true);
             let to = self.typ();
             self.conversion = outer;
             let text = format!("operator {}", to?.whole());
-            return Some(Part { text, no_return: true, variant: "" });
+            return Some(NamePart { text, no_return: true, variant: "" });
         }
         if self.eat("li") {
             let text = format!("operator \"\"{}", self.source_name()?);
-            return Some(Part { text, no_return: false, variant: "" });
+            return Some(NamePart { text, no_return: false, variant: "" });
         }
         let named = [("nw", "new "), ("na", "new[] "), ("dl", "delete "), ("da", "delete[] ")];
         let called = [("cl", "()"), ("ix", "[]"), ("pt", "->")];
@@ -410,7 +410,7 @@ impl<'n> Reader<'n> {
             Some((_, sign)) => sign,
             None => expressions::sign(code)?,
         };
-        Some(Part { text: format!("operator {sign}"), no_return: false, variant: "" })
+        Some(NamePart { text: format!("operator {sign}"), no_return: false, variant: "" })
     }
 
     /// `T_`, `T0_`: T1, T2.
@@ -455,7 +455,7 @@ impl<'n> Reader<'n> {
     }
 
     /// An entity that was named before, or that has a short name.
-    fn substitution(&mut self) -> Option<Type> {
+    fn substitution(&mut self) -> Option<TypeText> {
         self.eat("S").then_some(())?;
         let standard = match self.peek()? {
             b'a' => "std::allocator",
@@ -472,7 +472,7 @@ impl<'n> Reader<'n> {
             }
         };
         self.take(1)?;
-        Some(Type::prefix(standard.to_owned()))
+        Some(TypeText::prefix(standard.to_owned()))
     }
 
     /// `_`, `0_`, ..., `Z_`, `10_`, in base 36.

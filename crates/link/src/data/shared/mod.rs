@@ -23,7 +23,7 @@ use crate::base::id::{IdVec, NodeId, SectionId};
 use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{Merged, SharedGroup, SharedNode};
+use crate::draft::merged::{MergeResult, SharedGroup, SharedNode};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
@@ -123,7 +123,7 @@ struct SharedBuilder<'a, 'd> {
     graph: &'a CallGraph,
     nodes: &'a [SharedNode],
     groups: &'a [SharedGroup],
-    merged: &'a Merged<'d>,
+    merged: &'a MergeResult<'d>,
     /// By variable: code of an accepted copy refers to it, dead code included.
     named: Vec<bool>,
     /// Entries that use a variable, ascending.
@@ -141,7 +141,7 @@ pub(crate) fn lay_out(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     options: &LinkOptions,
 ) -> SharedLayout {
     let variables = std::mem::take(&mut merged.shared);
@@ -221,7 +221,7 @@ pub(crate) fn lay_out(
 
 /// With `-r`: variables get no places, since only the final link knows their users. A section is as
 /// large as the sum of its variables, by [`size_in_object`].
-pub(crate) fn keep(merged: &mut Merged<'_>) {
+pub(crate) fn keep(merged: &mut MergeResult<'_>) {
     let nodes = &merged.shared.nodes;
     let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
     for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
@@ -277,7 +277,7 @@ fn place(
 }
 
 /// Entry numbers by code section.
-fn entries_by_code(merged: &Merged<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
+fn entries_by_code(merged: &MergeResult<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
     let entries = graph.kernels().iter().enumerate();
     entries.filter_map(|(number, &entry)| Some((merged.code(graph, entry)?, number))).collect()
 }
@@ -666,7 +666,7 @@ impl PoolShape {
 /// Creates the shared sections of kernels that phase `merge` could not know to be alive (case
 /// selection/address-taken-shared), and of jump slots. Returns the new sections.
 fn add_missing(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
     aligns: &[u64],
@@ -703,7 +703,7 @@ fn add_missing(
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
 /// section of each entry.
 fn apply(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
     (aligns, order, whole): (&[u64], &[EntryNumber], &HashMap<SectionId, u64>),

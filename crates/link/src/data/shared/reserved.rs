@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use crate::base::id::OutSymbolId;
 use crate::base::sort::list_sort;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 
 /// Places the variables of an executable.
-pub(super) fn place(merged: &mut Merged<'_>) {
+pub(super) fn place(merged: &mut MergeResult<'_>) {
     let draft = &mut merged.draft;
     let Some(section) = draft.first_of(SectionKind::ReservedShared) else { return };
     let symbols = draft.symbols.iter();

@@ -11,14 +11,14 @@ use super::{EntryNumber, NOWHERE, SharedLayout};
 use crate::base::id::{NameId, SectionId};
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 use crate::options::LinkOptions;
 
 /// Gives the symbols of placed variables a section and a value, and drops the others. `own` has the
 /// shared section of each kernel and jump slot; all slots share one section of code (case
 /// unified/shared-single).
 pub(super) fn place(
-    merged: &mut Merged<'_>,
+    merged: &mut MergeResult<'_>,
     own: &[Option<SectionId>],
     layout: &SharedLayout,
     users: &[Vec<EntryNumber>],

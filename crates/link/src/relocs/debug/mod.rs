@@ -23,7 +23,7 @@ use crate::base::session::Session;
 use crate::callgraph::CallGraph;
 use crate::diag::Message;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{self, Merged};
+use crate::draft::merged::{self, MergeResult};
 use crate::draft::offset_map::{MovedRange, translate};
 use crate::draft::{Draft, first_names};
 use crate::objects::InputObjects;
@@ -141,7 +141,7 @@ struct DebugBuilder<'a, 'd> {
     objects: &'a InputObjects<'d>,
     symbols: &'a Symbols,
     graph: &'a CallGraph,
-    merged: &'a Merged<'d>,
+    merged: &'a MergeResult<'d>,
     /// Place of every symbol in the order of the output's symbol table, dropped symbols included;
     /// computed on first use.
     ranks: OnceLock<IdVec<OutSymbolId, u32>>,

@@ -23,7 +23,7 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 /// The functions of the output.
 pub(super) fn functions(program: &LinkedProgram<'_, '_>, sections: &Sections) -> Vec<Function> {
     let graph = &program.graph;
-    let facts = Facts::of(program);
+    let facts = FunctionFacts::of(program);
     let mut reports: HashMap<NodeId, EntryReport> = entry_reports(program).into_iter().collect();
     let sizes = kernel_sections(program);
     let numbers = prototype_numbers(program);
@@ -80,7 +80,7 @@ fn prototype_numbers(program: &LinkedProgram<'_, '_>) -> HashMap<NameId, usize> 
 }
 
 /// What functions need, and what they reach.
-struct Facts {
+struct FunctionFacts {
     /// By vertex of the graph.
     registers: Vec<Largest>,
     barriers: Vec<Largest>,
@@ -88,7 +88,7 @@ struct Facts {
     own_barriers: IdVec<NodeId, u32>,
 }
 
-impl Facts {
+impl FunctionFacts {
     fn of(program: &LinkedProgram<'_, '_>) -> Self {
         let graph = &program.graph;
         let (reach, components) = graph.reach();
@@ -98,7 +98,7 @@ impl Facts {
             graph.vertex_node(vertex).map_or(0, |node| values[node])
         };
         let attributes = &program.attributes;
-        Facts {
+        FunctionFacts {
             registers: components.largest(reach, |vertex| of(&attributes.registers, vertex)),
             barriers: components.largest(reach, |vertex| of(&own_barriers, vertex)),
             stack: components.deepest(reach, |vertex| of(&attributes.frames, vertex)),

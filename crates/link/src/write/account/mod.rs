@@ -188,12 +188,12 @@ pub struct OutputSection {
     /// The function that it belongs to.
     pub function: Option<usize>,
     /// What it is put together of, by offset; empty for a section that the linker makes.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<Contribution>,
 }
 
 /// What an object brings to a section of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct Contribution {
     /// The object.
     pub object: usize,
     /// Offset in the section, bytes.

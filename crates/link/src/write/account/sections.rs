@@ -9,7 +9,7 @@ use culd_cubin::text_of;
 use culd_reloc::RelocType;
 
 use super::super::{Image, ImageWriter};
-use super::{KeptRelocations, OutputSection, Piece};
+use super::{Contribution, KeptRelocations, OutputSection};
 use crate::base::half::Halves;
 use crate::base::id::{DenseId, IdVec, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
@@ -94,7 +94,8 @@ impl Sections {
                 let Some(place) = self.places[out].filter(|_| section.size != 0 && !made) else {
                     continue;
                 };
-                let piece = Piece { object: object.index(), offset: base, size: section.size };
+                let piece =
+                    Contribution { object: object.index(), offset: base, size: section.size };
                 self.rows[place].pieces.push(piece);
             }
         }

@@ -5,8 +5,8 @@
 //! removed one by one; memory accesses are volatile and results are used, so that ptxas keeps them.
 
 use super::model::{
-    Debug, Function, Program, Reference, Shape, Signature, SlowPath, Space, Special, Stmt,
-    SymbolId, SymbolKind, Syscall, Type, Unit,
+    ArrayShape, Debug, Function, ModelSymbolKind, OpaqueReference, Program, Signature, SlowPath,
+    Space, Special, Stmt, SymbolId, Syscall, Type, Unit,
 };
 use super::ptx::{believed_kind, line, parameter, prototype};
 use super::recent;
@@ -26,7 +26,7 @@ impl<'p> BodyPrinter<'p> {
         Self { program, unit, out, source_line: 10 }
     }
 
-    pub(super) fn function(mut self, function: &Function, kind: &SymbolKind) {
+    pub(super) fn function(mut self, function: &Function, kind: &ModelSymbolKind) {
         let name = &self.program.symbol(function.symbol).name;
         line!(self.out, ".reg .b32 %acc;");
         self.location();
@@ -35,8 +35,8 @@ impl<'p> BodyPrinter<'p> {
         }
         line!(self.out, "mov.u32 %acc, %tid.x;");
         let (params, prefix) = match kind {
-            SymbolKind::Function(signature) => (signature.params.as_slice(), "p".to_owned()),
-            SymbolKind::Entry(params) => (params.as_slice(), format!("{name}_")),
+            ModelSymbolKind::Function(signature) => (signature.params.as_slice(), "p".to_owned()),
+            ModelSymbolKind::Entry(params) => (params.as_slice(), format!("{name}_")),
             _ => (&[][..], String::new()),
         };
         for (i, &ty) in params.iter().enumerate() {
@@ -47,17 +47,17 @@ impl<'p> BodyPrinter<'p> {
         }
         self.location();
         match kind {
-            SymbolKind::Entry(_) => {
+            ModelSymbolKind::Entry(_) => {
                 line!(
                     self.out,
                     "{{ .reg .b64 %out; ld.param.u64 %out, [{name}_out]; st.global.u32 [%out], %acc; }}"
                 );
                 line!(self.out, "ret;");
             }
-            SymbolKind::Function(Signature { noreturn: true, .. }) => {
+            ModelSymbolKind::Function(Signature { noreturn: true, .. }) => {
                 line!(self.out, "trap; exit;")
             }
-            SymbolKind::Function(Signature { result, .. }) => {
+            ModelSymbolKind::Function(Signature { result, .. }) => {
                 if let Some(ty) = result {
                     self.store_value(*ty, "result");
                 }
@@ -135,7 +135,7 @@ impl<'p> BodyPrinter<'p> {
         &self.program.symbol(symbol).name
     }
 
-    fn kind(&self, symbol: SymbolId) -> &'p SymbolKind {
+    fn kind(&self, symbol: SymbolId) -> &'p ModelSymbolKind {
         believed_kind(self.program, self.unit, symbol)
     }
 
@@ -152,12 +152,12 @@ impl<'p> BodyPrinter<'p> {
             Stmt::Arith(steps) => self.arith(*steps),
             Stmt::Pressure(values) => self.pressure(*values),
             Stmt::Call(callee) => {
-                if let SymbolKind::Function(signature) = self.kind(*callee) {
+                if let ModelSymbolKind::Function(signature) = self.kind(*callee) {
                     self.call(self.name(*callee), None, signature);
                 }
             }
             Stmt::CallAddress(callee) => {
-                if let SymbolKind::Function(signature) = self.kind(*callee) {
+                if let ModelSymbolKind::Function(signature) = self.kind(*callee) {
                     line!(self.out, ".reg .b64 %fn; mov.u64 %fn, {};", self.name(*callee));
                     self.call("%fn", Some(signature), signature);
                 }
@@ -181,7 +181,7 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
             Stmt::Syscall(syscall) => self.syscall(*syscall),
             Stmt::Fetch { symbol, sampler } => self.fetch(*symbol, *sampler),
             Stmt::Query { symbol, how } => {
-                if let SymbolKind::Reference(kind) = *self.kind(*symbol) {
+                if let ModelSymbolKind::Reference(kind) = *self.kind(*symbol) {
                     let name = self.name(*symbol).to_owned();
                     textures::print_query(self.out, kind, &name, *how);
                 }
@@ -264,8 +264,8 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
 
     fn space(&self, symbol: SymbolId) -> Space {
         match self.kind(symbol) {
-            SymbolKind::Variable(space, _) => *space,
-            SymbolKind::DynamicShared(_) => Space::Shared,
+            ModelSymbolKind::Variable(space, _) => *space,
+            ModelSymbolKind::DynamicShared(_) => Space::Shared,
             _ => Space::Global,
         }
     }
@@ -274,8 +274,10 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         let name = self.name(symbol);
         let plus = if addend > 0 { format!("+{addend}") } else { String::new() };
         line!(self.out, ".reg .b64 %a; .reg .b32 %l, %h; mov.u64 %a, {name}{plus};");
-        let data =
-            matches!(self.kind(symbol), SymbolKind::Variable(..) | SymbolKind::DynamicShared(_));
+        let data = matches!(
+            self.kind(symbol),
+            ModelSymbolKind::Variable(..) | ModelSymbolKind::DynamicShared(_)
+        );
         if generic && data {
             line!(self.out, "cvta.{}.u64 %a, %a;", self.space(symbol).name());
         }
@@ -283,7 +285,8 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
     }
 
     fn access(&mut self, symbol: SymbolId, offset: u32, store: bool, indexed: bool) {
-        let (SymbolKind::Variable(_, shape) | SymbolKind::DynamicShared(shape)) = self.kind(symbol)
+        let (ModelSymbolKind::Variable(_, shape) | ModelSymbolKind::DynamicShared(shape)) =
+            self.kind(symbol)
         else {
             return;
         };
@@ -319,8 +322,8 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         }
     }
 
-    fn function_shared(&mut self, shape: Shape, used: bool) {
-        let Shape { width, count, align } = shape;
+    fn function_shared(&mut self, shape: ArrayShape, used: bool) {
+        let ArrayShape { width, count, align } = shape;
         line!(self.out, ".shared .align {align} .b{} buf[{count}];", 8 * width);
         if used {
             let last = width * (count - 1);
@@ -412,7 +415,7 @@ call (res), __cuda_syscall_generated, (a0); ld.param.b32 %v, [res]; add.u32 %acc
 
     fn fetch(&mut self, symbol: SymbolId, sampler: Option<SymbolId>) {
         let name = self.name(symbol);
-        if *self.kind(symbol) == SymbolKind::Reference(Reference::Surface) {
+        if *self.kind(symbol) == ModelSymbolKind::Reference(OpaqueReference::Surface) {
             line!(
                 self.out,
                 ".reg .b32 %v; suld.b.1d.b32.trap {{%v}}, [{name}, {{%acc}}]; add.u32 %acc, %acc, %v;"

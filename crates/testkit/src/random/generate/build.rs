@@ -6,10 +6,10 @@
 
 use super::cuda;
 use super::fill;
-use super::mix::{Family, Mix};
+use super::mix::{Mix, ProgramFamily};
 use super::model::{
-    Arch, Debug, Function, Item, Linkage, Program, Reference, Shape, Signature, Space, Symbol,
-    SymbolId, SymbolKind, Type, Unit, Variable,
+    Arch, ArrayShape, Debug, Function, Item, Linkage, ModelSymbolKind, OpaqueReference, Program,
+    Signature, Space, Symbol, SymbolId, Type, Unit, Variable,
 };
 use super::names;
 use super::recent;
@@ -17,8 +17,8 @@ use super::rng::Rng;
 use std::collections::BTreeMap;
 
 /// The complete program of a family.
-pub(super) fn build(seed: u64, family: &Family, arch: Arch, rng: &mut Rng) -> Program {
-    let mut builder = Builder::new(seed, family, arch, rng);
+pub(super) fn build(seed: u64, family: &ProgramFamily, arch: Arch, rng: &mut Rng) -> Program {
+    let mut builder = ProgramBuilder::new(seed, family, arch, rng);
     if builder.mix.cuda {
         cuda::fill(&mut builder.program, builder.mix, builder.rng);
         return builder.program;
@@ -46,7 +46,7 @@ pub(super) struct Home {
 }
 
 /// A program under construction.
-pub(super) struct Builder<'r> {
+pub(super) struct ProgramBuilder<'r> {
     pub rng: &'r mut Rng,
     pub mix: &'static Mix,
     pub program: Program,
@@ -56,8 +56,8 @@ pub(super) struct Builder<'r> {
     signatures: Vec<Signature>,
 }
 
-impl<'r> Builder<'r> {
-    fn new(seed: u64, family: &Family, arch: Arch, rng: &'r mut Rng) -> Self {
+impl<'r> ProgramBuilder<'r> {
+    fn new(seed: u64, family: &ProgramFamily, arch: Arch, rng: &'r mut Rng) -> Self {
         let mix = family.mix;
         let count = rng.range(mix.units.0, mix.units.1);
         let program = Program {
@@ -91,12 +91,12 @@ impl<'r> Builder<'r> {
 
     /// Options that keep some of the kernels.
     fn selection(&mut self) {
-        let named = |wanted: fn(&SymbolKind) -> bool| {
+        let named = |wanted: fn(&ModelSymbolKind) -> bool| {
             let symbols = self.program.symbols.iter().filter(|symbol| wanted(&symbol.kind));
             symbols.map(|symbol| symbol.name.clone()).collect::<Vec<_>>()
         };
-        let kernels = named(|kind| matches!(kind, SymbolKind::Entry(_)));
-        let variables = named(|kind| matches!(kind, SymbolKind::Variable(..)));
+        let kernels = named(|kind| matches!(kind, ModelSymbolKind::Entry(_)));
+        let variables = named(|kind| matches!(kind, ModelSymbolKind::Variable(..)));
         for _ in 0..self.rng.range(1, 2) {
             let option = if !variables.is_empty() && self.rng.chance(15) {
                 format!("-variables-used={}", variables[self.rng.below(variables.len())])
@@ -141,7 +141,7 @@ impl<'r> Builder<'r> {
         self.claims[unit].insert(self.program.symbol(id).name.clone(), id);
     }
 
-    fn add(&mut self, stem: &str, kind: SymbolKind, home: Home) -> SymbolId {
+    fn add(&mut self, stem: &str, kind: ModelSymbolKind, home: Home) -> SymbolId {
         let id = SymbolId(self.program.symbols.len() as u32);
         let mut name = format!("{stem}{}", id.0);
         if home.local && self.rng.chance(self.mix.same_name_pc) {
@@ -208,7 +208,7 @@ impl<'r> Builder<'r> {
         let mut shape = shape(self.rng, space);
         shape.align = self.large_align(space).unwrap_or(shape.align);
         let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
-        let kind = SymbolKind::Variable(if managed { Space::Managed } else { space }, shape);
+        let kind = ModelSymbolKind::Variable(if managed { Space::Managed } else { space }, shape);
         let local = self.rng.chance(self.mix.local_pc);
         let weak = !local && self.rng.chance(self.mix.weak_variable_pc);
         let stem = ["g", "data", "tab"][self.rng.below(3)];
@@ -228,11 +228,12 @@ impl<'r> Builder<'r> {
         }
         for (unit, linkage) in copies {
             let mut kind = kind.clone();
-            if let (SymbolKind::Variable(_, shape), true) = (&mut kind, weak && self.rng.chance(8))
+            if let (ModelSymbolKind::Variable(_, shape), true) =
+                (&mut kind, weak && self.rng.chance(8))
             {
                 shape.align = 1 << self.rng.range(shape.width.trailing_zeros() as usize, 6);
             }
-            if let (SymbolKind::Variable(_, shape), true) = (&mut kind, weak) {
+            if let (ModelSymbolKind::Variable(_, shape), true) = (&mut kind, weak) {
                 shape.align = self.large_align(space).unwrap_or(shape.align);
             }
             let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
@@ -258,12 +259,12 @@ impl<'r> Builder<'r> {
     fn reference(&mut self, unit: usize) {
         let independent = self.program.units[unit].independent_textures;
         let kind = match self.rng.below(4) {
-            0 => Reference::Surface,
-            1 if independent => Reference::Sampler,
-            _ => Reference::Texture,
+            0 => OpaqueReference::Surface,
+            1 if independent => OpaqueReference::Sampler,
+            _ => OpaqueReference::Texture,
         };
         let home = Home { unit, local: false, ahead: false };
-        let kind = SymbolKind::Reference(kind);
+        let kind = ModelSymbolKind::Reference(kind);
         let id = self.add("tex", kind.clone(), home);
         self.define_reference(unit, id, &kind);
     }
@@ -273,7 +274,7 @@ impl<'r> Builder<'r> {
     fn common(&mut self) {
         let unit = self.rng.below(self.program.units.len());
         let first = shape(self.rng, Space::Global);
-        let kind = SymbolKind::Variable(Space::Global, first);
+        let kind = ModelSymbolKind::Variable(Space::Global, first);
         let id = self.add("common", kind, Home { unit, local: false, ahead: false });
         let same_size = self.rng.chance(50);
         let mut units = vec![unit];
@@ -292,7 +293,7 @@ impl<'r> Builder<'r> {
             shape.align =
                 self.large_align(Space::Global).unwrap_or(shape.width << self.rng.below(4));
             let linkage = if winner == Some(unit) { Linkage::Visible } else { Linkage::Common };
-            let kind = SymbolKind::Variable(Space::Global, shape);
+            let kind = ModelSymbolKind::Variable(Space::Global, shape);
             let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
             self.program.units[unit].items.push(Item::Variable(variable));
             self.claim(unit, id);
@@ -302,12 +303,12 @@ impl<'r> Builder<'r> {
     /// `.extern .shared x[]`, of one name in several files; each declares it, none defines it.
     fn dynamic_shared(&mut self) {
         let align = self.large_align(Space::Shared).unwrap_or(1 << self.rng.range(0, 5));
-        let shape = Shape { width: 1, count: 0, align };
+        let shape = ArrayShape { width: 1, count: 0, align };
         let home = Home { unit: 0, local: false, ahead: false };
-        self.add("dynamic", SymbolKind::DynamicShared(shape), home);
+        self.add("dynamic", ModelSymbolKind::DynamicShared(shape), home);
         if self.rng.chance(30) {
             let home = Home { unit: 0, local: false, ahead: false };
-            self.add("dynamic", SymbolKind::DynamicShared(shape), home);
+            self.add("dynamic", ModelSymbolKind::DynamicShared(shape), home);
         }
     }
 
@@ -336,7 +337,7 @@ impl<'r> Builder<'r> {
         let weak = !local && self.rng.chance(self.mix.weak_function_pc);
         let stem = ["f", "work", "fn_"][self.rng.below(3)];
         let home = Home { unit, local, ahead: true };
-        let id = self.add(stem, SymbolKind::Function(signature), home);
+        let id = self.add(stem, ModelSymbolKind::Function(signature), home);
         let linkage = match (local, weak) {
             (true, _) => Linkage::Local,
             (_, true) => Linkage::Weak,
@@ -357,7 +358,7 @@ impl<'r> Builder<'r> {
         linkage: Linkage,
         directives: Vec<String>,
     ) {
-        let entry = matches!(self.program.symbol(id).kind, SymbolKind::Entry(_));
+        let entry = matches!(self.program.symbol(id).kind, ModelSymbolKind::Entry(_));
         let references = if entry { self.parameters() } else { Vec::new() };
         let mut copies = vec![(unit, linkage)];
         if linkage == Linkage::Weak {
@@ -396,7 +397,7 @@ impl<'r> Builder<'r> {
         }
         let home = Home { unit, local: false, ahead: true };
         let stem = ["k", "kernel", "main"][self.rng.below(3)];
-        let id = self.add(stem, SymbolKind::Entry(params), home);
+        let id = self.add(stem, ModelSymbolKind::Entry(params), home);
         let directives = self.directives();
         let weak = self.rng.chance(self.mix.weak_entry_pc);
         let linkage = if weak { Linkage::Weak } else { Linkage::Visible };
@@ -461,9 +462,9 @@ impl<'r> Builder<'r> {
         for unit in 0..self.program.units.len() {
             for _ in 0..self.rng.range(self.mix.tables.0, self.mix.tables.1) {
                 let space = if self.rng.chance(25) { Space::Const } else { Space::Global };
-                let shape = Shape { width: 8, count: self.rng.range(1, 6) as u32, align: 8 };
+                let shape = ArrayShape { width: 8, count: self.rng.range(1, 6) as u32, align: 8 };
                 let local = self.rng.chance(self.mix.local_pc);
-                let kind = SymbolKind::Variable(space, shape);
+                let kind = ModelSymbolKind::Variable(space, shape);
                 let id = self.add("vtable", kind.clone(), Home { unit, local, ahead: false });
                 let linkage = if local { Linkage::Local } else { Linkage::Visible };
                 let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
@@ -557,7 +558,7 @@ fn signature(index: usize, rng: &mut Rng) -> Signature {
     Signature { params, result, noreturn: false }
 }
 
-fn shape(rng: &mut Rng, space: Space) -> Shape {
+fn shape(rng: &mut Rng, space: Space) -> ArrayShape {
     let width = 1 << rng.weighted(&[3, 1, 8, 3]).unwrap_or(2);
     let count = match rng.below(10) {
         0..3 => 1,
@@ -566,5 +567,5 @@ fn shape(rng: &mut Rng, space: Space) -> Shape {
         _ => rng.range(100, if space == Space::Global { 2000 } else { 400 }),
     } as u32;
     let align = if rng.chance(60) { width } else { width.max(1 << rng.below(8)) };
-    Shape { width, count, align }
+    ArrayShape { width, count, align }
 }

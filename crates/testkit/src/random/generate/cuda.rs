@@ -11,12 +11,12 @@ use super::mix::Mix;
 use super::model::{Arch, Cuda, Program};
 use super::rng::Rng;
 use features::FEATURES;
-use parts::{ATTRIBUTES, KERNELS, OWN, Part, SHARED, TEMPLATE_KERNEL};
+use parts::{ATTRIBUTES, KERNELS, OWN, SHARED, SourcePart, TEMPLATE_KERNEL};
 
 /// Makes the units of `program` CUDA C++.
 pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     let arch = program.link_arch;
-    let mut header = Text::default();
+    let mut header = SharedText::default();
     for _ in 0..rng.range(3, 9) {
         match mix.features_pc > 0 && rng.chance(mix.features_pc) {
             true => header.add_feature(arch, rng),
@@ -34,7 +34,7 @@ pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     let count = program.units.len();
     for (number, unit) in program.units.iter_mut().enumerate() {
         (unit.arch, unit.target) = (arch, arch);
-        let mut file = Text { number, ..header.clone() };
+        let mut file = SharedText { number, ..header.clone() };
         // A file that sees another definition than the others, as behind a macro of its own.
         if rng.chance(15) {
             let part = &mut file.parts[rng.below(header.parts.len())];
@@ -91,7 +91,7 @@ fn options(mix: &Mix, rng: &mut Rng) -> Vec<String> {
 
 /// The text of a file, or of what all of them share.
 #[derive(Clone, Default)]
-struct Text {
+struct SharedText {
     parts: Vec<String>,
     /// Headers that they need.
     headers: Vec<String>,
@@ -102,9 +102,9 @@ struct Text {
     number: usize,
 }
 
-impl Text {
+impl SharedText {
     /// One more part, of one of many kinds.
-    fn add(&mut self, kinds: &[Part], rng: &mut Rng) {
+    fn add(&mut self, kinds: &[SourcePart], rng: &mut Rng) {
         self.add_part(kinds[rng.below(kinds.len())], rng);
     }
 
@@ -122,7 +122,7 @@ impl Text {
         self.add_part(feature.part, rng);
     }
 
-    fn add_part(&mut self, (text, uses): Part, rng: &mut Rng) {
+    fn add_part(&mut self, (text, uses): SourcePart, rng: &mut Rng) {
         let (n, k) = (rng.range(2, 9), rng.range(1, 99));
         let callee = self.expression("x", rng);
         let text = text.replace("@C", &callee);

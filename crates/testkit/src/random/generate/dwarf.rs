@@ -4,7 +4,7 @@
 //! blocks with one compile unit, an entry per global variable and per function, as nvcc -G writes
 //! them. Guaranteed: accepted by `ptxas -g`.
 
-use super::model::{Function, Item, Program, Space, SymbolKind, Unit};
+use super::model::{Function, Item, ModelSymbolKind, Program, Space, Unit};
 use super::ptx::line;
 
 const ABBREVIATIONS: &str = ".section .debug_abbrev\n{
@@ -17,7 +17,7 @@ const ABBREVIATIONS: &str = ".section .debug_abbrev\n{
 /// Appends the sections of `unit`.
 pub(super) fn print(program: &Program, unit: &Unit, out: &mut String) {
     line!(out, "{ABBREVIATIONS}");
-    let mut info = Info::default();
+    let mut info = DebugInfo::default();
     info.bytes(&[2, 0]);
     info.word(".b32 .debug_abbrev", 4);
     info.bytes(&[8]);
@@ -36,7 +36,7 @@ pub(super) fn print(program: &Program, unit: &Unit, out: &mut String) {
     for item in &unit.items {
         match item {
             Item::Variable(variable) => {
-                if let SymbolKind::Variable(space, _) = variable.kind {
+                if let ModelSymbolKind::Variable(space, _) = variable.kind {
                     info.variable(&program.symbol(variable.symbol).name, space, base_type);
                 }
             }
@@ -51,12 +51,12 @@ pub(super) fn print(program: &Program, unit: &Unit, out: &mut String) {
 
 /// The bytes of `.debug_info` after its length field.
 #[derive(Default)]
-struct Info {
+struct DebugInfo {
     text: String,
     size: usize,
 }
 
-impl Info {
+impl DebugInfo {
     fn bytes(&mut self, bytes: &[u8]) {
         let list: Vec<String> = bytes.iter().map(u8::to_string).collect();
         line!(self.text, ".b8 {}", list.join(","));

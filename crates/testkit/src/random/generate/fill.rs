@@ -3,16 +3,16 @@
 //!
 //! In: a [`Builder`] with all names in place. Out: the same, complete.
 
-use super::build::Builder;
+use super::build::ProgramBuilder;
 use super::mix;
 use super::model::{
-    Init, Item, Linkage, Reference, Shape, Signature, SlowPath, Space, Special, Stmt, SymbolId,
-    SymbolKind, Syscall,
+    ArrayShape, Init, Item, Linkage, ModelSymbolKind, OpaqueReference, Signature, SlowPath, Space,
+    Special, Stmt, SymbolId, Syscall,
 };
 use super::recent;
 
 /// Completes the program.
-pub(super) fn fill(builder: &mut Builder<'_>) {
+pub(super) fn fill(builder: &mut ProgramBuilder<'_>) {
     for unit in 0..builder.program.units.len() {
         for item in 0..builder.program.units[unit].items.len() {
             builder.initialise(unit, item);
@@ -26,10 +26,10 @@ pub(super) fn fill(builder: &mut Builder<'_>) {
     builder.connect();
 }
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     fn initialise(&mut self, unit: usize, at: usize) {
         let Item::Variable(variable) = &self.program.units[unit].items[at] else { return };
-        let SymbolKind::Variable(space, shape) = variable.kind else { return };
+        let ModelSymbolKind::Variable(space, shape) = variable.kind else { return };
         let (id, linkage) = (variable.symbol, variable.linkage);
         if space == Space::Shared || linkage == Linkage::Common {
             return;
@@ -68,11 +68,11 @@ impl Builder<'_> {
     }
 
     fn function_element(&mut self, unit: usize) -> Option<Init> {
-        let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Function(_)))?;
+        let symbol = self.any(unit, |kind| matches!(kind, ModelSymbolKind::Function(_)))?;
         Some(Init::Address { symbol, addend: 0, generic: false, byte: None })
     }
 
-    fn pointer_element(&mut self, unit: usize, own: SymbolId, shape: Shape) -> Option<Init> {
+    fn pointer_element(&mut self, unit: usize, own: SymbolId, shape: ArrayShape) -> Option<Init> {
         if shape.width != 8 && shape.width != 1 {
             return None;
         }
@@ -82,7 +82,7 @@ impl Builder<'_> {
             .filter(|(id, symbol, home)| {
                 let memory = matches!(
                     symbol.kind,
-                    SymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _)
+                    ModelSymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _)
                 );
                 memory && *id != own && (*id < own || home.ahead)
             })
@@ -91,11 +91,12 @@ impl Builder<'_> {
             .collect();
         let mut symbol = *self.rng.choose(&above)?;
         if shape.width == 8 && self.rng.chance(15) {
-            symbol =
-                self.any(unit, |kind| matches!(kind, SymbolKind::Function(_))).unwrap_or(symbol);
+            symbol = self
+                .any(unit, |kind| matches!(kind, ModelSymbolKind::Function(_)))
+                .unwrap_or(symbol);
         }
         self.claim(unit, symbol);
-        let data = matches!(self.program.symbol(symbol).kind, SymbolKind::Variable(..));
+        let data = matches!(self.program.symbol(symbol).kind, ModelSymbolKind::Variable(..));
         let byte = (shape.width == 1).then(|| self.rng.below(8) as u8);
         let addend = if data && self.rng.chance(40) { 4 * self.rng.below(8) as u32 } else { 0 };
         Some(Init::Address { symbol, addend, generic: data && self.rng.chance(50), byte })
@@ -105,7 +106,7 @@ impl Builder<'_> {
     pub(super) fn any(
         &mut self,
         unit: usize,
-        test: impl Fn(&SymbolKind) -> bool,
+        test: impl Fn(&ModelSymbolKind) -> bool,
     ) -> Option<SymbolId> {
         let found: Vec<SymbolId> = self
             .symbols()
@@ -188,7 +189,7 @@ impl Builder<'_> {
             7 => self.access(unit, Space::Const),
             8 => self.access(unit, Space::Shared),
             9 => {
-                let mut shape = Shape {
+                let mut shape = ArrayShape {
                     width: 1 << self.rng.below(4),
                     count: self.rng.range(1, 80) as u32,
                     align: 8 << self.rng.below(5),
@@ -206,7 +207,7 @@ impl Builder<'_> {
             17 => self.special(unit),
             18 => Some(Stmt::SlowPath(self.rng.pick(&SlowPath::ALL))),
             19 => {
-                let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Entry(_)))?;
+                let symbol = self.any(unit, |kind| matches!(kind, ModelSymbolKind::Entry(_)))?;
                 Some(Stmt::Address { symbol, addend: 0, generic: false })
             }
             20 => self.query(unit),
@@ -226,7 +227,7 @@ impl Builder<'_> {
         let found: Vec<SymbolId> = self
             .symbols()
             .filter(|(id, symbol, _)| {
-                matches!(symbol.kind, SymbolKind::Function(_)) && (any || *id > caller)
+                matches!(symbol.kind, ModelSymbolKind::Function(_)) && (any || *id > caller)
             })
             .map(|(id, ..)| id)
             .filter(|&id| self.visible(unit, id))
@@ -237,7 +238,7 @@ impl Builder<'_> {
     }
 
     fn is_entry(&self, id: SymbolId) -> bool {
-        matches!(self.program.symbol(id).kind, SymbolKind::Entry(_))
+        matches!(self.program.symbol(id).kind, ModelSymbolKind::Entry(_))
     }
 
     fn table_call(&mut self, unit: usize) -> Option<Stmt> {
@@ -248,11 +249,15 @@ impl Builder<'_> {
             .collect();
         let table = *self.rng.choose(&tables)?;
         self.claim(unit, table);
-        let SymbolKind::Variable(_, shape) = self.program.symbol(table).kind else { return None };
+        let ModelSymbolKind::Variable(_, shape) = self.program.symbol(table).kind else {
+            return None;
+        };
         let signatures: Vec<Signature> = self
             .symbols()
             .filter_map(|(_, symbol, _)| match &symbol.kind {
-                SymbolKind::Function(signature) if !signature.noreturn => Some(signature.clone()),
+                ModelSymbolKind::Function(signature) if !signature.noreturn => {
+                    Some(signature.clone())
+                }
                 _ => None,
             })
             .collect();
@@ -267,8 +272,8 @@ impl Builder<'_> {
     fn address(&mut self, unit: usize) -> Option<Stmt> {
         let functions = self.rng.chance(50);
         let symbol = self.any(unit, |kind| match kind {
-            SymbolKind::Function(_) => functions,
-            SymbolKind::Variable(..) | SymbolKind::DynamicShared(_) => !functions,
+            ModelSymbolKind::Function(_) => functions,
+            ModelSymbolKind::Variable(..) | ModelSymbolKind::DynamicShared(_) => !functions,
             _ => false,
         })?;
         let data = !functions;
@@ -278,11 +283,11 @@ impl Builder<'_> {
 
     fn access(&mut self, unit: usize, space: Space) -> Option<Stmt> {
         let symbol = self.any(unit, |kind| match kind {
-            SymbolKind::Variable(of, _) => of.name() == space.name(),
-            SymbolKind::DynamicShared(_) => space == Space::Shared,
+            ModelSymbolKind::Variable(of, _) => of.name() == space.name(),
+            ModelSymbolKind::DynamicShared(_) => space == Space::Shared,
             _ => false,
         })?;
-        let (SymbolKind::Variable(_, shape) | SymbolKind::DynamicShared(shape)) =
+        let (ModelSymbolKind::Variable(_, shape) | ModelSymbolKind::DynamicShared(shape)) =
             self.program.symbol(symbol).kind
         else {
             return None;
@@ -306,22 +311,31 @@ impl Builder<'_> {
         if space == Space::Shared || !foreign || !new || !self.rng.chance(self.mix.unsized_pc) {
             return;
         }
-        if let SymbolKind::Variable(space, mut shape) = self.program.symbol(symbol).kind {
+        if let ModelSymbolKind::Variable(space, mut shape) = self.program.symbol(symbol).kind {
             shape.count = 0;
-            self.program.units[unit].beliefs.push((symbol, SymbolKind::Variable(space, shape)));
+            self.program.units[unit]
+                .beliefs
+                .push((symbol, ModelSymbolKind::Variable(space, shape)));
         }
     }
 
     fn fetch(&mut self, unit: usize) -> Option<Stmt> {
         let symbol = self.any(unit, |kind| {
-            matches!(kind, SymbolKind::Reference(Reference::Texture | Reference::Surface))
+            matches!(
+                kind,
+                ModelSymbolKind::Reference(OpaqueReference::Texture | OpaqueReference::Surface)
+            )
         })?;
-        let texture = self.program.symbol(symbol).kind == SymbolKind::Reference(Reference::Texture);
-        let sampler = if texture && self.program.units[unit].independent_textures {
-            Some(self.any(unit, |kind| *kind == SymbolKind::Reference(Reference::Sampler))?)
-        } else {
-            None
-        };
+        let texture = self.program.symbol(symbol).kind
+            == ModelSymbolKind::Reference(OpaqueReference::Texture);
+        let sampler =
+            if texture && self.program.units[unit].independent_textures {
+                Some(self.any(unit, |kind| {
+                    *kind == ModelSymbolKind::Reference(OpaqueReference::Sampler)
+                })?)
+            } else {
+                None
+            };
         Some(Stmt::Fetch { symbol, sampler })
     }
 
@@ -348,7 +362,7 @@ impl Builder<'_> {
     fn connect(&mut self) {
         let functions: Vec<SymbolId> = self
             .symbols()
-            .filter(|(_, symbol, _)| matches!(symbol.kind, SymbolKind::Function(_)))
+            .filter(|(_, symbol, _)| matches!(symbol.kind, ModelSymbolKind::Function(_)))
             .map(|(id, ..)| id)
             .collect();
         let row = self.rng.range(2, 4);
@@ -357,12 +371,12 @@ impl Builder<'_> {
                 continue;
             }
             let wanted: Vec<SymbolId> = match self.mix.shape {
-                mix::Shape::Chain => functions[..i].iter().rev().take(1).copied().collect(),
-                mix::Shape::Layers => {
+                mix::CallShape::Chain => functions[..i].iter().rev().take(1).copied().collect(),
+                mix::CallShape::Layers => {
                     let start = (i / row).saturating_sub(1) * row;
                     functions[start..(i / row) * row].to_vec()
                 }
-                mix::Shape::Random => {
+                mix::CallShape::Random => {
                     let low = i.saturating_sub(6);
                     let entry = self.rng.chance(30);
                     if entry {

@@ -4,8 +4,8 @@
 //! see.
 
 use super::model::{
-    Arch, Function, Init, Item, Linkage, Program, Shape, Signature, Space, Stmt, Symbol, SymbolId,
-    SymbolKind, Type, Unit, Variable,
+    Arch, ArrayShape, Function, Init, Item, Linkage, ModelSymbolKind, Program, Signature, Space,
+    Stmt, Symbol, SymbolId, Type, Unit, Variable,
 };
 use super::rng::Rng;
 
@@ -50,7 +50,7 @@ fn drop_definition(program: &mut Program, rng: &mut Rng) {
 }
 
 fn is_entry(program: &Program, item: &Item) -> bool {
-    matches!(program.symbol(item.symbol()).kind, SymbolKind::Entry(_))
+    matches!(program.symbol(item.symbol()).kind, ModelSymbolKind::Entry(_))
 }
 
 /// A file that does not know `symbol` yet.
@@ -81,15 +81,19 @@ fn second_definition(program: &mut Program, rng: &mut Rng) {
 }
 
 /// Lets a file that does not know the symbol believe it to be of `kind`, and use it.
-fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: SymbolKind) {
+fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: ModelSymbolKind) {
     let stmt = match &kind {
-        SymbolKind::Function(_) => Stmt::Call(symbol),
+        ModelSymbolKind::Function(_) => Stmt::Call(symbol),
         _ => Stmt::Access { symbol, offset: 0, store: false, indexed: false },
     };
     let id = SymbolId(program.symbols.len() as u32);
     let name = format!("user{}", id.0);
     let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
-    program.symbols.push(Symbol { name, kind: SymbolKind::Function(signature), unified: None });
+    program.symbols.push(Symbol {
+        name,
+        kind: ModelSymbolKind::Function(signature),
+        unified: None,
+    });
     let user = Function {
         symbol: id,
         linkage: Linkage::Visible,
@@ -107,10 +111,10 @@ fn wrong_size(program: &mut Program, rng: &mut Rng) {
     let Some(&(unit, at)) = rng.choose(&variables) else { return };
     let Item::Variable(variable) = &program.units[unit].items[at] else { return };
     let (symbol, kind) = (variable.symbol, variable.kind.clone());
-    let SymbolKind::Variable(space, shape) = kind else { return };
+    let ModelSymbolKind::Variable(space, shape) = kind else { return };
     let Some(other) = stranger(program, rng, symbol) else { return };
-    let shape = Shape { count: shape.count + 1, ..shape };
-    believe(program, other, symbol, SymbolKind::Variable(space, shape));
+    let shape = ArrayShape { count: shape.count + 1, ..shape };
+    believe(program, other, symbol, ModelSymbolKind::Variable(space, shape));
 }
 
 fn wrong_space(program: &mut Program, rng: &mut Rng) {
@@ -118,29 +122,31 @@ fn wrong_space(program: &mut Program, rng: &mut Rng) {
     let symbol = program.units[unit].items[at].symbol();
     let Some(other) = stranger(program, rng, symbol) else { return };
     let shape = match program.symbol(symbol).kind {
-        SymbolKind::Variable(_, shape) => shape,
-        _ => Shape { width: 4, count: 1, align: 4 },
+        ModelSymbolKind::Variable(_, shape) => shape,
+        _ => ArrayShape { width: 4, count: 1, align: 4 },
     };
     let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
     let kind = match rng.below(4) {
-        0 => SymbolKind::Variable(Space::Global, shape),
-        1 => SymbolKind::Variable(Space::Const, shape),
-        2 => SymbolKind::Variable(Space::Shared, shape),
-        _ => SymbolKind::Function(signature),
+        0 => ModelSymbolKind::Variable(Space::Global, shape),
+        1 => ModelSymbolKind::Variable(Space::Const, shape),
+        2 => ModelSymbolKind::Variable(Space::Shared, shape),
+        _ => ModelSymbolKind::Function(signature),
     };
     believe(program, other, symbol, kind);
 }
 
 fn wrong_prototype(program: &mut Program, rng: &mut Rng) {
     let functions = public(program, |item| {
-        matches!(program.symbol(item.symbol()).kind, SymbolKind::Function(_))
+        matches!(program.symbol(item.symbol()).kind, ModelSymbolKind::Function(_))
     });
     let Some(&(unit, at)) = rng.choose(&functions) else { return };
     let symbol = program.units[unit].items[at].symbol();
-    let SymbolKind::Function(mut signature) = program.symbol(symbol).kind.clone() else { return };
+    let ModelSymbolKind::Function(mut signature) = program.symbol(symbol).kind.clone() else {
+        return;
+    };
     let Some(other) = stranger(program, rng, symbol) else { return };
     signature.params.push(Type::B64);
-    believe(program, other, symbol, SymbolKind::Function(signature));
+    believe(program, other, symbol, ModelSymbolKind::Function(signature));
 }
 
 fn foreign_arch(program: &mut Program, rng: &mut Rng) {
@@ -156,7 +162,8 @@ fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
     let first = rng.below(program.units.len());
     for n in 0..2 {
         let id = SymbolId(program.symbols.len() as u32);
-        let kind = SymbolKind::Variable(space, Shape { width: 4, count: bytes / 4, align: 4 });
+        let kind =
+            ModelSymbolKind::Variable(space, ArrayShape { width: 4, count: bytes / 4, align: 4 });
         program.symbols.push(Symbol {
             name: format!("large{}", id.0),
             kind: kind.clone(),
@@ -191,7 +198,7 @@ fn entry_parameters(program: &mut Program, rng: &mut Rng) {
         let id = SymbolId(program.symbols.len() as u32);
         program.symbols.push(Symbol {
             name: name.clone(),
-            kind: SymbolKind::Entry(params),
+            kind: ModelSymbolKind::Entry(params),
             unified: None,
         });
         let function = Function {

@@ -12,7 +12,7 @@ pub struct Mix {
     pub functions: (usize, usize),
     pub entries: (usize, usize),
     pub statements: (usize, usize),
-    pub shape: Shape,
+    pub shape: CallShape,
     pub globals: (usize, usize),
     pub constants: (usize, usize),
     pub shared: (usize, usize),
@@ -86,7 +86,7 @@ pub struct Mix {
 
 /// Shape of the call graph that makes every function reachable; further calls are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum CallShape {
     /// Each function is called by one or two earlier ones.
     Random,
     /// Each function is called by the one before it.
@@ -101,7 +101,7 @@ pub const PLAIN: Mix = Mix {
     functions: (1, 3),
     entries: (1, 3),
     statements: (1, 3),
-    shape: Shape::Random,
+    shape: CallShape::Random,
     globals: (0, 2),
     constants: (0, 0),
     shared: (0, 0),
@@ -175,7 +175,7 @@ pub const PLAIN: Mix = Mix {
 
 /// A named row of [`FAMILIES`].
 #[derive(Clone, Copy, Debug)]
-pub struct Family {
+pub struct ProgramFamily {
     /// Name, as the reports show it.
     pub name: &'static str,
     /// How often it is chosen; 0 for those that run only when asked for.
@@ -187,16 +187,16 @@ pub struct Family {
 macro_rules! families {
     ($($name:literal x $weight:literal { $($field:ident: $value:expr),* $(,)? })*) => {
         /// All families.
-        pub const FAMILIES: &[Family] = &[$(
-            Family { name: $name, weight: $weight, mix: &Mix { $($field: $value,)* ..PLAIN } },
+        pub const FAMILIES: &[ProgramFamily] = &[$(
+            ProgramFamily { name: $name, weight: $weight, mix: &Mix { $($field: $value,)* ..PLAIN } },
         )*];
     };
 }
 
 families! {
     "calls" x 8 { units: (2, 8), functions: (1, 4), w_call: 12, signature_variety: 4 }
-    "chain" x 4 { units: (2, 8), functions: (2, 8), shape: Shape::Chain, w_frame: 4, w_barrier: 1, statements: (0, 2), dead_pc: 0 }
-    "layers" x 4 { units: (2, 6), functions: (2, 4), shape: Shape::Layers, w_barrier: 1, w_frame: 2, dead_pc: 0 }
+    "chain" x 4 { units: (2, 8), functions: (2, 8), shape: CallShape::Chain, w_frame: 4, w_barrier: 1, statements: (0, 2), dead_pc: 0 }
+    "layers" x 4 { units: (2, 6), functions: (2, 4), shape: CallShape::Layers, w_barrier: 1, w_frame: 2, dead_pc: 0 }
     "recursion" x 4 { recursion_pc: 25, w_frame: 3, w_barrier: 1, w_syscall: 1 }
     "indirect" x 7 { tables: (0, 2), w_call_address: 5, w_call_table: 6, w_address: 5, w_syscall: 1, signature_variety: 3, recursion_pc: 4, dead_pc: 20, w_frame: 2, w_barrier: 1 }
     "slowpath" x 4 { w_slow_path: 10, weak_function_pc: 15, dead_pc: 25, w_doubles: 2, options_pc: 15 }
@@ -234,7 +234,7 @@ families! {
         signature_variety: 3, launch_bounds_pc: 20, options_pc: 15, lines_pc: 10, debug_pc: 5, w_call_address: 2, w_call_table: 2, w_address: 3, w_const: 3,
         w_shared: 6, w_function_shared: 4, w_frame: 2, w_doubles: 2, w_switch: 1, w_barrier: 1, w_syscall: 2, w_special: 2, w_slow_path: 1, w_kernel_address: 1,
     }
-    "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: Shape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
+    "many" x 2 { units: (12, 24), functions: (1, 2), entries: (0, 1), shape: CallShape::Random, shared: (0, 1), w_shared: 2, weak_function_pc: 10, constants: (0, 1), w_const: 1 }
     "errors" x 5 { mistakes: 2, units: (2, 4), globals: (1, 3), weak_function_pc: 10, commons: (0, 1), shared: (0, 1), constants: (0, 1), w_const: 1, w_shared: 1 }
     "edited" x 5 {
         rounds: 8, edits: (1, 3), units: (2, 4), functions: (1, 2), entries: (1, 2), globals: (0, 2), constants: (0, 2), shared: (0, 2), tables: (0, 1), textures: (0, 1),

@@ -4,7 +4,7 @@
 //! [`super::ptx`]. Guaranteed: a tree stays printable when any unit, item or statement is removed,
 //! because every reference is a [`SymbolId`] whose declaration the printer can derive.
 
-use crate::fixtures::uidx::Order;
+use crate::fixtures::uidx::TableOrder;
 use crate::random::edit::Edit;
 use std::fmt;
 
@@ -143,7 +143,7 @@ pub struct Index {
     /// Its version.
     pub version: u32,
     /// The order of places.
-    pub order: Order,
+    pub order: TableOrder,
     /// The number of a place that is left out, first among functions and then among variables.
     pub missing: Option<usize>,
 }
@@ -167,7 +167,7 @@ pub struct Unit {
     pub independent_textures: bool,
     /// Declarations that differ from the symbol's own kind: what this file believes a symbol of
     /// another one is.
-    pub beliefs: Vec<(SymbolId, SymbolKind)>,
+    pub beliefs: Vec<(SymbolId, ModelSymbolKind)>,
     /// Definitions, in the order of the file.
     pub items: Vec<Item>,
     /// It is compiled as a program of its own (`-ewp`), not as one of several files.
@@ -202,29 +202,29 @@ pub struct Symbol {
     /// Its name in the file.
     pub name: String,
     /// What it stands for.
-    pub kind: SymbolKind,
+    pub kind: ModelSymbolKind,
     /// The id of a unified function or variable.
     pub unified: Option<(u64, u64)>,
 }
 
 /// What a symbol stands for; enough to declare it `.extern`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SymbolKind {
+pub enum ModelSymbolKind {
     /// A device function.
     Function(Signature),
     /// A kernel, with the types of its parameters after the result pointer.
     Entry(Vec<Type>),
     /// A variable.
-    Variable(Space, Shape),
+    Variable(Space, ArrayShape),
     /// `.extern .shared x[]`.
-    DynamicShared(Shape),
+    DynamicShared(ArrayShape),
     /// A legacy texture, surface or sampler reference.
-    Reference(Reference),
+    Reference(OpaqueReference),
 }
 
 /// Kinds of opaque references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference {
+pub enum OpaqueReference {
     /// `.texref`
     Texture,
     /// `.surfref`
@@ -259,7 +259,7 @@ impl Space {
 
 /// Element type, number of elements (0: not told, in a declaration) and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ArrayShape {
     /// Size of an element in bytes: 1, 2, 4 or 8.
     pub width: u32,
     /// Number of elements.
@@ -268,7 +268,7 @@ pub struct Shape {
     pub align: u32,
 }
 
-impl Shape {
+impl ArrayShape {
     /// Size in bytes.
     pub fn bytes(self) -> u32 {
         self.width * self.count
@@ -388,7 +388,7 @@ pub struct Variable {
     /// Who sees it.
     pub linkage: Linkage,
     /// The kind this file gives it; weak and common ones differ from file to file.
-    pub kind: SymbolKind,
+    pub kind: ModelSymbolKind,
     /// Initial elements; the rest is 0.
     pub init: Vec<Init>,
 }
@@ -419,7 +419,7 @@ pub struct Function {
     /// Who sees it.
     pub linkage: Linkage,
     /// Parameters of a kernel that are references, by kind and number of the name.
-    pub references: Vec<(Reference, u32)>,
+    pub references: Vec<(OpaqueReference, u32)>,
     /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
     pub directives: Vec<String>,
     /// The statements between reading the parameters and storing the result.
@@ -469,7 +469,7 @@ pub enum Stmt {
     /// A shared variable of function scope.
     FunctionShared {
         /// Its shape.
-        shape: Shape,
+        shape: ArrayShape,
         /// False: declared and left alone.
         used: bool,
     },
@@ -506,7 +506,7 @@ pub enum Stmt {
     /// The same of a parameter.
     QueryParameter {
         /// Its kind.
-        reference: Reference,
+        reference: OpaqueReference,
         /// The number of its name.
         number: u32,
         /// Which of them.

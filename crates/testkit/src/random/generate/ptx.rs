@@ -8,8 +8,8 @@
 use super::body::BodyPrinter;
 use super::dwarf;
 use super::model::{
-    Arch, Debug, Function, Init, Item, Linkage, Program, Shape, Signature, Space, Symbol, SymbolId,
-    SymbolKind, Syscall, Type, Unit, Variable,
+    Arch, ArrayShape, Debug, Function, Init, Item, Linkage, ModelSymbolKind, Program, Signature,
+    Space, Symbol, SymbolId, Syscall, Type, Unit, Variable,
 };
 use super::textures;
 use std::collections::BTreeSet;
@@ -117,7 +117,7 @@ impl Printer<'_> {
                 line!(self.out, "{scope}{};", declaration(symbol, &symbol.kind));
             }
             Item::Variable(variable)
-                if early && matches!(variable.kind, SymbolKind::Variable(..)) =>
+                if early && matches!(variable.kind, ModelSymbolKind::Variable(..)) =>
             {
                 if matches!(variable.linkage, Linkage::Visible | Linkage::Weak) {
                     line!(self.out, ".extern {};", declaration(symbol, &variable.kind));
@@ -141,11 +141,11 @@ impl Printer<'_> {
     fn variable(&mut self, variable: &Variable) {
         let text = declaration(self.program.symbol(variable.symbol), &variable.kind);
         let scope = match variable.kind {
-            SymbolKind::DynamicShared(_) => ".extern ",
+            ModelSymbolKind::DynamicShared(_) => ".extern ",
             _ => scope(variable.linkage),
         };
         let _ = write!(self.out, "{scope}{text}");
-        if let SymbolKind::Reference(_) = variable.kind {
+        if let ModelSymbolKind::Reference(_) = variable.kind {
             let init = textures::sampler(&variable.init);
             let init = init.map_or(String::new(), |text| format!(" = {{ {text} }}"));
             line!(self.out, "{init};");
@@ -194,7 +194,7 @@ pub(super) fn believed_kind<'p>(
     program: &'p Program,
     unit: &'p Unit,
     id: SymbolId,
-) -> &'p SymbolKind {
+) -> &'p ModelSymbolKind {
     let belief = unit.beliefs.iter().find(|(symbol, _)| *symbol == id);
     let own = unit.items.iter().find_map(|item| match item {
         Item::Variable(variable) if variable.symbol == id => Some(&variable.kind),
@@ -213,20 +213,20 @@ fn scope(linkage: Linkage) -> &'static str {
 }
 
 /// A declaration without scope and semicolon.
-fn declaration(symbol: &Symbol, kind: &SymbolKind) -> String {
+fn declaration(symbol: &Symbol, kind: &ModelSymbolKind) -> String {
     let name = &symbol.name;
     let unified = match symbol.unified {
         Some((first, second)) => format!(" .attribute(.unified({first}, {second}))"),
         None => String::new(),
     };
     match kind {
-        SymbolKind::Function(signature) => function_head(name, signature, &unified),
-        SymbolKind::Entry(params) => {
+        ModelSymbolKind::Function(signature) => function_head(name, signature, &unified),
+        ModelSymbolKind::Entry(params) => {
             let mut list = vec![format!(".param .u64 {name}_out")];
             list.extend(parameters(params, &format!("{name}_")));
             format!(".entry {name}({})", list.join(", "))
         }
-        SymbolKind::Variable(space, Shape { width, count, align }) => {
+        ModelSymbolKind::Variable(space, ArrayShape { width, count, align }) => {
             let managed = if *space == Space::Managed { " .attribute(.managed)" } else { "" };
             let count = if *count == 0 { String::new() } else { count.to_string() };
             format!(
@@ -235,10 +235,10 @@ fn declaration(symbol: &Symbol, kind: &SymbolKind) -> String {
                 8 * width
             )
         }
-        SymbolKind::DynamicShared(Shape { width, align, .. }) => {
+        ModelSymbolKind::DynamicShared(ArrayShape { width, align, .. }) => {
             format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
         }
-        SymbolKind::Reference(kind) => {
+        ModelSymbolKind::Reference(kind) => {
             format!(".global {} {name}", textures::type_name(*kind))
         }
     }

@@ -4,8 +4,10 @@
 //! In: a [`Builder`] whose family asks for them. Out: statements, parameters and initialisers, and
 //! their text.
 
-use super::build::Builder;
-use super::model::{Init, Item, Linkage, Reference, Stmt, SymbolId, SymbolKind, Variable};
+use super::build::ProgramBuilder;
+use super::model::{
+    Init, Item, Linkage, ModelSymbolKind, OpaqueReference, Stmt, SymbolId, Variable,
+};
 use super::ptx::line;
 
 /// Texts in the braces of a sampler's initialiser.
@@ -18,16 +20,16 @@ const SAMPLERS: [&str; 6] = [
     "force_unnormalized_coords = 0",
 ];
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     /// Puts a reference into a file, and sometimes into others.
-    pub(super) fn define_reference(&mut self, unit: usize, id: SymbolId, kind: &SymbolKind) {
+    pub(super) fn define_reference(&mut self, unit: usize, id: SymbolId, kind: &ModelSymbolKind) {
         let mut units = vec![unit];
         if self.mix.reference_copies_pc > 0 && self.rng.chance(self.mix.reference_copies_pc) {
             units.extend(self.further_units(unit, id));
         }
         for unit in units {
             let linkage = if self.rng.chance(50) { Linkage::Local } else { Linkage::Visible };
-            let sampler = *kind == SymbolKind::Reference(Reference::Sampler);
+            let sampler = *kind == ModelSymbolKind::Reference(OpaqueReference::Sampler);
             let pc = self.mix.sampler_pc;
             let init = if sampler && pc > 0 && self.rng.chance(pc) {
                 vec![Init::Value(self.rng.below(SAMPLERS.len()) as u64)]
@@ -41,7 +43,7 @@ impl Builder<'_> {
     }
 
     /// Parameters of a kernel that are references.
-    pub(super) fn parameters(&mut self) -> Vec<(Reference, u32)> {
+    pub(super) fn parameters(&mut self) -> Vec<(OpaqueReference, u32)> {
         let pc = self.mix.parameter_pc;
         if pc == 0 || !self.rng.chance(pc) {
             return Vec::new();
@@ -50,7 +52,8 @@ impl Builder<'_> {
         let kinds = if independent { 3 } else { 2 };
         let mut found = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
-            let kind = [Reference::Texture, Reference::Surface, Reference::Sampler];
+            let kind =
+                [OpaqueReference::Texture, OpaqueReference::Surface, OpaqueReference::Sampler];
             let parameter = (kind[self.rng.below(kinds)], self.rng.below(40) as u32);
             if found.iter().all(|&other| name(other) != name(parameter)) {
                 found.push(parameter);
@@ -61,7 +64,7 @@ impl Builder<'_> {
 
     /// A query of a reference, or its address.
     pub(super) fn query(&mut self, unit: usize) -> Option<Stmt> {
-        let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Reference(_)))?;
+        let symbol = self.any(unit, |kind| matches!(kind, ModelSymbolKind::Reference(_)))?;
         Some(Stmt::Query { symbol, how: self.rng.below(5) as u32 })
     }
 
@@ -78,31 +81,31 @@ impl Builder<'_> {
 
     /// The address of a reference as an element of data.
     pub(super) fn reference_element(&mut self, unit: usize) -> Option<Init> {
-        let symbol = self.any(unit, |kind| matches!(kind, SymbolKind::Reference(_)))?;
+        let symbol = self.any(unit, |kind| matches!(kind, ModelSymbolKind::Reference(_)))?;
         Some(Init::Address { symbol, addend: 0, generic: false, byte: None })
     }
 }
 
-fn name((kind, number): (Reference, u32)) -> String {
+fn name((kind, number): (OpaqueReference, u32)) -> String {
     parameter_name(kind, number)
 }
 
 /// The name of a parameter. Kernels share names, seldom those of another kind: then the link fails.
-pub(super) fn parameter_name(kind: Reference, number: u32) -> String {
+pub(super) fn parameter_name(kind: OpaqueReference, number: u32) -> String {
     match kind {
         _ if number == 0 => "ref".to_owned(),
-        Reference::Texture => format!("ref_t{number}"),
-        Reference::Surface => format!("ref_s{number}"),
-        Reference::Sampler => format!("ref_p{number}"),
+        OpaqueReference::Texture => format!("ref_t{number}"),
+        OpaqueReference::Surface => format!("ref_s{number}"),
+        OpaqueReference::Sampler => format!("ref_p{number}"),
     }
 }
 
 /// The type of a reference in PTX.
-pub(super) fn type_name(kind: Reference) -> &'static str {
+pub(super) fn type_name(kind: OpaqueReference) -> &'static str {
     match kind {
-        Reference::Texture => ".texref",
-        Reference::Surface => ".surfref",
-        Reference::Sampler => ".samplerref",
+        OpaqueReference::Texture => ".texref",
+        OpaqueReference::Surface => ".surfref",
+        OpaqueReference::Sampler => ".samplerref",
     }
 }
 
@@ -115,22 +118,22 @@ pub(super) fn sampler(init: &[Init]) -> Option<&'static str> {
 }
 
 /// Writes a query of a reference, or the use of its address.
-pub(super) fn print_query(out: &mut String, kind: Reference, name: &str, how: u32) {
+pub(super) fn print_query(out: &mut String, kind: OpaqueReference, name: &str, how: u32) {
     let query = match (kind, how) {
-        (Reference::Texture, 0) => "txq.width.b32",
-        (Reference::Texture, 1) => "txq.channel_order.b32",
-        (Reference::Texture, 2) => "txq.height.b32",
-        (Reference::Surface, 0) => "suq.width.b32",
-        (Reference::Surface, 1) => "suq.channel_data_type.b32",
-        (Reference::Surface, 2) => {
+        (OpaqueReference::Texture, 0) => "txq.width.b32",
+        (OpaqueReference::Texture, 1) => "txq.channel_order.b32",
+        (OpaqueReference::Texture, 2) => "txq.height.b32",
+        (OpaqueReference::Surface, 0) => "suq.width.b32",
+        (OpaqueReference::Surface, 1) => "suq.channel_data_type.b32",
+        (OpaqueReference::Surface, 2) => {
             line!(out, "sust.b.1d.b32.trap [{name}, {{%acc}}], {{%acc}};");
             return;
         }
-        (Reference::Surface, 3) => {
+        (OpaqueReference::Surface, 3) => {
             line!(out, "sured.b.add.1d.u32.trap [{name}, {{%acc}}], %acc;");
             return;
         }
-        (Reference::Sampler, 0) => "txq.filter_mode.b32",
+        (OpaqueReference::Sampler, 0) => "txq.filter_mode.b32",
         _ => {
             line!(
                 out,

@@ -5,9 +5,11 @@
 //! symbols share an id.
 
 use super::mix::Mix;
-use super::model::{Index, Init, Item, Linkage, Program, Space, SymbolId, SymbolKind, Variable};
+use super::model::{
+    Index, Init, Item, Linkage, ModelSymbolKind, Program, Space, SymbolId, Variable,
+};
 use super::rng::Rng;
-use crate::fixtures::uidx::Order;
+use crate::fixtures::uidx::TableOrder;
 use std::collections::BTreeSet;
 
 /// Adds ids to some of what everyone sees.
@@ -27,7 +29,7 @@ pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
     }
     program.index = rng.chance(80).then(|| Index {
         version: rng.below(4) as u32,
-        order: rng.pick(&[Order::Forward, Order::Reversed]),
+        order: rng.pick(&[TableOrder::Forward, TableOrder::Reversed]),
         missing: rng.chance(8).then(|| rng.below(4)),
     });
 }
@@ -47,7 +49,7 @@ fn candidates(program: &Program) -> BTreeSet<SymbolId> {
     let fits = once.filter(|&id| {
         matches!(
             program.symbol(id).kind,
-            SymbolKind::Function(_) | SymbolKind::Variable(Space::Global, _)
+            ModelSymbolKind::Function(_) | ModelSymbolKind::Variable(Space::Global, _)
         )
     });
     let aliased = |id: &SymbolId| {
@@ -57,7 +59,7 @@ fn candidates(program: &Program) -> BTreeSet<SymbolId> {
 }
 
 fn fits_table(variable: &Variable) -> bool {
-    let SymbolKind::Variable(Space::Global, shape) = variable.kind else { return false };
+    let ModelSymbolKind::Variable(Space::Global, shape) = variable.kind else { return false };
     variable.linkage == Linkage::Visible
         && variable.init.iter().all(|init| matches!(init, Init::Value(_)))
         && shape.align <= 8

@@ -6,8 +6,8 @@
 //! sizes, offsets and tables agree. Guaranteed: as in [`super`]; no file is larger than a few
 //! megabytes.
 
-use super::program::{self, Damaged, Kind as Carrier, Mutant, Program};
-use crate::fixtures::pack::{self, Flavour, HostParts};
+use super::program::{self, Carrier, Damaged, Mutant, MutationSource};
+use crate::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use crate::random::generate::rng::Rng;
 use culd_cubin::arch::Arch;
 use culd_fatbin::container::Kind;
@@ -25,7 +25,7 @@ const MAX_SIZE: usize = 4 << 20;
 
 /// A file, or something in one.
 #[derive(Clone, Debug)]
-struct Part {
+struct ContainerPart {
     /// Its name as a member of an archive.
     name: String,
     /// What it is for in a fat binary.
@@ -42,18 +42,18 @@ enum Holds {
     /// A fat binary, or several behind each other, each with so many of the parts.
     Fatbin {
         each: usize,
-        parts: Vec<Part>,
+        parts: Vec<ContainerPart>,
     },
     /// A host object with fat binaries; the carrier is one of the three forms.
     Host {
         form: Carrier,
         ids: Vec<String>,
         names: Vec<String>,
-        parts: Vec<Part>,
+        parts: Vec<ContainerPart>,
     },
     Archive {
-        flavour: Flavour,
-        parts: Vec<Part>,
+        flavour: ArchiveFlavour,
+        parts: Vec<ContainerPart>,
     },
 }
 
@@ -61,7 +61,7 @@ enum Holds {
 ///
 /// # Panics
 /// When there are no programs.
-pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
+pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
     let mut rng = Rng::new(seed);
     let program = &programs[rng.below(programs.len())];
     let mut inputs = program.inputs.clone();
@@ -69,7 +69,7 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     let (name, bytes) = &mut inputs[at];
     let good = bytes.clone();
     let stem = name.trim_end_matches(".cubin").to_owned();
-    let mut tree = Part::new(Holds::Bytes(good.clone()), &program.arch);
+    let mut tree = ContainerPart::new(Holds::Bytes(good.clone()), &program.arch);
     tree.wrap(&mut rng);
     for _ in 0..rng.range(1, 8) {
         tree.edit(&mut rng);
@@ -89,10 +89,10 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     Mutant { kind: Carrier::Arranged, arch, args, files, damaged: Some(damaged) }
 }
 
-impl Part {
+impl ContainerPart {
     fn new(holds: Holds, arch: &str) -> Self {
         let (name, target) = ("m.o".to_owned(), program::target(arch));
-        Part { name, target, kind: None, compression: None, holds }
+        ContainerPart { name, target, kind: None, compression: None, holds }
     }
 
     /// The name that tells nvlink what the file is.
@@ -105,7 +105,7 @@ impl Part {
         }
     }
 
-    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+    fn parts(&mut self) -> Option<&mut Vec<ContainerPart>> {
         match &mut self.holds {
             Holds::Bytes(_) => None,
             Holds::Fatbin { parts, .. }
@@ -119,12 +119,14 @@ impl Part {
             Holds::Bytes(_) => 1,
             Holds::Fatbin { parts, .. }
             | Holds::Host { parts, .. }
-            | Holds::Archive { parts, .. } => 1 + parts.iter().map(Part::count).sum::<usize>(),
+            | Holds::Archive { parts, .. } => {
+                1 + parts.iter().map(ContainerPart::count).sum::<usize>()
+            }
         }
     }
 
     /// The part of this number, counted from the root down.
-    fn at(&mut self, number: usize) -> &mut Part {
+    fn at(&mut self, number: usize) -> &mut ContainerPart {
         let mut rest = number;
         let mut place = None;
         if rest > 0 {
@@ -157,11 +159,15 @@ impl Part {
                 parts: vec![inner],
             },
             _ => Holds::Archive {
-                flavour: rng.pick(&[Flavour::Gnu, Flavour::Bsd, Flavour::Coff]),
+                flavour: rng.pick(&[
+                    ArchiveFlavour::Gnu,
+                    ArchiveFlavour::Bsd,
+                    ArchiveFlavour::Coff,
+                ]),
                 parts: vec![inner],
             },
         };
-        *self = Part { kind: None, compression: None, holds, ..self.clone() };
+        *self = ContainerPart { kind: None, compression: None, holds, ..self.clone() };
     }
 
     /// Changes one part of the tree.
@@ -236,9 +242,9 @@ impl Part {
             }
             Holds::Archive { flavour, .. } => {
                 *flavour = match flavour {
-                    Flavour::Gnu => Flavour::Bsd,
-                    Flavour::Bsd => Flavour::Coff,
-                    _ => Flavour::Gnu,
+                    ArchiveFlavour::Gnu => ArchiveFlavour::Bsd,
+                    ArchiveFlavour::Bsd => ArchiveFlavour::Coff,
+                    _ => ArchiveFlavour::Gnu,
                 };
             }
         }
@@ -262,7 +268,7 @@ impl Part {
                     part.place();
                 }
             }
-            Holds::Archive { parts, .. } => parts.iter_mut().for_each(Part::place),
+            Holds::Archive { parts, .. } => parts.iter_mut().for_each(ContainerPart::place),
         }
     }
 
@@ -272,13 +278,13 @@ impl Part {
             Holds::Bytes(bytes) => bytes,
             Holds::Fatbin { parts, .. }
             | Holds::Host { parts, .. }
-            | Holds::Archive { parts, .. } => parts.first().map_or(&[], Part::first),
+            | Holds::Archive { parts, .. } => parts.first().map_or(&[], ContainerPart::first),
         }
     }
 
     /// The file; what would be too deep or too large is left out.
     fn bytes(&self, depth: usize) -> Vec<u8> {
-        let all = |parts: &[Part]| -> Vec<Vec<u8>> {
+        let all = |parts: &[ContainerPart]| -> Vec<Vec<u8>> {
             match depth < MAX_DEPTH {
                 true => parts.iter().map(|part| part.bytes(depth + 1)).collect(),
                 false => Vec::new(),

@@ -13,18 +13,18 @@ const MAX_DEPTH: usize = 4;
 
 /// A number in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct NumberField {
     /// Offset in the file.
     pub at: usize,
     /// Bytes.
     pub size: usize,
     /// How it is written.
-    pub form: Form,
+    pub form: NumberForm,
 }
 
 /// How a number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NumberForm {
     /// Little-endian.
     Little,
     /// Digits and blanks.
@@ -32,25 +32,25 @@ pub enum Form {
 }
 
 /// The fields of a file, by its content.
-pub fn of(bytes: &[u8]) -> Vec<Field> {
-    let mut found = Found { bytes, fields: Vec::new() };
+pub fn of(bytes: &[u8]) -> Vec<NumberField> {
+    let mut found = FieldFinder { bytes, fields: Vec::new() };
     found.file(0, bytes.len(), 0);
     found.fields
 }
 
 /// The fields of an index file.
-pub fn of_index(bytes: &[u8]) -> Vec<Field> {
+pub fn of_index(bytes: &[u8]) -> Vec<NumberField> {
     let words = (16..bytes.len()).step_by(8).map(|at| (at, 8));
     let places = [(0, 8), (8, 4), (12, 4)].into_iter().chain(words);
-    places.map(|(at, size)| Field { at, size, form: Form::Little }).collect()
+    places.map(|(at, size)| NumberField { at, size, form: NumberForm::Little }).collect()
 }
 
-struct Found<'b> {
+struct FieldFinder<'b> {
     bytes: &'b [u8],
-    fields: Vec<Field>,
+    fields: Vec<NumberField>,
 }
 
-impl Found<'_> {
+impl FieldFinder<'_> {
     fn number(&self, at: usize, size: usize) -> usize {
         let mut value = [0; 8];
         let Some(bytes) = at.checked_add(size).and_then(|end| self.bytes.get(at..end)) else {
@@ -61,10 +61,10 @@ impl Found<'_> {
     }
 
     fn add(&mut self, base: usize, places: &[(usize, usize)]) {
-        let fields = places.iter().map(|&(at, size)| Field {
+        let fields = places.iter().map(|&(at, size)| NumberField {
             at: base.saturating_add(at),
             size,
-            form: Form::Little,
+            form: NumberForm::Little,
         });
         self.fields.extend(fields);
     }
@@ -189,7 +189,8 @@ impl Found<'_> {
             if at.saturating_add(60) > end {
                 break;
             }
-            let decimal = |(offset, size)| Field { at: at + offset, size, form: Form::Decimal };
+            let decimal =
+                |(offset, size)| NumberField { at: at + offset, size, form: NumberForm::Decimal };
             self.fields.extend([(48, 10), (48, 10), (1, 6)].map(decimal));
             self.add(at, &[(0, 1), (0, 2), (58, 2)]);
             let digits = self.bytes.get(at + 48..at + 58).unwrap_or_default();

@@ -6,7 +6,7 @@
 
 use super::{damage, damage_file, fields};
 use crate::fixtures::case;
-use crate::fixtures::pack::{self, Flavour, HostParts};
+use crate::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use crate::random::edit::{self, Edit};
 use crate::random::generate::rng::Rng;
 use anyhow::{Context, Result};
@@ -32,7 +32,7 @@ const PTX: &str = "//\n.version 9.0\n.target sm_75, debug\n.address_size 64\n\n.
 
 /// What is linked before it is damaged.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct MutationSource {
     /// Name of the case, or the folder.
     pub name: String,
     /// `sm_90a`.
@@ -47,7 +47,7 @@ pub struct Program {
 
 /// What carries the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum Carrier {
     /// Bytes and fields of a cubin.
     Cubin,
     /// Records of a cubin, with its tables whole.
@@ -78,22 +78,22 @@ pub enum Kind {
     Arranged,
 }
 
-impl Kind {
+impl Carrier {
     /// Those that damage bytes, each with how often it is drawn.
-    pub const ALL: &[(Kind, u32)] = &[
-        (Kind::Cubin, 26),
-        (Kind::Edited, 18),
-        (Kind::Stored, 7),
-        (Kind::Lz4, 6),
-        (Kind::Zstd, 6),
-        (Kind::Ptx, 5),
-        (Kind::Host, 7),
-        (Kind::Coff, 5),
-        (Kind::BigObj, 3),
-        (Kind::Archive, 7),
-        (Kind::Nested, 5),
-        (Kind::Index, 2),
-        (Kind::Options, 3),
+    pub const ALL: &[(Carrier, u32)] = &[
+        (Carrier::Cubin, 26),
+        (Carrier::Edited, 18),
+        (Carrier::Stored, 7),
+        (Carrier::Lz4, 6),
+        (Carrier::Zstd, 6),
+        (Carrier::Ptx, 5),
+        (Carrier::Host, 7),
+        (Carrier::Coff, 5),
+        (Carrier::BigObj, 3),
+        (Carrier::Archive, 7),
+        (Carrier::Nested, 5),
+        (Carrier::Index, 2),
+        (Carrier::Options, 3),
     ];
 }
 
@@ -101,7 +101,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Mutant {
     /// What carries the damage.
-    pub kind: Kind,
+    pub kind: Carrier,
     /// `sm_90a`.
     pub arch: String,
     /// Arguments of the linker.
@@ -143,11 +143,11 @@ impl Mutant {
 ///
 /// # Errors
 /// When a case makes no sense.
-pub fn recorded() -> Result<Vec<Program>> {
+pub fn recorded() -> Result<Vec<MutationSource>> {
     let program = |case: case::Case| {
         let name = case.name.clone();
-        let program = || -> Result<Program> {
-            Ok(Program {
+        let program = || -> Result<MutationSource> {
+            Ok(MutationSource {
                 name: case.name.clone(),
                 arch: case.recipe.arch.clone(),
                 options: case.recipe.args.clone(),
@@ -164,7 +164,7 @@ pub fn recorded() -> Result<Vec<Program>> {
 ///
 /// # Errors
 /// When a folder or file cannot be read.
-pub fn corpus(folder: &Path) -> Result<Vec<Program>> {
+pub fn corpus(folder: &Path) -> Result<Vec<MutationSource>> {
     let mut programs = Vec::new();
     let mut inputs = Vec::new();
     let mut arch = None;
@@ -186,7 +186,13 @@ pub fn corpus(folder: &Path) -> Result<Vec<Program>> {
     }
     if let Some(arch) = arch {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        programs.push(Program { name, arch, options: Vec::new(), inputs, others: Vec::new() });
+        programs.push(MutationSource {
+            name,
+            arch,
+            options: Vec::new(),
+            inputs,
+            others: Vec::new(),
+        });
     }
     Ok(programs)
 }
@@ -201,7 +207,7 @@ fn target_of(bytes: &[u8]) -> Option<String> {
 
 /// Which program a number is of: the one whose name goes best with it, so that a new program
 /// changes few numbers.
-fn chosen(programs: &[Program], seed: u64) -> usize {
+fn chosen(programs: &[MutationSource], seed: u64) -> usize {
     let weight = |name: &str| {
         let hash = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         Rng::new(name.bytes().fold(seed, hash)).bits()
@@ -214,13 +220,13 @@ fn chosen(programs: &[Program], seed: u64) -> usize {
 ///
 /// # Panics
 /// When there are no programs.
-pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
+pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
     let mut rng = Rng::new(seed);
     let program = &retargeted(&programs[chosen(programs, seed)], &mut rng);
-    let weights: Vec<u32> = Kind::ALL.iter().map(|(_, weight)| *weight).collect();
-    let mut kind = Kind::ALL[rng.weighted(&weights).unwrap_or(0)].0;
-    if kind == Kind::Index && program.others.is_empty() {
-        kind = Kind::Cubin;
+    let weights: Vec<u32> = Carrier::ALL.iter().map(|(_, weight)| *weight).collect();
+    let mut kind = Carrier::ALL[rng.weighted(&weights).unwrap_or(0)].0;
+    if kind == Carrier::Index && program.others.is_empty() {
+        kind = Carrier::Cubin;
     }
     let mut inputs = program.inputs.clone();
     let mut others = program.others.clone();
@@ -228,12 +234,12 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     let target = target(&program.arch);
     let mut damaged = None;
     match kind {
-        Kind::Index => {
+        Carrier::Index => {
             let other = rng.below(others.len());
             let fields = fields::of_index(&others[other].1);
             damage(&mut others[other].1, &fields, &mut rng);
         }
-        Kind::Options => {}
+        Carrier::Options => {}
         _ => {
             let (name, bytes) = &mut inputs[at];
             let stem = name.trim_end_matches(".cubin").to_owned();
@@ -249,7 +255,7 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
     args.extend(more_options(&mut rng));
     args.extend(inputs.iter().map(|(name, _)| name.clone()));
     args.extend(["-o".to_owned(), OUTPUT.to_owned()]);
-    if kind == Kind::Options {
+    if kind == Carrier::Options {
         damage_words(&mut args, &mut rng);
     }
     let files = inputs.into_iter().chain(others).collect();
@@ -258,7 +264,7 @@ pub fn mutant(programs: &[Program], seed: u64) -> Mutant {
 
 /// One in three programs becomes one for another target with the same form of code: recorded cases
 /// are for some only.
-fn retargeted(program: &Program, rng: &mut Rng) -> Program {
+fn retargeted(program: &MutationSource, rng: &mut Rng) -> MutationSource {
     let mut program = program.clone();
     let code = Code::of_sm(sm_of(&program.arch));
     let others: Vec<_> = ARCHS.iter().filter(|arch| arch.flavour == code).collect();
@@ -276,34 +282,38 @@ fn retargeted(program: &Program, rng: &mut Rng) -> Program {
 
 /// The damaged file, the extension of its name, and the cubin in it as it was packed.
 fn carry(
-    kind: Kind,
+    kind: Carrier,
     stem: &str,
     cubin: &[u8],
     target: Target,
     rng: &mut Rng,
 ) -> (&'static str, Vec<u8>, Vec<u8>) {
     let mut cubin = cubin.to_vec();
-    if kind == Kind::Edited {
+    if kind == Carrier::Edited {
         let edited = edited(&cubin, rng);
         return ("cubin", edited.clone(), edited);
     }
     // Damage inside a whole container, or to the container.
-    let inside = kind == Kind::Cubin || rng.chance(35);
+    let inside = kind == Carrier::Cubin || rng.chance(35);
     if inside {
         damage_file(&mut cubin, rng);
     }
     let compression = match kind {
-        Kind::Lz4 => Some(Compression::Lz4),
-        Kind::Zstd => Some(Compression::Zstd),
+        Carrier::Lz4 => Some(Compression::Lz4),
+        Carrier::Zstd => Some(Compression::Zstd),
         _ => rng.chance(30).then(|| rng.pick(&[Compression::Lz4, Compression::Zstd])),
     };
     let fatbin = |cubin: &[u8], ptx: Option<Vec<u8>>| fatbin(cubin, ptx, compression, target);
     let (extension, mut bytes) = match kind {
-        Kind::Cubin | Kind::Edited | Kind::Index | Kind::Options | Kind::Arranged => {
+        Carrier::Cubin
+        | Carrier::Edited
+        | Carrier::Index
+        | Carrier::Options
+        | Carrier::Arranged => {
             return ("cubin", cubin.clone(), cubin);
         }
-        Kind::Stored | Kind::Lz4 | Kind::Zstd => ("fatbin", fatbin(&cubin, None)),
-        Kind::Ptx => {
+        Carrier::Stored | Carrier::Lz4 | Carrier::Zstd => ("fatbin", fatbin(&cubin, None)),
+        Carrier::Ptx => {
             let mut text = PTX.as_bytes().to_vec();
             if inside || rng.chance(50) {
                 super::damage(&mut text, &[], rng);
@@ -313,14 +323,14 @@ fn carry(
             }
             ("fatbin", fatbin(&cubin, Some(text)))
         }
-        Kind::Host | Kind::Coff | Kind::BigObj => {
+        Carrier::Host | Carrier::Coff | Carrier::BigObj => {
             let parts = host_parts(fatbin(&cubin, None), rng);
             ("o", object(kind, &parts))
         }
-        Kind::Archive => ("a", archive(stem, &cubin, rng)),
-        Kind::Nested => {
+        Carrier::Archive => ("a", archive(stem, &cubin, rng)),
+        Carrier::Nested => {
             let parts = host_parts(fatbin(&cubin, None), rng);
-            let kind = rng.pick(&[Kind::Host, Kind::Host, Kind::Coff]);
+            let kind = rng.pick(&[Carrier::Host, Carrier::Host, Carrier::Coff]);
             ("a", archive(stem, &object(kind, &parts), rng))
         }
     };
@@ -377,10 +387,10 @@ fn host_parts(fatbin: Vec<u8>, rng: &mut Rng) -> HostParts {
     parts
 }
 
-fn object(kind: Kind, parts: &HostParts) -> Vec<u8> {
+fn object(kind: Carrier, parts: &HostParts) -> Vec<u8> {
     let made = match kind {
-        Kind::Host => pack::host_object(parts),
-        Kind::BigObj => pack::coff_object(parts).map(|coff| pack::bigobj(&coff)),
+        Carrier::Host => pack::host_object(parts),
+        Carrier::BigObj => pack::coff_object(parts).map(|coff| pack::bigobj(&coff)),
         _ => pack::coff_object(parts),
     };
     made.unwrap_or_default()
@@ -394,8 +404,13 @@ fn archive(stem: &str, member: &[u8], rng: &mut Rng) -> Vec<u8> {
     if rng.chance(40) {
         members.push((&second, &member[..member.len() / 2]));
     }
-    let flavour =
-        rng.pick(&[Flavour::Gnu, Flavour::Gnu, Flavour::Bsd, Flavour::Coff, Flavour::Thin]);
+    let flavour = rng.pick(&[
+        ArchiveFlavour::Gnu,
+        ArchiveFlavour::Gnu,
+        ArchiveFlavour::Bsd,
+        ArchiveFlavour::Coff,
+        ArchiveFlavour::Thin,
+    ]);
     pack::archive(&members, flavour)
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The code of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Code {
+pub struct CodeSize {
     /// Bytes.
     pub bytes: u64,
     /// Registers; 0 where they are not told.
@@ -19,9 +19,9 @@ pub struct Code {
 
 /// The functions of `cubin` by name; `None` of what is no cubin. Local functions of one name are
 /// one.
-pub fn functions(cubin: &[u8]) -> Option<BTreeMap<String, Code>> {
+pub fn functions(cubin: &[u8]) -> Option<BTreeMap<String, CodeSize>> {
     let cubin = Cubin::parse(cubin).ok()?;
-    let mut found: BTreeMap<String, Code> = BTreeMap::new();
+    let mut found: BTreeMap<String, CodeSize> = BTreeMap::new();
     let name = |index: usize| {
         let symbol = cubin.symbols.get(index)?;
         Some(String::from_utf8_lossy(symbol.name).into_owned())

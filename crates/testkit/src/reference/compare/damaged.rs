@@ -6,7 +6,7 @@
 //! say that it applies.
 
 use super::carried::objects;
-use super::damaged_rules::{self, Facts};
+use super::damaged_rules::{self, DamageFacts};
 use super::trial::{Tools, candidate};
 use super::{outcomes, outputs};
 use crate::fixtures::case::plain_lines;
@@ -22,7 +22,7 @@ use std::process::Command;
 
 /// How two linkers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum DamageClass {
     /// Both link, with equal outputs and messages.
     Equal,
     /// Both link, with equal outputs; the messages differ.
@@ -47,52 +47,52 @@ pub enum Class {
     CuldFails,
 }
 
-impl Class {
+impl DamageClass {
     /// All of them.
-    pub const ALL: [Class; 11] = [
-        Class::Equal,
-        Class::EqualOutputs,
-        Class::SameRefusal,
-        Class::OtherRefusal,
-        Class::DiedRefused,
-        Class::DiedLinked,
-        Class::Hung,
-        Class::CuldRefuses,
-        Class::CuldAccepts,
-        Class::OutputsDiffer,
-        Class::CuldFails,
+    pub const ALL: [DamageClass; 11] = [
+        DamageClass::Equal,
+        DamageClass::EqualOutputs,
+        DamageClass::SameRefusal,
+        DamageClass::OtherRefusal,
+        DamageClass::DiedRefused,
+        DamageClass::DiedLinked,
+        DamageClass::Hung,
+        DamageClass::CuldRefuses,
+        DamageClass::CuldAccepts,
+        DamageClass::OutputsDiffer,
+        DamageClass::CuldFails,
     ];
 
     /// True where a reason is needed.
     pub fn needs_reason(self) -> bool {
-        use Class::{CuldAccepts, CuldFails, CuldRefuses, EqualOutputs, OutputsDiffer};
+        use DamageClass::{CuldAccepts, CuldFails, CuldRefuses, EqualOutputs, OutputsDiffer};
         matches!(self, EqualOutputs | CuldRefuses | CuldAccepts | OutputsDiffer | CuldFails)
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for DamageClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Class::Equal => "equal",
-            Class::EqualOutputs => "equal, other messages",
-            Class::SameRefusal => "both refuse, same words",
-            Class::OtherRefusal => "both refuse, other words",
-            Class::DiedRefused => "nvlink died, culd refuses",
-            Class::DiedLinked => "nvlink died, culd links",
-            Class::Hung => "nvlink hung",
-            Class::CuldRefuses => "culd refuses, nvlink links",
-            Class::CuldAccepts => "culd links, nvlink refuses",
-            Class::OutputsDiffer => "outputs differ",
-            Class::CuldFails => "culd fails",
+            DamageClass::Equal => "equal",
+            DamageClass::EqualOutputs => "equal, other messages",
+            DamageClass::SameRefusal => "both refuse, same words",
+            DamageClass::OtherRefusal => "both refuse, other words",
+            DamageClass::DiedRefused => "nvlink died, culd refuses",
+            DamageClass::DiedLinked => "nvlink died, culd links",
+            DamageClass::Hung => "nvlink hung",
+            DamageClass::CuldRefuses => "culd refuses, nvlink links",
+            DamageClass::CuldAccepts => "culd links, nvlink refuses",
+            DamageClass::OutputsDiffer => "outputs differ",
+            DamageClass::CuldFails => "culd fails",
         })
     }
 }
 
 /// What came of a link by both.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct DamageAnswer {
     /// How they ended.
-    pub class: Class,
+    pub class: DamageClass,
     /// The key of the entry that says why (docs/DIFFERENCES.md), if there is one and one is needed.
     pub key: Option<&'static str>,
     /// What differs, in a line.
@@ -100,7 +100,7 @@ pub struct Answer {
 }
 
 /// One linker's link.
-pub(super) struct Link {
+pub(super) struct DamagedLink {
     pub(super) run: Run,
     pub(super) output: Option<Vec<u8>>,
 }
@@ -113,7 +113,7 @@ const OWN: &[&str] =
 ///
 /// # Errors
 /// When a linker cannot be started or a file not be written or read.
-pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
+pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<DamageAnswer> {
     let words_of = |mutant: &Mutant| -> Vec<String> {
         mutant.args.iter().filter(|word| !OWN.contains(&word.as_str())).cloned().collect()
     };
@@ -134,11 +134,11 @@ pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
     let theirs = link(tools, nvlink(), mutant, &words, &dir.join("nvlink"))?;
     let ours = link(tools, culd(), mutant, &words, &dir.join("culd"))?;
     let (class, what) = class_of(&words, &theirs, &ours, &dir.join("culd"));
-    let mut answer = Answer { class, key: None, what };
+    let mut answer = DamageAnswer { class, key: None, what };
     if class.needs_reason() {
-        let facts = Facts { theirs: &theirs, ours: &ours, what: &answer.what };
+        let facts = DamageFacts { theirs: &theirs, ours: &ours, what: &answer.what };
         answer.key = damaged_rules::key(class, &facts);
-        if class == Class::OutputsDiffer
+        if class == DamageClass::OutputsDiffer
             && answer.key.is_none()
             && let Some(good) = mutant.undamaged()
         {
@@ -150,7 +150,10 @@ pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<Answer> {
             let both = (&theirs, &ours, &good_theirs);
             answer.key = damaged_rules::key_beside_good(&words, differ, both);
         }
-        let may = matches!(class, Class::OutputsDiffer | Class::CuldRefuses | Class::CuldAccepts);
+        let may = matches!(
+            class,
+            DamageClass::OutputsDiffer | DamageClass::CuldRefuses | DamageClass::CuldAccepts
+        );
         if may
             && answer.key.is_none()
             && let Some(file) = left_out(tools, &culd, mutant, &words, &theirs, dir)?
@@ -168,7 +171,7 @@ fn link(
     mutant: &Mutant,
     words: &[String],
     dir: &Path,
-) -> Result<Link> {
+) -> Result<DamagedLink> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }
@@ -181,42 +184,47 @@ fn link(
         .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     let out = dir.join(OUTPUT);
     let output = if out.exists() { Some(fs::read(&out)?) } else { None };
-    Ok(Link { run, output })
+    Ok(DamagedLink { run, output })
 }
 
 /// True for an end that is no answer.
-fn died(link: &Link) -> bool {
+fn died(link: &DamagedLink) -> bool {
     matches!(link.run.status, Status::Signal(_))
         || ["Internal error", "Internal FNLZR error"]
             .iter()
             .any(|words| link.run.stderr_text().contains(words))
 }
 
-fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class, String) {
-    let first = |link: &Link| {
+fn class_of(
+    words: &[String],
+    theirs: &DamagedLink,
+    ours: &DamagedLink,
+    dir: &Path,
+) -> (DamageClass, String) {
+    let first = |link: &DamagedLink| {
         let text = link.run.stderr_text();
         let bad = |line: &&str| line.contains("fatal") || line.contains("error");
         text.lines().find(bad).or(text.lines().next()).unwrap_or_default().to_owned()
     };
     let both = || format!("{} | {}", first(theirs), first(ours));
-    let linked = |link: &Link| link.run.status.success();
+    let linked = |link: &DamagedLink| link.run.status.success();
     if !matches!(ours.run.status, Status::Exit(_)) {
-        return (Class::CuldFails, format!("{}: {}", ours.run.status, first(ours)));
+        return (DamageClass::CuldFails, format!("{}: {}", ours.run.status, first(ours)));
     }
     if theirs.run.status == Status::TimedOut {
-        return (Class::Hung, first(ours));
+        return (DamageClass::Hung, first(ours));
     }
     if died(theirs) {
-        let class = if linked(ours) { Class::DiedLinked } else { Class::DiedRefused };
+        let class = if linked(ours) { DamageClass::DiedLinked } else { DamageClass::DiedRefused };
         return (class, format!("{}: {}", theirs.run.status, both()));
     }
     match (linked(theirs), linked(ours)) {
         (false, false) => match outcomes(&theirs.run, &ours.run) {
-            None => (Class::SameRefusal, first(theirs)),
-            Some(_) => (Class::OtherRefusal, both()),
+            None => (DamageClass::SameRefusal, first(theirs)),
+            Some(_) => (DamageClass::OtherRefusal, both()),
         },
-        (true, false) => (Class::CuldRefuses, both()),
-        (false, true) => (Class::CuldAccepts, both()),
+        (true, false) => (DamageClass::CuldRefuses, both()),
+        (false, true) => (DamageClass::CuldAccepts, both()),
         (true, true) => {
             let difference = match (&theirs.output, &ours.output) {
                 (Some(theirs), Some(ours)) => {
@@ -227,9 +235,9 @@ fn class_of(words: &[String], theirs: &Link, ours: &Link, dir: &Path) -> (Class,
                 (None, Some(_)) => Some("no output of nvlink's".to_owned()),
             };
             match (difference, outcomes(&theirs.run, &ours.run)) {
-                (Some(what), _) => (Class::OutputsDiffer, what),
-                (None, Some(what)) => (Class::EqualOutputs, what),
-                (None, None) => (Class::Equal, String::new()),
+                (Some(what), _) => (DamageClass::OutputsDiffer, what),
+                (None, Some(what)) => (DamageClass::EqualOutputs, what),
+                (None, None) => (DamageClass::Equal, String::new()),
             }
         }
     }
@@ -242,7 +250,7 @@ fn left_out(
     culd: &dyn Fn() -> Command,
     mutant: &Mutant,
     words: &[String],
-    theirs: &Link,
+    theirs: &DamagedLink,
     dir: &Path,
 ) -> Result<Option<String>> {
     let folder: PathBuf = dir.join("less");
@@ -279,7 +287,7 @@ fn less(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 /// The lines that are no warnings.
-fn refusal(link: &Link, program: &str) -> Vec<String> {
+fn refusal(link: &DamagedLink, program: &str) -> Vec<String> {
     let mut lines = plain_lines(&link.run.stderr_text(), program);
     lines.retain(|line| line.starts_with("error") || line.starts_with("fatal"));
     lines

@@ -4,48 +4,58 @@
 //! rule looks for words or facts that only its entry explains; what fits none is told as
 //! unexplained.
 
-use super::damaged::{Class, Link};
+use super::damaged::{DamageClass, DamagedLink};
 use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
 use std::ops::Range;
 
 /// What is known of a link.
-pub(super) struct Facts<'f> {
-    pub(super) theirs: &'f Link,
-    pub(super) ours: &'f Link,
+pub(super) struct DamageFacts<'f> {
+    pub(super) theirs: &'f DamagedLink,
+    pub(super) ours: &'f DamagedLink,
     /// What differs.
     pub(super) what: &'f str,
 }
 
 /// An entry: for which class, and what the linkers say; an empty part is in every text.
-struct Rule {
+struct DamageRule {
     key: &'static str,
-    class: Class,
+    class: DamageClass,
     theirs: &'static str,
     ours: &'static str,
 }
 
-const fn rule(key: &'static str, class: Class, theirs: &'static str, ours: &'static str) -> Rule {
-    Rule { key, class, theirs, ours }
+const fn rule(
+    key: &'static str,
+    class: DamageClass,
+    theirs: &'static str,
+    ours: &'static str,
+) -> DamageRule {
+    DamageRule { key, class, theirs, ours }
 }
 
-const RULES: &[Rule] = &[
-    rule("damaged-input", Class::CuldRefuses, "", "fatal   : Malformed input file "),
-    rule("damaged-input", Class::CuldRefuses, "", "' cannot be linked: "),
-    rule("damaged-input", Class::CuldRefuses, "", "fatal   : Could not find fatbin in "),
-    rule("damaged-input", Class::CuldRefuses, "", "fatal   : unexpected archive format"),
-    rule("damaged-image", Class::CuldRefuses, "Uncompress failed", "Uncompress failed"),
-    rule("damaged-image", Class::CuldRefuses, "", " size does not match target '-m64'"),
-    rule("unified-places", Class::CuldRefuses, "", "fatal   : Internal error: uuid not found"),
-    rule("ignored-inputs", Class::EqualOutputs, "", " was ignored: "),
-    rule("ignored-inputs", Class::EqualOutputs, "", "is empty and was ignored"),
-    rule("ignored-inputs", Class::EqualOutputs, "", "' has no code for '"),
-    rule("ignored-inputs", Class::EqualOutputs, "", "Library 'none' was not found"),
-    rule("ignored-inputs", Class::EqualOutputs, "", "warning : SM Arch ('"),
-    rule("options", Class::CuldAccepts, "fatal   : Unknown option '", ""),
-    rule("fatbin-segment", Class::CuldAccepts, "fatal   : Could not find fatbin in ", ""),
+const RULES: &[DamageRule] = &[
+    rule("damaged-input", DamageClass::CuldRefuses, "", "fatal   : Malformed input file "),
+    rule("damaged-input", DamageClass::CuldRefuses, "", "' cannot be linked: "),
+    rule("damaged-input", DamageClass::CuldRefuses, "", "fatal   : Could not find fatbin in "),
+    rule("damaged-input", DamageClass::CuldRefuses, "", "fatal   : unexpected archive format"),
+    rule("damaged-image", DamageClass::CuldRefuses, "Uncompress failed", "Uncompress failed"),
+    rule("damaged-image", DamageClass::CuldRefuses, "", " size does not match target '-m64'"),
+    rule(
+        "unified-places",
+        DamageClass::CuldRefuses,
+        "",
+        "fatal   : Internal error: uuid not found",
+    ),
+    rule("ignored-inputs", DamageClass::EqualOutputs, "", " was ignored: "),
+    rule("ignored-inputs", DamageClass::EqualOutputs, "", "is empty and was ignored"),
+    rule("ignored-inputs", DamageClass::EqualOutputs, "", "' has no code for '"),
+    rule("ignored-inputs", DamageClass::EqualOutputs, "", "Library 'none' was not found"),
+    rule("ignored-inputs", DamageClass::EqualOutputs, "", "warning : SM Arch ('"),
+    rule("options", DamageClass::CuldAccepts, "fatal   : Unknown option '", ""),
+    rule("fatbin-segment", DamageClass::CuldAccepts, "fatal   : Could not find fatbin in ", ""),
     // What is wrong with the archive is nothing that a member's bytes depend on.
-    rule("archive-names", Class::CuldAccepts, "fatal   : unexpected archive format", ""),
-    rule("archive-names", Class::CuldAccepts, "fatal   : Memory allocation failure", ""),
+    rule("archive-names", DamageClass::CuldAccepts, "fatal   : unexpected archive format", ""),
+    rule("archive-names", DamageClass::CuldAccepts, "fatal   : Memory allocation failure", ""),
 ];
 
 /// True for the options that docs/DIFFERENCES.md, preserve-with-selection, is about.
@@ -61,7 +71,7 @@ fn preserves_with_selection(words: &[String]) -> bool {
 pub(super) fn key_beside_good(
     words: &[String],
     differ: bool,
-    (theirs, ours, good): (&Link, &Link, &Link),
+    (theirs, ours, good): (&DamagedLink, &DamagedLink, &DamagedLink),
 ) -> Option<&'static str> {
     let (theirs, ours) = (theirs.output.as_deref()?, ours.output.as_deref()?);
     // The entry is about good files.
@@ -80,15 +90,15 @@ pub(super) fn key_beside_good(
 }
 
 /// The entry that explains a link.
-pub(super) fn key(class: Class, facts: &Facts<'_>) -> Option<&'static str> {
+pub(super) fn key(class: DamageClass, facts: &DamageFacts<'_>) -> Option<&'static str> {
     let (theirs, ours) = (facts.theirs.run.stderr_text(), facts.ours.run.stderr_text());
-    let fits = |rule: &&Rule| {
+    let fits = |rule: &&DamageRule| {
         rule.class == class && theirs.contains(rule.theirs) && ours.contains(rule.ours)
     };
     let rule = RULES.iter().find(fits).map(|rule| rule.key);
     rule.or_else(|| match class {
-        Class::CuldRefuses => deliberate::refusal(&ours),
-        Class::OutputsDiffer => output_key(facts),
+        DamageClass::CuldRefuses => deliberate::refusal(&ours),
+        DamageClass::OutputsDiffer => output_key(facts),
         _ => None,
     })
 }
@@ -132,7 +142,7 @@ fn differ_in_notes_only(good: &[u8], other: &[u8]) -> bool {
 }
 
 /// The entry about outputs that differ.
-fn output_key(facts: &Facts<'_>) -> Option<&'static str> {
+fn output_key(facts: &DamageFacts<'_>) -> Option<&'static str> {
     const UNREAD: &[&str] = &[
         "section header sh_link of ",
         "section header sh_entsize of ",

@@ -25,53 +25,59 @@ enum Theirs {
 }
 
 /// An entry: how nvlink ends, and a part of what culd says.
-struct Rule {
+struct DeliberateRule {
     key: &'static str,
     theirs: &'static [Theirs],
     ours: &'static str,
 }
 
-const BAD_RELOCATION: Rule =
-    Rule { key: "bad-relocation", theirs: &[Theirs::Accepts, Theirs::Fails], ours: "" };
+const BAD_RELOCATION: DeliberateRule =
+    DeliberateRule { key: "bad-relocation", theirs: &[Theirs::Accepts, Theirs::Fails], ours: "" };
 
 /// Files that no compiler makes.
 pub(super) const DAMAGED: &str = "damaged-input";
 
-const RULES: &[Rule] = &[
-    Rule {
+const RULES: &[DeliberateRule] = &[
+    DeliberateRule {
         key: DAMAGED,
         theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
         ours: "fatal   : Malformed input file ",
     },
-    Rule {
+    DeliberateRule {
         key: "relocation-overflow",
         theirs: &[Theirs::Accepts, Theirs::Fails],
         ours: " does not fit in the field, which holds bits ",
     },
-    Rule {
+    DeliberateRule {
         key: "reference-types",
         theirs: &[Theirs::Accepts, Theirs::Fails],
         ours: "its type means nothing for a texture, sampler or surface reference",
     },
     // The rows of the entry's table, as culd words them.
-    Rule { ours: "its type describes a function, but its symbol is", ..BAD_RELOCATION },
-    Rule { ours: "its symbol has no type", ..BAD_RELOCATION },
-    Rule { ours: "its symbol is local and undefined", ..BAD_RELOCATION },
-    Rule { ours: "its symbol is a section that the linker rewrites", ..BAD_RELOCATION },
-    Rule { ours: "its type needs a constant bank, but its symbol is in none", ..BAD_RELOCATION },
-    Rule { ours: "its type numbers a slot, but its symbol is no texture", ..BAD_RELOCATION },
-    Rule { ours: "its place is not in the linked section", ..BAD_RELOCATION },
-    Rule {
+    DeliberateRule { ours: "its type describes a function, but its symbol is", ..BAD_RELOCATION },
+    DeliberateRule { ours: "its symbol has no type", ..BAD_RELOCATION },
+    DeliberateRule { ours: "its symbol is local and undefined", ..BAD_RELOCATION },
+    DeliberateRule { ours: "its symbol is a section that the linker rewrites", ..BAD_RELOCATION },
+    DeliberateRule {
+        ours: "its type needs a constant bank, but its symbol is in none",
+        ..BAD_RELOCATION
+    },
+    DeliberateRule {
+        ours: "its type numbers a slot, but its symbol is no texture",
+        ..BAD_RELOCATION
+    },
+    DeliberateRule { ours: "its place is not in the linked section", ..BAD_RELOCATION },
+    DeliberateRule {
         key: "slots-with-frames",
         theirs: &[Theirs::Accepts, Theirs::Fails],
         ours: "is a jump slot with a frame, which the table of slots has no form for",
     },
-    Rule {
+    DeliberateRule {
         key: "whole-program-debug",
         theirs: &[Theirs::Accepts],
         ours: "compiled with -g, with shared variables outside of kernels",
     },
-    Rule {
+    DeliberateRule {
         key: "unified-places",
         // What both refuse, nvlink refuses for an error that it finds later.
         theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],

@@ -5,7 +5,7 @@
 //! them, and where the files part. Guaranteed: every byte counts but for the payloads of the
 //! linkers' own notes.
 
-use super::mercury::Inputs;
+use super::mercury::LinkObjects;
 use super::{linked, own_note, sections};
 use culd_cubin::note::ToolRecord;
 use object::elf::{EM_CUDA, ET_EXEC, FileHeader64};
@@ -14,7 +14,7 @@ use object::{LittleEndian, elf};
 use std::ops::Range;
 
 /// The place of a linked cubin in a file.
-struct Image {
+struct EmbeddedCubin {
     whole: Range<usize>,
     /// The payload of its linker's note.
     own: Range<usize>,
@@ -22,7 +22,7 @@ struct Image {
 
 /// The names that the linkers of the cubins in a file gave themselves.
 pub fn linkers(file: &[u8]) -> Vec<String> {
-    let name = |image: Image| {
+    let name = |image: EmbeddedCubin| {
         let record = file.get(image.own).and_then(ToolRecord::parse);
         record.map_or_else(|| "nobody".to_owned(), |record| record.tool)
     };
@@ -34,10 +34,11 @@ pub fn linkers(file: &[u8]) -> Vec<String> {
 pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (images(expected), images(actual));
     for (number, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
-        let cubin =
-            |file: &[u8], image: &Image| file.get(image.whole.clone()).unwrap_or_default().to_vec();
+        let cubin = |file: &[u8], image: &EmbeddedCubin| {
+            file.get(image.whole.clone()).unwrap_or_default().to_vec()
+        };
         let (theirs, ours) = (cubin(expected, theirs), cubin(actual, ours));
-        if let Err(what) = linked(&theirs, &ours, Inputs::default) {
+        if let Err(what) = linked(&theirs, &ours, LinkObjects::default) {
             return Some(format!("cubin {}: {what}", number + 1));
         }
     }
@@ -49,7 +50,7 @@ pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
 }
 
 /// The linked cubins in a file that are stored without compression.
-fn images(file: &[u8]) -> Vec<Image> {
+fn images(file: &[u8]) -> Vec<EmbeddedCubin> {
     let mut images = Vec::new();
     let mut at = 0;
     while let Some(found) = find(file, at) {
@@ -68,7 +69,7 @@ fn find(file: &[u8], from: usize) -> Option<usize> {
     Some(from + rest.windows(elf::ELFMAG.len()).position(|bytes| bytes == elf::ELFMAG)?)
 }
 
-fn image(file: &[u8], start: usize) -> Option<Image> {
+fn image(file: &[u8], start: usize) -> Option<EmbeddedCubin> {
     let bytes = file.get(start..)?;
     let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -85,7 +86,7 @@ fn image(file: &[u8], start: usize) -> Option<Image> {
     let contents = sections(bytes).into_iter().map(|(_, range)| range.end);
     let end = contents.chain(tables).max()?.min(bytes.len());
     let own = own_note(bytes)?;
-    Some(Image { whole: start..start + end, own: start + own.start..start + own.end })
+    Some(EmbeddedCubin { whole: start..start + end, own: start + own.start..start + own.end })
 }
 
 #[cfg(test)]

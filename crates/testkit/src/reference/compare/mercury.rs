@@ -25,11 +25,11 @@ pub(super) mod listed;
 
 pub use classes::{Classes, Directions};
 pub(super) use classes::{has_barriers, lacks_barrier};
-pub use inputs::Inputs;
+pub use inputs::LinkObjects;
 
 use super::deliberate::unified::{list_is_longer, words_of_slots};
 use super::own_note;
-use classes::{Class, Kernel};
+use classes::{CodeClass, Kernel};
 use copies::Others;
 use counts::{Allowed, Anew};
 use culd_cubin::Section;
@@ -60,7 +60,7 @@ pub(super) fn has_equal_names(object: &[u8]) -> bool {
 ///
 /// # Errors
 /// Where the files part although they should not, or where culd's contradicts itself.
-pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classes, String> {
+pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Classes, String> {
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
     let kernels = classes::kernels(&ours, &theirs, inputs);
@@ -110,20 +110,20 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Classe
 fn masked_both(
     (theirs, ours): (&View<'_>, &View<'_>),
     kernels: &[Kernel],
-    inputs: &Inputs,
+    inputs: &LinkObjects,
 ) -> (Vec<u8>, Vec<u8>) {
-    let control = kernels.iter().filter(|kernel| kernel.class == Class::Control);
+    let control = kernels.iter().filter(|kernel| kernel.class == CodeClass::Control);
     let control = control.map(|kernel| kernel.section).chain(classes::slots(ours, inputs));
     let control: Vec<usize> = control.collect();
     let mut masked = (masked(theirs, &control), masked(ours, &control));
     for kernel in kernels {
         let section = [kernel.section];
         match &kernel.class {
-            Class::Kept | Class::Control => {}
-            Class::Fences(shortened) => {
+            CodeClass::Kept | CodeClass::Control => {}
+            CodeClass::Fences(shortened) => {
                 listed::move_labels(ours, &section, &mut masked.1, |label| shortened.place(label));
             }
-            Class::Rewritten | Class::Later => {
+            CodeClass::Rewritten | CodeClass::Later => {
                 listed::labels(theirs, &section, &mut masked.0);
                 listed::labels(ours, &section, &mut masked.1);
             }
@@ -136,7 +136,7 @@ fn masked_both(
 /// differ.
 fn clear_listed(
     (theirs, ours): (&View<'_>, &View<'_>),
-    inputs: &Inputs,
+    inputs: &LinkObjects,
     masked: &mut (Vec<u8>, Vec<u8>),
 ) -> BTreeMap<&'static str, usize> {
     type Clear = fn(&View<'_>, &mut [u8]) -> Vec<u8>;
@@ -162,10 +162,10 @@ fn clear_listed(
 fn other_code(kernel: &Kernel, theirs: &View<'_>, ours: &View<'_>) -> Option<String> {
     let code = theirs.cubin.sections.get(kernel.section)?;
     match &kernel.class {
-        Class::Control if !finalizer::loads_stack_for_nobody(code.data) => {
+        CodeClass::Control if !finalizer::loads_stack_for_nobody(code.data) => {
             Some(": nvlink keeps the barrier of R1, which nobody reads".to_owned())
         }
-        Class::Fences(shortened) => shortened
+        CodeClass::Fences(shortened) => shortened
             .difference(code.data)
             .or_else(|| other_capsule(kernel, shortened, theirs, ours)),
         _ => None,
@@ -173,8 +173,8 @@ fn other_code(kernel: &Kernel, theirs: &View<'_>, ours: &View<'_>) -> Option<Str
 }
 
 /// Where culd's code of a kernel that may differ from nvlink's is not the compiler's.
-fn changed_code(kernel: &Kernel, inputs: &Inputs, ours: &View<'_>) -> Option<String> {
-    if kernel.class == Class::Kept {
+fn changed_code(kernel: &Kernel, inputs: &LinkObjects, ours: &View<'_>) -> Option<String> {
+    if kernel.class == CodeClass::Kept {
         return None;
     }
     let code = ours.cubin.sections.get(kernel.section)?;

@@ -17,7 +17,7 @@ use super::mercury::{self, Classes, Directions};
 use super::steps::{faithful, makes_program};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use crate::reference::oracle::process::{self, Status};
-use crate::reference::program::{Objects, Program};
+use crate::reference::program::{Objects, ProgramText};
 use anyhow::{Context, Result};
 use culd_cubin::Cubin;
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,7 @@ const FIRST: &str = "step-1.cubin";
 const SECOND: &str = "step-2.cubin";
 
 /// An object that was made of some files.
-struct Made<'a> {
+struct SteppedObject<'a> {
     by: Maker,
     group: &'a [String],
     /// The other files.
@@ -75,7 +75,7 @@ struct Made<'a> {
 }
 
 /// A link in several steps.
-struct Link {
+struct SteppedLink {
     files: Vec<String>,
     /// The compiled files that they come from, in order.
     sources: Vec<String>,
@@ -94,7 +94,7 @@ struct Relinking<'a> {
     /// Steps do not change the program.
     one_program: bool,
     /// The programs of one step by the order of the files; none where it does not link.
-    one: HashMap<Vec<String>, Option<Program>>,
+    one: HashMap<Vec<String>, Option<ProgramText>>,
     classes: Classes,
 }
 
@@ -153,7 +153,7 @@ impl Relinking<'_> {
                     continue;
                 }
                 let what = format!("{} -r {}", maker.name(), group.join(" "));
-                let made = Made { by: maker, group: &group, rest: &rest, what };
+                let made = SteppedObject { by: maker, group: &group, rest: &rest, what };
                 let mut found = self.last_steps(&made)?;
                 if found.is_none() && number < 2 {
                     found = self.further_steps(&made)?;
@@ -167,15 +167,15 @@ impl Relinking<'_> {
     }
 
     /// The object with the rest of the files, in both orders.
-    fn last_steps(&mut self, made: &Made<'_>) -> Result<Option<Difference>> {
+    fn last_steps(&mut self, made: &SteppedObject<'_>) -> Result<Option<Difference>> {
         let first = [FIRST.to_owned()];
         let (by, what) = (made.by.name(), &made.what);
-        let front = Link {
+        let front = SteppedLink {
             files: [&first, made.rest].concat(),
             sources: [made.group, made.rest].concat(),
             object: false,
         };
-        let behind = Link {
+        let behind = SteppedLink {
             files: [made.rest, &first].concat(),
             sources: [made.rest, made.group].concat(),
             object: false,
@@ -189,11 +189,11 @@ impl Relinking<'_> {
     }
 
     /// The object and the rest as an object again.
-    fn further_steps(&mut self, made: &Made<'_>) -> Result<Option<Difference>> {
+    fn further_steps(&mut self, made: &SteppedObject<'_>) -> Result<Option<Difference>> {
         let (first, what) = (made.by, &made.what);
         let files = [&[FIRST.to_owned()][..], made.rest].concat();
         let sources = [made.group, made.rest].concat();
-        let link = Link { files: files.clone(), sources: sources.clone(), object: true };
+        let link = SteppedLink { files: files.clone(), sources: sources.clone(), object: true };
         let mut found = self.compare(first.object(), &link, what)?;
         for second in MAKERS {
             if found.is_some() || self.make(second, &files, true, SECOND)?.is_none() {
@@ -201,7 +201,7 @@ impl Relinking<'_> {
             }
             let what = format!("{what}; {} -r {}", second.name(), files.join(" "));
             let files = vec![SECOND.to_owned()];
-            let link = Link { files, sources: sources.clone(), object: false };
+            let link = SteppedLink { files, sources: sources.clone(), object: false };
             found = self.compare(second.again(first), &link, &what)?;
         }
         Ok(found)
@@ -230,7 +230,7 @@ impl Relinking<'_> {
     fn compare(
         &mut self,
         direction: &'static str,
-        link: &Link,
+        link: &SteppedLink,
         what: &str,
     ) -> Result<Option<Difference>> {
         let mut arguments = self.options.clone();
@@ -290,25 +290,25 @@ impl Relinking<'_> {
 
     /// The program of one step; none where there is none, or where steps may change it because
     /// names are defined repeatedly.
-    fn one(&mut self, files: &[String]) -> Result<Option<&Program>> {
+    fn one(&mut self, files: &[String]) -> Result<Option<&ProgramText>> {
         if !self.one.contains_key(files) {
             let linked = self.make(Maker::Culd, files, false, "one-step.out")?;
             let linked = linked.filter(|_| self.one_program && faithful(&self.objects) > 3);
-            let program = linked.map(|linked| Program::read(&linked, &self.objects));
+            let program = linked.map(|linked| ProgramText::read(&linked, &self.objects));
             let program = program.transpose().context("the program of one step")?;
-            let program = program.map(Program::without_alignments);
+            let program = program.map(ProgramText::without_alignments);
             self.one.insert(files.to_vec(), program);
         }
         Ok(self.one.get(files).and_then(Option::as_ref))
     }
 
     /// What is wrong with the program that a linker has just made.
-    fn fault(&mut self, folder: &str, link: &Link) -> Result<Option<String>> {
+    fn fault(&mut self, folder: &str, link: &SteppedLink) -> Result<Option<String>> {
         if link.object || self.one(&link.sources)?.is_none() {
             return Ok(None);
         }
         let linked = fs::read(self.dir.join(folder).join("out.cubin"))?;
-        let program = Program::read(&linked, &self.objects);
+        let program = ProgramText::read(&linked, &self.objects);
         let one = self.one(&link.sources)?;
         Ok(match program {
             Ok(program) => one.and_then(|one| one.difference(&program.without_alignments())),

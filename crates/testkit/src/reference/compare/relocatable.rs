@@ -8,7 +8,7 @@
 
 use super::mercury::consistent::{self, exits_in};
 use super::mercury::copies::Others;
-use super::mercury::{self, Inputs, copies, has_barriers, lacks_barrier, listed};
+use super::mercury::{self, LinkObjects, copies, has_barriers, lacks_barrier, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
 use culd_cubin::elf::{sht, stb, sto, stt};
@@ -40,10 +40,14 @@ const CONSTANT_VARIABLES: u8 = 3;
 
 /// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for
 /// sm_100 and later only.
-pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) -> Option<String> {
+pub fn objects(
+    expected: &[u8],
+    actual: &[u8],
+    inputs: impl FnOnce() -> LinkObjects,
+) -> Option<String> {
     super::cubins(expected, actual)?;
     if !mercury::applies(expected) {
-        return lines(expected, actual, &Inputs::default());
+        return lines(expected, actual, &LinkObjects::default());
     }
     let (inputs, view) = (inputs(), View::parse(actual).ok()?);
     let mut names = copies::all(&view, &inputs);
@@ -53,7 +57,7 @@ pub fn objects(expected: &[u8], actual: &[u8], inputs: impl FnOnce() -> Inputs) 
     lines(&expected, &actual, &inputs)
 }
 
-fn lines(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Option<String> {
+fn lines(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Option<String> {
     match difference(expected, actual, inputs) {
         Ok(lines) if lines.is_empty() => None,
         Ok(lines) => Some(lines.join("\n")),
@@ -61,10 +65,10 @@ fn lines(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Option<String> {
     }
 }
 
-fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<String>> {
+fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Vec<String>> {
     let theirs = View::parse(expected).context("nvlink's object")?;
     let ours = Cubin::parse(actual).context("culd's object")?;
-    let mut pair = Pair { theirs: &theirs.cubin, ours: &ours, early: HashSet::new() };
+    let mut pair = ObjectPair { theirs: &theirs.cubin, ours: &ours, early: HashSet::new() };
     let mut resolved = pair.resolve(actual)?;
     // Of code that lost (docs/DIFFERENCES.md, family-of-dead-code, jump-tables-of-replaced).
     let mut expected_bytes = expected.to_vec();
@@ -115,16 +119,16 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &Inputs) -> Result<Vec<Str
 }
 
 /// A record: index of its section, and its number there.
-type Place = (usize, usize);
+type RecordPlace = (usize, usize);
 
-struct Pair<'a, 'd> {
+struct ObjectPair<'a, 'd> {
     theirs: &'a Cubin<'d>,
     ours: &'a Cubin<'d>,
     /// Records that nvlink has resolved.
-    early: HashSet<Place>,
+    early: HashSet<RecordPlace>,
 }
 
-impl Pair<'_, '_> {
+impl ObjectPair<'_, '_> {
     /// culd's object with nvlink's early relocations applied.
     fn resolve(&mut self, actual: &[u8]) -> Result<Vec<u8>> {
         let mut image = actual.to_vec();
@@ -361,7 +365,7 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    fn find(view: &View<'_>, inputs: &Inputs) -> Self {
+    fn find(view: &View<'_>, inputs: &LinkObjects) -> Self {
         let mut found = Rewritten::default();
         let barriers = !view.cubin.mercury_symbols.is_empty() && has_barriers(&view.cubin);
         for (symbol, word) in view.cubin.symbols.iter().zip(&view.symbols) {

@@ -17,9 +17,9 @@ use crate::reference::oracle::process::{self, Status};
 use crate::reference::readers;
 
 /// What is known of a kernel, by the names of the report.
-type Facts = BTreeMap<String, u64>;
+type KernelFacts = BTreeMap<String, u64>;
 /// By kernel; of several of one name, in any order.
-type Kernels = BTreeMap<String, Vec<Facts>>;
+type Kernels = BTreeMap<String, Vec<KernelFacts>>;
 
 /// Compares what is said of the link of the files in `dir`.
 pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
@@ -103,7 +103,7 @@ fn reported(text: &str) -> Result<(Kernels, Vec<(String, u64)>)> {
         if !matches!(what, "kernel" | "section") {
             continue;
         }
-        let (mut facts, mut name) = (Facts::new(), rest);
+        let (mut facts, mut name) = (KernelFacts::new(), rest);
         while let Some((word, tail)) = name.split_once(' ')
             && let Some((key, value)) = word.split_once('=')
         {
@@ -130,7 +130,7 @@ fn as_told(text: &str) -> Kernels {
         if let Some((_, rest)) = line.split_once("Function properties for '") {
             name = rest.strip_suffix("':").map(str::to_owned);
         } else if let (Some((_, rest)), Some(kernel)) = (line.split_once(": used "), name.take()) {
-            let mut facts = Facts::new();
+            let mut facts = KernelFacts::new();
             for part in rest.split(", ") {
                 let words: Vec<&str> = part.trim_start_matches("used ").split(' ').collect();
                 let key = match words.last() {
@@ -177,8 +177,8 @@ fn as_dumped(text: &str) -> Kernels {
 
 /// What is first said otherwise of a kernel that the report has. What is not there is 0.
 fn first_unequal(tool: &str, theirs: &Kernels, ours: &Kernels, names: &[&str]) -> Option<String> {
-    let picked = |all: &[Facts]| {
-        let one = |facts: &Facts| -> Vec<u64> {
+    let picked = |all: &[KernelFacts]| {
+        let one = |facts: &KernelFacts| -> Vec<u64> {
             names.iter().map(|name| facts.get(*name).copied().unwrap_or_default()).collect()
         };
         let mut all: Vec<Vec<u64>> = all.iter().map(one).collect();

@@ -8,7 +8,7 @@ use super::is_any_whole_program;
 use super::mercury::{self, Classes};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use crate::reference::oracle::process::Status;
-use crate::reference::program::{Objects, Program};
+use crate::reference::program::{Objects, ProgramText};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     let different = |arguments: Vec<String>, what: String| {
         Ok(Verdict::Different(Difference { arguments, what }))
     };
-    let one = match Program::read(&linked, &objects) {
+    let one = match ProgramText::read(&linked, &objects) {
         Ok(program) => program,
         Err(fault) => {
             return different(arguments.to_vec(), format!("the program of one step: {fault:#}"));
@@ -76,7 +76,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             other => return Ok(other),
         }
         let linked = fs::read(dir.join("culd/out.cubin"))?;
-        let two = Program::read(&linked, &objects);
+        let two = ProgramText::read(&linked, &objects);
         let what = match two {
             Ok(two) => one.difference(&two),
             Err(error) => Some(format!("{error:#}")),

@@ -253,7 +253,7 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
         trial.links += 1;
         let unusual = program.index.is_some() || !program.rounds.is_empty();
         let verdict = if way == Way::Program && !is_relocatable(&arguments) {
-            let pair = Pair::link(tools, &arguments, dir)?;
+            let pair = LinkPair::link(tools, &arguments, dir)?;
             let verdict = pair.verdict(&arguments, &arguments, dir);
             let aliases =
                 || objects(&arguments, dir).iter().any(|object| deliberate::has_alias(object));
@@ -374,7 +374,7 @@ pub(super) fn compare_links_of(
     compiled: &[String],
     dir: &Path,
 ) -> Result<Verdict> {
-    let pair = Pair::link(tools, arguments, dir)?;
+    let pair = LinkPair::link(tools, arguments, dir)?;
     let verdict = pair.verdict(arguments, compiled, dir);
     let usual = tools.oracle.release() == Release::usual();
     // Cases avoid such differences of the usual release; those of another may show elsewhere.
@@ -387,14 +387,14 @@ pub(super) fn compare_links_of(
 }
 
 /// The same link by both linkers.
-struct Pair {
+struct LinkPair {
     expected: Run,
     expected_out: Option<Vec<u8>>,
     actual: Run,
     actual_out: Option<Vec<u8>>,
 }
 
-impl Pair {
+impl LinkPair {
     fn link(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Self> {
         let (mut expected, expected_out) =
             link(tools.oracle.command("nvlink"), arguments, dir, ("nvlink", tools.limit))?;

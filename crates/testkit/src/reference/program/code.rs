@@ -1,6 +1,6 @@
 //! The code of every function, with what its resolved relocations lead to.
 
-use super::memory::Memory;
+use super::memory::ProgramMemory;
 use super::objects::{Function, Objects};
 use super::{Items, patches};
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 /// Adds every function that has code of its own.
 pub(super) fn functions(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) -> Result<()> {
-    let mut memory = Memory::new(view, objects);
+    let mut memory = ProgramMemory::new(view, objects);
     let mut used = HashSet::new();
     for ((index, symbol), name) in view.cubin.symbol_indices().zip(&view.symbols) {
         let Some(text) = symbol.defined_in().filter(|_| symbol.is_function()) else { continue };
@@ -20,7 +20,7 @@ pub(super) fn functions(view: &View<'_>, objects: &Objects<'_>, items: &mut Item
         if section.name.strip_prefix(b".text.") != Some(symbol.name) {
             continue;
         }
-        let function = Code { view, objects, symbol, text, code: section.data };
+        let function = ProgramCode { view, objects, symbol, text, code: section.data };
         let origin = function.origin(&mut used);
         let origin = origin.with_context(|| format!("the code of '{name}' is of no object"))?;
         let mut lines = vec![view::hex(&masked(section.data, &objects.records(origin)))];
@@ -33,7 +33,7 @@ pub(super) fn functions(view: &View<'_>, objects: &Objects<'_>, items: &mut Item
     memory.check()
 }
 
-struct Code<'a, 'd> {
+struct ProgramCode<'a, 'd> {
     view: &'a View<'d>,
     objects: &'a Objects<'a>,
     symbol: &'a Symbol<'d>,
@@ -41,7 +41,7 @@ struct Code<'a, 'd> {
     code: &'d [u8],
 }
 
-impl Code<'_, '_> {
+impl ProgramCode<'_, '_> {
     /// The object's function whose code this is; each local one is taken once.
     fn origin(&self, used: &mut HashSet<(usize, SectionIndex)>) -> Option<Function> {
         let local = self.symbol.binding() == stb::LOCAL;
@@ -75,7 +75,7 @@ impl Code<'_, '_> {
         &self,
         origin: Function,
         node: u32,
-        memory: &mut Memory<'_>,
+        memory: &mut ProgramMemory<'_>,
     ) -> Result<Vec<String>> {
         let kept: HashSet<(u64, u32)> = patches(&self.view.cubin, self.text)
             .flat_map(|section| {

@@ -1,7 +1,7 @@
 //! What is at an address in constant and shared memory.
 
 use super::content;
-use super::objects::{Objects, Variable};
+use super::objects::{Objects, VariableKey};
 use anyhow::{Context, Result, bail, ensure};
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
@@ -21,7 +21,7 @@ const CONSTANT_VARIABLES: u8 = 3;
 const RESERVED: u64 = 0x400;
 
 /// A kernel.
-struct Entry {
+struct EntryMemory {
     symbol: u32,
     text: SectionIndex,
     /// Symbols of the functions it reaches, itself included.
@@ -29,27 +29,27 @@ struct Entry {
 }
 
 /// The program's memory, and who uses what in shared memory.
-pub(super) struct Memory<'a> {
+pub(super) struct ProgramMemory<'a> {
     view: &'a View<'a>,
     objects: &'a Objects<'a>,
-    entries: Vec<Entry>,
-    shared: BTreeMap<u32, BTreeSet<(Variable, u64)>>,
+    entries: Vec<EntryMemory>,
+    shared: BTreeMap<u32, BTreeSet<(VariableKey, u64)>>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> ProgramMemory<'a> {
     pub(super) fn new(view: &'a View<'a>, objects: &'a Objects<'a>) -> Self {
-        let calls = Calls::of(view);
+        let calls = CallMap::of(view);
         let launched = launched(view);
         let entries = view.cubin.symbol_indices().filter(|(_, symbol)| symbol.is_entry());
         let entries = entries.filter(|(index, _)| launched.contains(&index.0));
         let entries = entries.filter_map(|(index, symbol)| {
             let reached = calls.reached(index.0);
-            Some(Entry { symbol: index.0, text: symbol.defined_in()?, reached })
+            Some(EntryMemory { symbol: index.0, text: symbol.defined_in()?, reached })
         });
-        Memory { view, objects, entries: entries.collect(), shared: BTreeMap::new() }
+        ProgramMemory { view, objects, entries: entries.collect(), shared: BTreeMap::new() }
     }
 
-    fn reaching(&self, function: u32) -> impl Iterator<Item = &Entry> {
+    fn reaching(&self, function: u32) -> impl Iterator<Item = &EntryMemory> {
         self.entries.iter().filter(move |entry| entry.reached.contains(&function))
     }
 
@@ -114,8 +114,8 @@ impl<'a> Memory<'a> {
     }
 
     /// True for the address of a global constant that the program has elsewhere.
-    fn is_elsewhere(&self, variable: &Variable, address: u64) -> bool {
-        let Variable::Global(name) = variable else { return false };
+    fn is_elsewhere(&self, variable: &VariableKey, address: u64) -> bool {
+        let VariableKey::Global(name) = variable else { return false };
         let cubin = &self.view.cubin;
         let mut same = cubin.symbols.iter().filter(|symbol| symbol.name == name.as_slice());
         let place = same.find_map(|symbol| {
@@ -134,7 +134,7 @@ impl<'a> Memory<'a> {
         if !common.is_empty() {
             return common;
         }
-        let own = |entry: &Entry| all().find(|(_, s)| s.info_section() == Some(entry.text));
+        let own = |entry: &EntryMemory| all().find(|(_, s)| s.info_section() == Some(entry.text));
         self.reaching(function).filter_map(own).collect()
     }
 
@@ -162,9 +162,9 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    fn check_entry(&self, entry: &Entry) -> Result<()> {
+    fn check_entry(&self, entry: &EntryMemory) -> Result<()> {
         let uses = self.shared.iter().filter(|(function, _)| entry.reached.contains(function));
-        let uses: BTreeSet<&(Variable, u64)> = uses.flat_map(|(_, uses)| uses).collect();
+        let uses: BTreeSet<&(VariableKey, u64)> = uses.flat_map(|(_, uses)| uses).collect();
         let mut places = Vec::new();
         let mut dynamic = BTreeSet::new();
         for (variable, address) in uses {
@@ -195,7 +195,7 @@ impl<'a> Memory<'a> {
 
     /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share
     /// theirs.
-    fn shared_size(&self, entry: &Entry) -> u64 {
+    fn shared_size(&self, entry: &EntryMemory) -> u64 {
         let code = self.view.cubin.section(entry.text).map_or(&[][..], |section| section.name);
         let name = code.strip_prefix(b".text").unwrap_or_default();
         let mut sections = self.view.cubin.sections.iter();
@@ -217,15 +217,15 @@ fn launched(view: &View<'_>) -> HashSet<u32> {
 
 /// Who calls whom, by symbol.
 #[derive(Default)]
-struct Calls {
+struct CallMap {
     direct: HashMap<u32, Vec<u32>>,
     indirect: HashMap<u32, Vec<u32>>,
     taken: HashMap<u32, Vec<u32>>,
 }
 
-impl Calls {
+impl CallMap {
     fn of(view: &View<'_>) -> Self {
-        let mut calls = Calls::default();
+        let mut calls = CallMap::default();
         let graphs = view.cubin.sections.iter().filter(|s| s.sh_type == sht::CUDA_CALLGRAPH);
         for (_, edge) in graphs.flat_map(callgraph::edges).map_while(Result::ok) {
             match edge {

@@ -27,11 +27,11 @@ pub use objects::Objects;
 
 /// A program as text by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ProgramText {
     items: BTreeMap<String, Vec<String>>,
 }
 
-impl Program {
+impl ProgramText {
     /// Reads the program that was linked from `objects`.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Program {
         sections(&view, &mut items);
         variables(&view, objects, &mut items);
         code::functions(&view, objects, &mut items)?;
-        Ok(Program { items })
+        Ok(ProgramText { items })
     }
 
     /// The same without the alignments of shared memory: nvlink makes them larger in objects with

@@ -14,7 +14,7 @@ pub struct Objects<'d> {
 
 /// A variable of the program: global ones by name, local ones by object and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Variable {
+pub(super) enum VariableKey {
     Global(Vec<u8>),
     Local(usize, SymbolIndex),
 }
@@ -110,23 +110,25 @@ impl<'d> Objects<'d> {
     }
 
     /// The variable that a symbol of an object names.
-    pub(super) fn variable(&self, object: usize, index: SymbolIndex) -> Option<Variable> {
+    pub(super) fn variable(&self, object: usize, index: SymbolIndex) -> Option<VariableKey> {
         let symbol = self.symbol(object, index)?;
         Some(match symbol.binding() {
-            stb::LOCAL => Variable::Local(object, index),
-            _ => Variable::Global(symbol.name.to_vec()),
+            stb::LOCAL => VariableKey::Local(object, index),
+            _ => VariableKey::Global(symbol.name.to_vec()),
         })
     }
 
     /// Its size, and for shared variables their alignment: the largest size and the smallest
     /// alignment that any object tells, since of weak definitions any may count.
-    pub(super) fn extent(&self, variable: &Variable) -> (u64, u64) {
+    pub(super) fn extent(&self, variable: &VariableKey) -> (u64, u64) {
         let extent = |symbol: &Symbol<'_>| {
             (symbol.size, symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)))
         };
         match variable {
-            Variable::Local(object, index) => self.symbol(*object, *index).map_or((0, 1), extent),
-            Variable::Global(name) => {
+            VariableKey::Local(object, index) => {
+                self.symbol(*object, *index).map_or((0, 1), extent)
+            }
+            VariableKey::Global(name) => {
                 let symbols = self.all.iter().flat_map(|cubin| &cubin.symbols);
                 let same = symbols.filter(|s| s.name == name && s.binding() != stb::LOCAL);
                 same.map(extent).fold((0, u64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))

@@ -1,6 +1,6 @@
 //! Expressions in mangled names, printed without parentheses for precedence, like nvlink's.
 
-use super::{Reader, within};
+use super::{Demangler, within};
 
 /// Operators by code, with how many operands they take.
 const OPERATORS: [(&str, &str, usize); 40] = [
@@ -52,7 +52,7 @@ pub(super) fn sign(code: &str) -> Option<&'static str> {
     named.map(|&(_, sign, _)| sign)
 }
 
-impl Reader<'_> {
+impl Demangler<'_> {
     pub(super) fn expression(&mut self) -> Option<String> {
         let text = self.deeper(Self::any_expression)?;
         self.made(text.len())?;

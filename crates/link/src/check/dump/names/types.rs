@@ -2,11 +2,11 @@
 //!
 //! A type has a part in front of the declared name and one behind it: `int (*` and `)(float)`.
 
-use super::Reader;
+use super::Demangler;
 
 /// The form of a type, for types that are made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum TypeShape {
     /// Its qualifiers stand in front.
     Plain,
     /// Its qualifiers stand behind the sign.
@@ -19,12 +19,12 @@ pub(super) enum Shape {
 
 /// The text of a type.
 #[derive(Debug, Clone)]
-pub(super) struct Type {
+pub(super) struct TypeText {
     front: String,
     behind: String,
     /// Text behind `front` has a blank before it.
     blank: bool,
-    shape: Shape,
+    shape: TypeShape,
 }
 
 /// `const`, `volatile` and `restrict`, in nvlink's order.
@@ -41,9 +41,9 @@ impl Qualifiers {
     }
 }
 
-impl Type {
+impl TypeText {
     fn new(front: String) -> Self {
-        Self { front, behind: String::new(), blank: true, shape: Shape::Plain }
+        Self { front, behind: String::new(), blank: true, shape: TypeShape::Plain }
     }
 
     /// A part of a name, which nvlink puts in front of `*` without a blank when it comes again.
@@ -64,27 +64,27 @@ impl Type {
     /// A pointer or reference to it.
     fn pointer(&self, sign: &str) -> Self {
         let blank = if self.blank { " " } else { "" };
-        let wrapped = matches!(self.shape, Shape::Function | Shape::Array);
+        let wrapped = matches!(self.shape, TypeShape::Function | TypeShape::Array);
         let (open, close) = if wrapped { ("(", ")") } else { ("", "") };
         Self {
             front: format!("{}{blank}{open}{sign}", self.front),
             behind: format!("{close}{}", self.behind),
             blank: false,
-            shape: Shape::Pointer,
+            shape: TypeShape::Pointer,
         }
     }
 
     fn qualified(mut self, qualifiers: &Qualifiers) -> Self {
         let words = qualifiers.0.join(" ");
         match self.shape {
-            Shape::Plain => self.front = format!("{words} {}", self.front),
-            Shape::Pointer => {
+            TypeShape::Plain => self.front = format!("{words} {}", self.front),
+            TypeShape::Pointer => {
                 let blank = if self.blank { " " } else { "" };
                 self.front = format!("{}{blank}{words}", self.front);
                 self.blank = true;
             }
-            Shape::Function => self.behind.push_str(&qualifiers.behind()),
-            Shape::Array => {}
+            TypeShape::Function => self.behind.push_str(&qualifiers.behind()),
+            TypeShape::Array => {}
         }
         self
     }
@@ -102,8 +102,8 @@ impl Type {
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn typ(&mut self) -> Option<Type> {
+impl Demangler<'_> {
+    pub(super) fn typ(&mut self) -> Option<TypeText> {
         let read = self.deeper(Self::any_type)?;
         self.made(read.len())?;
         Some(read)
@@ -116,7 +116,7 @@ impl Reader<'_> {
         Qualifiers([constant, volatile, restrict].into_iter().flatten().collect())
     }
 
-    fn any_type(&mut self) -> Option<Type> {
+    fn any_type(&mut self) -> Option<TypeText> {
         let read = match self.peek()? {
             b'r' | b'V' | b'K' => {
                 let qualifiers = self.qualifiers();
@@ -132,7 +132,7 @@ impl Reader<'_> {
             b'C' => {
                 self.take(1)?;
                 let text = format!("_Complex {} ", self.typ()?.whole());
-                Type { blank: false, ..Type::new(text) }
+                TypeText { blank: false, ..TypeText::new(text) }
             }
             b'M' => self.member_pointer()?,
             b'F' => self.function_type(&Qualifiers::none(), "")?,
@@ -140,10 +140,10 @@ impl Reader<'_> {
             b'D' => return self.extended(),
             b'T' => return self.template_parameter(),
             b'S' if !self.at("St") => return self.substituted(),
-            b'S' | b'N' | b'Z' | b'0'..=b'9' => Type::new(self.name()?.text),
+            b'S' | b'N' | b'Z' | b'0'..=b'9' => TypeText::new(self.name()?.text),
             b'u' => {
                 self.take(1)?;
-                Type::new(self.source_name()?)
+                TypeText::new(self.source_name()?)
             }
             b'U' => {
                 self.take(1)?;
@@ -156,19 +156,19 @@ impl Reader<'_> {
         Some(read)
     }
 
-    fn pointer(&mut self, sign: &str) -> Option<Type> {
+    fn pointer(&mut self, sign: &str) -> Option<TypeText> {
         self.take(1)?;
         Some(self.typ()?.pointer(sign))
     }
 
     /// `int  :: S::*`.
-    fn member_pointer(&mut self) -> Option<Type> {
+    fn member_pointer(&mut self) -> Option<TypeText> {
         self.take(1)?;
         let class = self.typ()?.whole();
         Some(self.typ()?.pointer(&format!(" :: {class}::*")))
     }
 
-    fn function_type(&mut self, qualifiers: &Qualifiers, exception: &str) -> Option<Type> {
+    fn function_type(&mut self, qualifiers: &Qualifiers, exception: &str) -> Option<TypeText> {
         self.eat("F").then_some(())?;
         self.eat("Y");
         let returned = self.typ()?;
@@ -181,14 +181,14 @@ impl Reader<'_> {
         self.take(usize::from(!reference.is_empty()))?;
         self.eat("E").then_some(())?;
         let qualifiers = qualifiers.behind();
-        Some(Type {
+        Some(TypeText {
             behind: format!("({list}){qualifiers}{reference}{exception}{}", returned.behind),
-            shape: Shape::Function,
+            shape: TypeShape::Function,
             ..returned
         })
     }
 
-    fn array(&mut self) -> Option<Type> {
+    fn array(&mut self) -> Option<TypeText> {
         self.take(1)?;
         let size = match self.peek()? {
             b'_' => String::new(),
@@ -197,35 +197,39 @@ impl Reader<'_> {
         };
         self.eat("_").then_some(())?;
         let element = self.typ()?;
-        Some(Type { behind: format!("[{size}]{}", element.behind), shape: Shape::Array, ..element })
+        Some(TypeText {
+            behind: format!("[{size}]{}", element.behind),
+            shape: TypeShape::Array,
+            ..element
+        })
     }
 
     /// A template parameter, with arguments if it is a template.
-    fn template_parameter(&mut self) -> Option<Type> {
+    fn template_parameter(&mut self) -> Option<TypeText> {
         let text = self.parameter()?;
         if self.conversion || !self.at("I") {
-            let named = Type::new(text);
+            let named = TypeText::new(text);
             self.remember(named.clone())?;
             return Some(named);
         }
-        self.remember(Type::prefix(text.clone()))?;
-        let named = Type::new(format!("{text}{}", self.arguments()?));
+        self.remember(TypeText::prefix(text.clone()))?;
+        let named = TypeText::new(format!("{text}{}", self.arguments()?));
         self.remember(named.clone())?;
         Some(named)
     }
 
-    fn substituted(&mut self) -> Option<Type> {
+    fn substituted(&mut self) -> Option<TypeText> {
         let named = self.substitution()?;
         if self.conversion || !self.at("I") {
             return Some(named);
         }
-        let named = Type::prefix(format!("{}{}", named.whole(), self.arguments()?));
+        let named = TypeText::prefix(format!("{}{}", named.whole(), self.arguments()?));
         self.remember(named.clone())?;
         Some(named)
     }
 
     /// Types whose code begins with `D`.
-    fn extended(&mut self) -> Option<Type> {
+    fn extended(&mut self) -> Option<TypeText> {
         let builtins = [
             ("Dn", "std::nullptr_t"),
             ("Da", "auto"),
@@ -237,10 +241,10 @@ impl Reader<'_> {
             ("Di", "char32_t"),
         ];
         if let Some((_, text)) = builtins.iter().find(|(code, _)| self.eat(code)) {
-            return Some(Type::new((*text).to_owned()));
+            return Some(TypeText::new((*text).to_owned()));
         }
         let read = if self.at("Dt") || self.at("DT") {
-            Type::new(self.decltype()?)
+            TypeText::new(self.decltype()?)
         } else if self.eat("Dp") {
             self.typ()?.expanded()
         } else if self.eat("Do") {
@@ -251,7 +255,7 @@ impl Reader<'_> {
             self.eat("_").then_some(())?;
             let element = self.typ()?.whole();
             let size = format!("{count}*sizeof({element})");
-            Type::new(format!("{element} __attribute((vector_size({size}))) "))
+            TypeText::new(format!("{element} __attribute((vector_size({size}))) "))
         };
         self.remember(read.clone())?;
         Some(read)
@@ -267,7 +271,7 @@ impl Reader<'_> {
         self.eat("E").then(|| format!("decltype{open}{of}{close}"))
     }
 
-    fn builtin(&mut self) -> Option<Type> {
+    fn builtin(&mut self) -> Option<TypeText> {
         let text = match self.take(1)? {
             "v" => "void",
             "w" => "wchar_t",
@@ -291,6 +295,6 @@ impl Reader<'_> {
             "g" => "__float128",
             _ => return None,
         };
-        Some(Type::new(text.to_owned()))
+        Some(TypeText::new(text.to_owned()))
     }
 }

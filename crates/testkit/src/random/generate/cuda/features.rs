@@ -4,7 +4,7 @@
 //! In: nothing. Out: rows, as in [`super::parts`], with what they need of the target and of
 //! headers. Guaranteed: a file with any of them compiles for the targets it names.
 
-use super::parts::Part;
+use super::parts::SourcePart;
 use crate::random::generate::model::Arch;
 
 /// Which targets have a feature.
@@ -33,7 +33,7 @@ pub(super) struct Feature {
     pub(super) headers: &'static [&'static str],
     /// It calls libcudadevrt.
     pub(super) library: bool,
-    pub(super) part: Part,
+    pub(super) part: SourcePart,
 }
 
 macro_rules! features {

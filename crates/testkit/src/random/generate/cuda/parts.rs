@@ -5,10 +5,10 @@
 //! `@U` the number of the file and `@A` attributes of a kernel; in uses, `X` is an argument.
 
 /// A text and the expressions in which others use it.
-pub(super) type Part = (&'static str, &'static [&'static str]);
+pub(super) type SourcePart = (&'static str, &'static [&'static str]);
 
 /// Parts that all files have, as of a header: everything in them may be defined by several files.
-pub(super) const SHARED: &[Part] = &[
+pub(super) const SHARED: &[SourcePart] = &[
     (
         "template <int N> __device__ __noinline__ int rec@I(int x) {
   if constexpr (N > 0) return rec@I<N - 1>(x * @K + N); else return @C;
@@ -137,7 +137,7 @@ inline __device__ __noinline__ Pair make(int x) {
 ];
 
 /// Parts of one file, under names that others use too.
-pub(super) const OWN: &[Part] = &[
+pub(super) const OWN: &[SourcePart] = &[
     (
         "namespace { __device__ int hidden@I = @K; __device__ __noinline__ int secret@I(int x) { return @C + hidden@I++; } }",
         &["secret@I(X)"],

@@ -18,7 +18,7 @@ use std::ops::AddAssign;
 
 use super::consistent::exits_in;
 use super::finalizer::{Finalized, Shortened, calls, finalized};
-use super::inputs::Inputs;
+use super::inputs::LinkObjects;
 
 /// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of
 /// what ends a thread.
@@ -26,7 +26,7 @@ const BARRIER: u16 = 0x5ab;
 
 /// What may differ of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum CodeClass {
     Kept,
     /// Its control bits.
     Control,
@@ -38,10 +38,10 @@ pub(super) enum Class {
     Later,
 }
 
-impl Class {
+impl CodeClass {
     /// True when the code is as long in either file.
     pub(super) fn has_length(&self) -> bool {
-        matches!(self, Class::Kept | Class::Control)
+        matches!(self, CodeClass::Kept | CodeClass::Control)
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Kernel {
     pub(super) section: usize,
     /// The name in that section's, as the text form has it.
     pub(super) name: String,
-    pub(super) class: Class,
+    pub(super) class: CodeClass,
 }
 
 /// How many kernels are of which class.
@@ -177,11 +177,11 @@ impl Classes {
             let code =
                 |view: &View<'_>| view.cubin.sections.get(kernel.section).map(|s| s.data.to_vec());
             match kernel.class {
-                Class::Kept => classes.unchanged += 1,
-                Class::Control => classes.control += 1,
-                Class::Fences(_) => classes.fences += 1,
-                Class::Rewritten => classes.rewritten.push(kernel.name.clone()),
-                Class::Later => {
+                CodeClass::Kept => classes.unchanged += 1,
+                CodeClass::Control => classes.control += 1,
+                CodeClass::Fences(_) => classes.fences += 1,
+                CodeClass::Rewritten => classes.rewritten.push(kernel.name.clone()),
+                CodeClass::Later => {
                     classes.later.0 += 1;
                     classes.later.1 += usize::from(code(theirs) != code(ours));
                 }
@@ -193,14 +193,14 @@ impl Classes {
 
 /// The tables of jump slots, where their control bits may differ: one slot compiled for a debugger
 /// or without optimization, or the link for a debugger.
-pub(super) fn slots(view: &View<'_>, inputs: &Inputs) -> Vec<usize> {
+pub(super) fn slots(view: &View<'_>, inputs: &LinkObjects) -> Vec<usize> {
     let sections = view.cubin.sections.iter().enumerate();
     let tables = sections.filter(|(_, section)| section.sh_type == sht::CUDA_UFT);
     tables.filter(|_| inputs.has_plain_slots()).map(|(index, _)| index).collect()
 }
 
 /// The kernels of `view`; `theirs` is what nvlink made.
-pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Vec<Kernel> {
+pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &LinkObjects) -> Vec<Kernel> {
     let cubin = &view.cubin;
     let name = |cubin: &Cubin<'_>, index| cubin.section(index).map(|code| code.name.to_vec());
     let known: HashSet<_> =
@@ -213,14 +213,14 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
         let symbol = SymbolIndex(section.info & 0xff_ffff);
         let Some(function) = cubin.symbol(symbol) else { continue };
         if later.contains(&index) {
-            kernels.push(kernel(view, index, Class::Later));
+            kernels.push(kernel(view, index, CodeClass::Later));
             continue;
         }
         if !function.is_entry() {
             let ends = || !exits_in(section.data).is_empty();
             let bare = || barriers && lacks_barrier(section.data);
             if inputs.lacks_debug(function.name) && ends() || bare() {
-                kernels.push(kernel(view, index, Class::Rewritten));
+                kernels.push(kernel(view, index, CodeClass::Rewritten));
             }
             continue;
         }
@@ -228,12 +228,12 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
         let class = match () {
             // nvlink's barriers are shorter where it writes the code of a kernel again
             // (mercury/barriers-at-exit).
-            () if barriers && (!calls || lacks_barrier(section.data)) => Class::Rewritten,
-            () if inputs.rewrites(function.name, calls) => Class::Rewritten,
+            () if barriers && (!calls || lacks_barrier(section.data)) => CodeClass::Rewritten,
+            () if inputs.rewrites(function.name, calls) => CodeClass::Rewritten,
             () => match finalized(section.data) {
-                Finalized::Same => Class::Kept,
-                Finalized::Barriers => Class::Control,
-                Finalized::Shortened(shortened) => Class::Fences(shortened),
+                Finalized::Same => CodeClass::Kept,
+                Finalized::Barriers => CodeClass::Control,
+                Finalized::Shortened(shortened) => CodeClass::Fences(shortened),
             },
         };
         kernels.push(kernel(view, index, class));
@@ -241,7 +241,7 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &Inputs) -> Ve
     kernels
 }
 
-fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: Class) -> Kernel {
+fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: CodeClass) -> Kernel {
     let name = view.section(number).replacen(".text.", "", 1);
     Kernel { section: number as usize, name, class }
 }

@@ -13,19 +13,19 @@ use std::collections::{HashMap, HashSet};
 
 /// The code of the objects, by the name of the function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Compiled {
-    functions: HashMap<Vec<u8>, Vec<Code>>,
+pub(super) struct ObjectCode {
+    functions: HashMap<Vec<u8>, Vec<FunctionCopy>>,
 }
 
 /// A copy of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Code {
+struct FunctionCopy {
     bytes: Vec<u8>,
     /// Numbers of the instructions with a field that a linker fills.
     filled: HashSet<usize>,
 }
 
-impl Compiled {
+impl ObjectCode {
     pub(super) fn add(&mut self, object: &Cubin<'_>) {
         let filled = filled(object);
         for symbol in object.symbols.iter().filter(|symbol| symbol.is_function()) {
@@ -34,7 +34,7 @@ impl Compiled {
                 continue;
             };
             let filled = filled.get(&index).cloned().unwrap_or_default();
-            let code = Code { bytes: code.data.to_vec(), filled };
+            let code = FunctionCopy { bytes: code.data.to_vec(), filled };
             self.functions.entry(symbol.name.to_vec()).or_default().push(code);
         }
     }
@@ -50,7 +50,7 @@ impl Compiled {
     }
 }
 
-impl Code {
+impl FunctionCopy {
     fn difference(&self, code: &[u8]) -> Option<usize> {
         let (own, others) = (self.bytes.chunks(INSTRUCTION), code.chunks(INSTRUCTION));
         let differs = |(number, (own, other)): &(usize, (&[u8], &[u8]))| match own == other {
@@ -90,9 +90,9 @@ mod tests {
     use super::*;
 
     /// Three instructions, of which a linker fills the second.
-    fn compiled() -> Compiled {
-        let code = Code { bytes: (0..48).collect(), filled: HashSet::from([1]) };
-        Compiled { functions: HashMap::from([(b"f".to_vec(), vec![code])]) }
+    fn compiled() -> ObjectCode {
+        let code = FunctionCopy { bytes: (0..48).collect(), filled: HashSet::from([1]) };
+        ObjectCode { functions: HashMap::from([(b"f".to_vec(), vec![code])]) }
     }
 
     #[test]

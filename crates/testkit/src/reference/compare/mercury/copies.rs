@@ -7,7 +7,7 @@
 //! other code the length of the frame, too. Guaranteed: whatever is told of other functions is in
 //! the lines.
 
-use super::inputs::Inputs;
+use super::inputs::LinkObjects;
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::{View, hex, is_mercury};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 /// The contents of one section.
-type Lines = Vec<String>;
+type SectionContents = Vec<String>;
 
 /// The tables of lines.
 const LINES: [&[u8]; 2] = [b".debug_line", b".nv_debug_line_sass"];
@@ -54,7 +54,10 @@ impl Others {
 
 /// The functions of a program that several of its inputs define, and those that share their code
 /// with an alias.
-pub(in crate::reference::compare) fn all(program: &View<'_>, inputs: &Inputs) -> HashSet<Vec<u8>> {
+pub(in crate::reference::compare) fn all(
+    program: &View<'_>,
+    inputs: &LinkObjects,
+) -> HashSet<Vec<u8>> {
     let mut names: HashMap<SectionIndex, Vec<&[u8]>> = HashMap::new();
     for symbol in program.cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
         if let Some(code) = symbol.defined_in() {
@@ -69,7 +72,7 @@ pub(in crate::reference::compare) fn all(program: &View<'_>, inputs: &Inputs) ->
 pub(in crate::reference::compare) fn told(
     view: &View<'_>,
     others: &Others,
-) -> HashMap<&'static str, Lines> {
+) -> HashMap<&'static str, SectionContents> {
     let mut told = HashMap::new();
     for (index, section) in view.cubin.section_indices().filter(|(_, s)| !is_mercury(s)) {
         let functions = || functions(view, index);
@@ -110,8 +113,12 @@ fn word(data: &[u8], at: usize) -> Option<usize> {
 }
 
 /// One line for each entry; of copies the function and its size, of other code the function.
-fn frames(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Others) -> Lines {
-    let (data, mut at, mut lines) = (section.data, 0, Lines::new());
+fn frames(
+    section: &Section<'_>,
+    functions: &BTreeMap<usize, &[u8]>,
+    others: &Others,
+) -> SectionContents {
+    let (data, mut at, mut lines) = (section.data, 0, SectionContents::new());
     while let Some(end) = word(data, at + 4).map(|length| at + HEAD + length) {
         let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
         let line = match functions.get(&(at + ADDRESS)) {
@@ -134,8 +141,12 @@ fn frames(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Ot
 }
 
 /// A line for the header of each unit and one for each function; of copies only the name.
-fn units(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Others) -> Lines {
-    let (data, mut at, mut lines) = (section.data, 0, Lines::new());
+fn units(
+    section: &Section<'_>,
+    functions: &BTreeMap<usize, &[u8]>,
+    others: &Others,
+) -> SectionContents {
+    let (data, mut at, mut lines) = (section.data, 0, SectionContents::new());
     while let Some(end) = word(data, at).map(|length| at + 4 + length) {
         let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
         let mut starts = functions
@@ -161,8 +172,8 @@ fn units(section: &Section<'_>, functions: &BTreeMap<usize, &[u8]>, others: &Oth
 
 /// A line for each register; of copies without the ranges. Where any code is written again, those
 /// of all functions are whatever nvlink's memory held: two runs differ.
-fn registers(data: &[u8], others: &Others) -> Lines {
-    let (mut at, mut lines) = (0, Lines::new());
+fn registers(data: &[u8], others: &Others) -> SectionContents {
+    let (mut at, mut lines) = (0, SectionContents::new());
     for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
         lines.push(hex(data.get(at..range.start).unwrap_or_default()));
         at = range.end;

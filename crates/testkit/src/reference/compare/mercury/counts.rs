@@ -5,7 +5,7 @@
 //! of a kernel whose code the finalizer makes shorter are what they are then. Guaranteed: no line
 //! is left out, added or moved but inside the contents that have to differ.
 
-use super::classes::{Class, Kernel};
+use super::classes::{CodeClass, Kernel};
 use super::copies::Others;
 use super::finalizer::Shortened;
 use crate::reference::compare::deliberate::unified;
@@ -31,10 +31,10 @@ pub(super) struct Anew<'a> {
 impl<'a> Anew<'a> {
     pub(super) fn of(kernel: &'a Kernel) -> Self {
         let shortened = match &kernel.class {
-            Class::Fences(shortened) => Some(shortened),
+            CodeClass::Fences(shortened) => Some(shortened),
             _ => None,
         };
-        Anew { name: &kernel.name, later: kernel.class == Class::Later, shortened }
+        Anew { name: &kernel.name, later: kernel.class == CodeClass::Later, shortened }
     }
 
     /// A line of its attributes without what are offsets of its instructions; in culd's, where they

@@ -4,7 +4,7 @@
 //! debugger, which of them several objects have, their code, and for which devices each object says
 //! that it is good.
 
-use super::compiled::Compiled;
+use super::compiled::ObjectCode;
 use culd_cubin::attr::{Record, Records};
 use culd_cubin::compat::code;
 use culd_cubin::elf::stb;
@@ -17,7 +17,7 @@ pub(super) const COMPAT: &[u8] = b".nv.compat";
 
 /// What the objects of a link have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inputs {
+pub struct LinkObjects {
     /// The link has `-g`.
     link: bool,
     /// An object was compiled with `-g`.
@@ -31,24 +31,24 @@ pub struct Inputs {
     /// Functions that several objects define.
     copies: HashSet<Vec<u8>>,
     /// By object with code.
-    families: Vec<Family>,
-    compiled: Compiled,
+    families: Vec<DeviceFamily>,
+    compiled: ObjectCode,
 }
 
 /// The devices that the code of an object is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Family {
+struct DeviceFamily {
     devices: u64,
     functions: Vec<Vec<u8>>,
 }
 
-impl Inputs {
+impl LinkObjects {
     /// What the arguments of a link and its objects tell.
     pub fn of(arguments: &[String], objects: &[Vec<u8>]) -> Self {
         let word = |wanted: &[&str]| arguments.iter().any(|word| wanted.contains(&word.as_str()));
         let suppressed = word(&["-suppress-debug-info", "--suppress-debug-info"]);
         let mut inputs =
-            Inputs { link: word(&["-g", "--debug"]) && !suppressed, ..Inputs::default() };
+            LinkObjects { link: word(&["-g", "--debug"]) && !suppressed, ..LinkObjects::default() };
         let mut seen = HashSet::new();
         for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
             let defined =
@@ -63,7 +63,7 @@ impl Inputs {
             if with { &mut inputs.with } else { &mut inputs.without }.extend(names());
             let functions: Vec<_> = names().collect();
             if let Some(devices) = devices(&object).filter(|_| !functions.is_empty()) {
-                inputs.families.push(Family { devices, functions });
+                inputs.families.push(DeviceFamily { devices, functions });
             }
             let local = |symbol: &&Symbol<'_>| symbol.binding() == stb::LOCAL;
             for symbol in object.symbols.iter().filter(defined).filter(|symbol| !local(symbol)) {
@@ -98,7 +98,7 @@ impl Inputs {
     }
 
     /// The code of the objects.
-    pub(super) fn compiled(&self) -> &Compiled {
+    pub(super) fn compiled(&self) -> &ObjectCode {
         &self.compiled
     }
 

@@ -4,7 +4,7 @@
 //! In: two linked cubins. Out: the same bytes in both where an entry says so. Guaranteed: places
 //! follow from relocations and attributes, never from what differs.
 
-use super::inputs::{COMPAT, Inputs, devices, finalizer};
+use super::inputs::{COMPAT, LinkObjects, devices, finalizer};
 use culd_cubin::attr::{Records, code};
 use culd_cubin::elf::{sht, stb};
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex};
@@ -60,7 +60,7 @@ pub(super) fn move_labels(
 /// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where
 /// tables of several copies lie over each other, any of their codes may be meant.
 pub(in crate::reference::compare) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
-    let stray = |entry: &Entry| {
+    let stray = |entry: &JumpEntry| {
         let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
         let size = view.cubin.sections.get(entry.code)?.size;
         (u64::from(label) >= size || label % 16 != 0).then(|| {
@@ -70,12 +70,12 @@ pub(in crate::reference::compare) fn stray(view: &View<'_>, anew: &[usize]) -> O
     let all = entries(view);
     let mut uses: HashMap<usize, usize> = HashMap::new();
     all.iter().for_each(|entry| *uses.entry(entry.at).or_default() += 1);
-    let alone = |entry: &&Entry| anew.contains(&entry.code) && uses.get(&entry.at) == Some(&1);
+    let alone = |entry: &&JumpEntry| anew.contains(&entry.code) && uses.get(&entry.at) == Some(&1);
     all.iter().filter(alone).find_map(stray)
 }
 
 /// An entry of a jump table.
-struct Entry {
+struct JumpEntry {
     /// Its place in the file.
     at: usize,
     /// Index of the section of the code that it is a place in.
@@ -86,14 +86,14 @@ struct Entry {
     of_two_banks: bool,
 }
 
-impl Entry {
+impl JumpEntry {
     fn bytes(&self) -> Range<usize> {
         self.at..self.at + ENTRY
     }
 }
 
 /// The entries of all jump tables, as Mercury's relocations list them.
-fn entries(view: &View<'_>) -> Vec<Entry> {
+fn entries(view: &View<'_>) -> Vec<JumpEntry> {
     // The twins of banks stand in the same order; names may be the same (literals/equal-banks).
     let sections = || view.cubin.section_indices();
     let twins = || sections().filter(|(_, s)| s.sh_type == sht::MERCURY_CONSTANT_OPTIMIZER);
@@ -112,7 +112,7 @@ fn entries(view: &View<'_>) -> Vec<Entry> {
         let Some(raw) = raw else { continue };
         found.extend(table.relocations().iter().filter_map(|record| {
             let code = view.cubin.symbol(record.symbol)?.defined_in()?.0 as usize;
-            Some(Entry {
+            Some(JumpEntry {
                 at: (raw.offset + record.offset) as usize,
                 code,
                 label: record.addend,
@@ -160,7 +160,7 @@ pub(in crate::reference::compare) fn inner_frames(
 /// reason that is not in the program (family-of-dead-code). True if it was taken over.
 pub(in crate::reference::compare) fn family(
     (theirs, ours): (&View<'_>, &View<'_>),
-    inputs: &Inputs,
+    inputs: &LinkObjects,
     expected: &[u8],
     actual: &mut [u8],
 ) -> bool {

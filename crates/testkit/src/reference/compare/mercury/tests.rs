@@ -13,7 +13,7 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 fn compared(theirs: &str, ours: &str) -> Result<Classes, String> {
-    compare(&bytes(theirs), &bytes(ours), &Inputs::default())
+    compare(&bytes(theirs), &bytes(ours), &LinkObjects::default())
 }
 
 /// `text` with `new` for `old`, which stands in it once, behind the line that starts the section
@@ -170,7 +170,7 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
     let debug = |objects: &[&Vec<u8>], arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let objects: Vec<Vec<u8>> = objects.iter().map(|&object| object.clone()).collect();
-        let debug = Inputs::of(&arguments, &objects);
+        let debug = LinkObjects::of(&arguments, &objects);
         compare(&bytes(NVLINK), &bytes(KEPT), &debug).unwrap()
     };
     assert_eq!(debug(&[&with], &["-arch=sm_100"]).rewritten, ["fenced", "leaf"]);
@@ -183,9 +183,9 @@ fn what_was_compiled_for_a_debugger_is_rewritten_in_a_link_for_none() {
 }
 
 /// Inputs of a link without options.
-fn inputs(objects: &[&str]) -> Inputs {
+fn inputs(objects: &[&str]) -> LinkObjects {
     let objects: Vec<Vec<u8>> = objects.iter().map(|text| bytes(text)).collect();
-    Inputs::of(&[], &objects)
+    LinkObjects::of(&[], &objects)
 }
 
 #[test]
