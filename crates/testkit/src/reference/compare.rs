@@ -18,6 +18,7 @@ pub mod relocatable;
 mod report;
 pub mod steps;
 pub mod trial;
+mod whole;
 
 use crate::fixtures::case::{plain_lines, told_once};
 use crate::reference::oracle::process::Run;

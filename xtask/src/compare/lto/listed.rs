@@ -11,7 +11,7 @@ use culd_fatbin::{Format, sniff};
 use culd_testkit::reference::compare::code::functions;
 use culd_testkit::reference::compare::objects_in;
 use culd_testkit::reference::oracle::process::{self, Status};
-use culd_testkit::reference::program::{Objects, Program};
+use culd_testkit::reference::program::{Objects, ProgramText};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -270,7 +270,7 @@ impl Differing<'_> {
                 return Ok(items(image) == items(self.ours.output.as_deref().unwrap_or_default()));
             }
             let image = self.linked(image)?;
-            let program = Program::read(&image, &Objects::parse(&objects)?);
+            let program = ProgramText::read(&image, &Objects::parse(&objects)?);
             let Ok(program) = program else { return Ok(false) };
             let program =
                 if layout.contains(&Names) { program.with_weak_as_local() } else { program };

@@ -9,6 +9,7 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
+mod arrays;
 mod reserved;
 mod symbols;
 
@@ -185,11 +186,11 @@ pub(crate) fn lay_out(
     let aligns = builder.entry_aligns();
     let shape = PoolShape::of(variables.any_extern, &builder);
     let for_debugger = options.for_debugger();
-    let rounds_first = for_debugger && options.dialect.aligns_dynamic_shared;
     let bare = builder.bare_value(options.target);
-    builder.extern_arrays(|entry| rounds_first.then(|| shape.section_align(aligns[entry])));
     if for_debugger {
-        builder.one_start_each();
+        builder.place_arrays_for_debugger(&aligns, &shape);
+    } else {
+        builder.place_arrays();
     }
     let order = builder.by_first_use(&pool);
     let SharedBuilder { mut layout, users, named, .. } = builder;
@@ -502,82 +503,6 @@ impl SharedBuilder<'_, '_> {
         Some(reserved * places.len() as u64 + last.1)
     }
 
-    /// The alignment of an array without size. Objects before CUDA 13.1 do not record one.
-    fn extern_align(&self, group: usize) -> u64 {
-        let counts = self.merged.draft.dialect.aligns_dynamic_shared;
-        let node = self.groups[group].unsized_node.filter(|_| counts);
-        node.map_or(16, |node| self.nodes[node].align.max(16))
-    }
-
-    /// Places extern arrays. Entries that reach a common function see its arrays at one address,
-    /// after the largest of these entries. If `section_align` gives an alignment, the end of the
-    /// entry's section is rounded up to it first (case shared/dynamic-with-g).
-    fn extern_arrays(&mut self, section_align: impl Fn(EntryNumber) -> Option<u64>) {
-        self.layout.is_dynamic = vec![false; self.layout.sizes.len()];
-        if self.extern_functions.is_empty() {
-            return;
-        }
-        let mut wanted = IdVec::filled(false, self.graph.nodes.len());
-        self.extern_functions.keys().for_each(|&node| wanted[node] = true);
-        let reached = self.graph.reached_by_kernels(&wanted);
-        for (entry, nodes) in reached.iter().enumerate() {
-            // Of the arrays that an entry reaches, the one with the first record decides its
-            // alignment (cases shared/dynamic-aligned, shared/dynamic-first-named).
-            let first = nodes.iter().filter_map(|node| self.extern_functions.get(node)).min();
-            let Some(&(_, group)) = first else { continue };
-            let align = section_align(entry).unwrap_or_else(|| self.extern_align(group as usize));
-            self.layout.is_dynamic[entry] = true;
-            self.layout.sizes[entry] = self.layout.sizes[entry].next_multiple_of(align);
-        }
-        let mut groups = EntrySets::new(reached.len());
-        let mut owner: HashMap<NodeId, EntryNumber> = HashMap::new();
-        for (entry, nodes) in reached.iter().enumerate() {
-            for &node in nodes {
-                let first = *owner.entry(node).or_insert(entry);
-                groups.join(first, entry);
-            }
-        }
-        let mut starts = vec![0u64; reached.len()];
-        for (entry, nodes) in reached.iter().enumerate() {
-            if !nodes.is_empty() {
-                let group = groups.find(entry);
-                starts[group] = starts[group].max(self.layout.sizes[entry]);
-            }
-        }
-        for (entry, nodes) in reached.iter().enumerate() {
-            let start = starts[groups.find(entry)];
-            if !nodes.is_empty() {
-                self.layout.sizes[entry] = start;
-            }
-            for &node in nodes {
-                self.layout.extern_starts.insert(node, start);
-            }
-        }
-    }
-
-    /// Gives all extern arrays that common users connect one start, after the largest of these
-    /// entries (case debug/two-extern-arrays-g).
-    fn one_start_each(&mut self) {
-        let externs = || self.users.iter().zip(&self.layout.is_extern).filter(|(_, e)| **e);
-        let mut groups = EntrySets::new(self.layout.sizes.len());
-        let mut uses = vec![false; self.layout.sizes.len()];
-        for (users, _) in externs() {
-            users.iter().for_each(|&entry| uses[entry] = true);
-            users.windows(2).for_each(|pair| groups.join(pair[0], pair[1]));
-        }
-        let mut starts = vec![0u64; uses.len()];
-        for (entry, &size) in self.layout.sizes.iter().enumerate().filter(|(e, _)| uses[*e]) {
-            let group = groups.find(entry);
-            starts[group] = starts[group].max(size);
-        }
-        for (entry, size) in self.layout.sizes.iter_mut().enumerate().filter(|(e, _)| uses[*e]) {
-            *size = starts[groups.find(entry)];
-        }
-        let value =
-            |users: &Vec<EntryNumber>| users.first().map_or(0, |&entry| starts[groups.find(entry)]);
-        self.layout.extern_values = Some(self.users.iter().map(value).collect());
-    }
-
     /// The alignment that each entry's own and single-user variables need.
     fn entry_aligns(&self) -> Vec<u64> {
         let mut aligns = vec![1u64; self.layout.sizes.len()];
@@ -605,30 +530,6 @@ fn first_free(taken: &[Vec<u64>], users: &[EntryNumber]) -> usize {
             return word * 64 + used.trailing_ones() as usize;
         }
         word += 1;
-    }
-}
-
-/// Disjoint sets of entries.
-struct EntrySets {
-    parent: Vec<usize>,
-}
-
-impl EntrySets {
-    fn new(len: usize) -> Self {
-        EntrySets { parent: (0..len).collect() }
-    }
-
-    fn find(&mut self, mut item: usize) -> usize {
-        while self.parent[item] != item {
-            self.parent[item] = self.parent[self.parent[item]];
-            item = self.parent[item];
-        }
-        item
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.find(a), self.find(b));
-        self.parent[a.max(b)] = a.min(b);
     }
 }
 

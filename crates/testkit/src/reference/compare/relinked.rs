@@ -16,6 +16,8 @@ use super::deliberate;
 use super::mercury::{self, Classes, Directions};
 use super::steps::{faithful, makes_program};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
+use super::whole;
+use crate::reference::oracle::Release;
 use crate::reference::oracle::process::{self, Status};
 use crate::reference::program::{Objects, ProgramText};
 use anyhow::{Context, Result};
@@ -270,6 +272,7 @@ impl Relinking<'_> {
             }
             Verdict::Different(_) if self.declares_unsized_first(&link.sources)? => {
                 listed = Some("shared-unsized-first");
+                fault = self.fault("culd", link)?;
             }
             Verdict::Different(_) if self.has_lost_literals(&link.files)? => {
                 listed = Some("literals-of-replaced");
@@ -277,6 +280,10 @@ impl Relinking<'_> {
             }
             Verdict::Different(difference) if deliberate::is_parameter_name(&difference.what) => {
                 listed = Some("parameter-names");
+            }
+            Verdict::Different(_) if self.lacks_shared_sections(link)? => {
+                listed = Some(whole::AGAIN);
+                fault = self.fault("culd", link)?;
             }
             Verdict::Different(difference) => fault = Some(difference.what),
         }
@@ -307,13 +314,62 @@ impl Relinking<'_> {
         if link.object || self.one(&link.sources)?.is_none() {
             return Ok(None);
         }
-        let linked = fs::read(self.dir.join(folder).join("out.cubin"))?;
+        let maker = if folder == "nvlink" { Maker::Nvlink } else { Maker::Culd };
+        let linked = match self.without_bare_shared(&link.files)? {
+            Some(files) => self.make(maker, &files, false, "bare.out")?.context("no program")?,
+            None => fs::read(self.dir.join(folder).join("out.cubin"))?,
+        };
         let program = ProgramText::read(&linked, &self.objects);
+        let usual = self.tools.oracle.release() == Release::usual();
         let one = self.one(&link.sources)?;
         Ok(match program {
+            Ok(program) if usual && !program.short_kernels().is_empty() => {
+                Some(format!("arrays behind the shared memory of {:?}", program.short_kernels()))
+            }
             Ok(program) => one.and_then(|one| one.difference(&program.without_alignments())),
             Err(error) => Some(format!("{error:#}")),
         })
+    }
+
+    /// The files without room in the shared memory of kernels that no variable takes, which nvlink
+    /// 13.1 and later adds with `-r` and 13.4 and later keeps (docs/DIALECTS.md, shared sections
+    /// without a variable); none where no file has any. What is left has to be the program of one
+    /// step.
+    fn without_bare_shared(&self, files: &[String]) -> Result<Option<Vec<String>>> {
+        let mut any = false;
+        let mut names = Vec::new();
+        for file in files {
+            let mut bytes = fs::read(self.dir.join(file))?;
+            if whole::remove_bare_shared(&mut bytes)? && [FIRST, SECOND].contains(&file.as_str()) {
+                any = true;
+                names.push(format!("bare-{file}"));
+                fs::write(self.dir.join(format!("bare-{file}")), bytes)?;
+            } else {
+                names.push(file.clone());
+            }
+        }
+        Ok(any.then_some(names))
+    }
+
+    /// True where nvlink's program lacks the shared memory of whole programs
+    /// (docs/DIFFERENCES.md, whole-program-again).
+    fn lacks_shared_sections(&mut self, link: &SteppedLink) -> Result<bool> {
+        if link.object || !whole::may_lack_shared(self.tools, &self.options, &self.compiled()?) {
+            return Ok(false);
+        }
+        let Ok(linked) = fs::read(self.dir.join("nvlink/out.cubin")) else { return Ok(false) };
+        let program = ProgramText::read(&linked, &self.objects);
+        let one = self.one(&link.sources)?;
+        Ok(match (one, program) {
+            (Some(one), Ok(program)) => one.differs_in_shared_sections(&program),
+            _ => false,
+        })
+    }
+
+    /// The bytes of the compiled files.
+    fn compiled(&self) -> Result<Vec<Vec<u8>>> {
+        let read = |name: &String| fs::read(self.dir.join(name)).with_context(|| name.clone());
+        self.files.iter().map(read).collect()
     }
 
     /// True where a file declares a shared array without size and a later one defines it with one.

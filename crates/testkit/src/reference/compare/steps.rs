@@ -2,20 +2,17 @@
 //!
 //! In: a command line of which the candidate makes a program. Out: what differs. Guaranteed:
 //! however the files are grouped into objects, the last link of them gives the same program
-//! ([`Program`]) as one link of all, and nvlink makes the same bytes of culd's objects as culd.
+//! ([`ProgramText`]) as one link of all, and nvlink makes the same bytes of culd's objects as culd.
 
-use super::is_any_whole_program;
 use super::mercury::{self, Classes};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
+use super::whole;
+use crate::reference::oracle::Release;
 use crate::reference::oracle::process::Status;
 use crate::reference::program::{Objects, ProgramText};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
-
-/// Why a difference of objects made of whole programs has no verdict: docs/DIFFERENCES.md,
-/// whole-program-again. The links after `-r` are equal by 13.4 and later only.
-const AGAIN: &str = "whole-program-again";
 
 /// Compares the links of `arguments` in `dir` in one step and in several; no verdict where the
 /// candidate makes no program of them, or no object.
@@ -66,8 +63,12 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             Verdict::Different(_) if equal_names => {
                 *classes.listed.entry("equal-names-of-objects").or_default() += 1;
             }
-            Verdict::Different(_) if is_any_whole_program(&inputs) => {
-                return Ok(Verdict::NoVerdict(AGAIN.to_owned()));
+            // So is this, and nvlink's program differs in nothing else.
+            Verdict::Different(_)
+                if whole::may_lack_shared(tools, &options, &inputs)
+                    && lacks_shared_sections(&one, &objects, dir) =>
+            {
+                *classes.listed.entry(whole::AGAIN).or_default() += 1;
             }
             Verdict::Different(difference) => {
                 let what = format!("of {}: {}", steps.join("; "), difference.what);
@@ -77,7 +78,11 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
         }
         let linked = fs::read(dir.join("culd/out.cubin"))?;
         let two = ProgramText::read(&linked, &objects);
+        let usual = tools.oracle.release() == Release::usual();
         let what = match two {
+            Ok(two) if usual && !two.short_kernels().is_empty() => {
+                Some(format!("arrays behind the shared memory of {:?}", two.short_kernels()))
+            }
             Ok(two) => one.difference(&two),
             Err(error) => Some(format!("{error:#}")),
         };
@@ -86,6 +91,13 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
         }
     }
     Ok(Verdict::Identical(classes))
+}
+
+/// True where the program that nvlink has just made lacks shared memory that `one` has.
+fn lacks_shared_sections(one: &ProgramText, objects: &Objects<'_>, dir: &Path) -> bool {
+    let linked = fs::read(dir.join("nvlink/out.cubin"));
+    let program = linked.ok().and_then(|linked| ProgramText::read(&linked, objects).ok());
+    program.is_some_and(|program| one.differs_in_shared_sections(&program))
 }
 
 /// False for arguments of a link that makes an object, or that lists what it resolves, which

@@ -8,10 +8,15 @@ use culd_cubin::elf::{sht, stb};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol};
 use culd_inspect::view::{self, View};
 use culd_reloc::{RelocDesc, RelocType, Value};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-/// Adds every function that has code of its own.
-pub(super) fn functions(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) -> Result<()> {
+/// Adds every function that has code of its own. The kernels whose shared memory ends in front of
+/// their arrays without size.
+pub(super) fn functions(
+    view: &View<'_>,
+    objects: &Objects<'_>,
+    items: &mut Items,
+) -> Result<BTreeSet<String>> {
     let mut memory = ProgramMemory::new(view, objects);
     let mut used = HashSet::new();
     for ((index, symbol), name) in view.cubin.symbol_indices().zip(&view.symbols) {

@@ -153,16 +153,21 @@ impl<'a> ProgramMemory<'a> {
     }
 
     /// Shared variables of a kernel have one address each, aligned, apart from all others and
-    /// inside its section.
-    pub(super) fn check(&self) -> Result<()> {
+    /// inside its section. The kernels whose section ends in front of their arrays without size.
+    pub(super) fn check(&self) -> Result<BTreeSet<String>> {
+        let mut short = BTreeSet::new();
         for entry in &self.entries {
             let name = self.view.symbols.get(entry.symbol as usize).cloned().unwrap_or_default();
-            self.check_entry(entry).with_context(|| format!("shared memory of '{name}'"))?;
+            let fault = || format!("shared memory of '{name}'");
+            if self.is_short(entry).with_context(fault)? {
+                short.insert(name);
+            }
         }
-        Ok(())
+        Ok(short)
     }
 
-    fn check_entry(&self, entry: &EntryMemory) -> Result<()> {
+    /// Checks the variables of one kernel; true where its section ends in front of its arrays.
+    fn is_short(&self, entry: &EntryMemory) -> Result<bool> {
         let uses = self.shared.iter().filter(|(function, _)| entry.reached.contains(function));
         let uses: BTreeSet<&(VariableKey, u64)> = uses.flat_map(|(_, uses)| uses).collect();
         let mut places = Vec::new();
@@ -188,9 +193,9 @@ impl<'a> ProgramMemory<'a> {
         let size = self.shared_size(entry);
         ensure!(end <= size, "{end:#x} bytes in a section of {size:#x}");
         ensure!(dynamic.len() < 2, "arrays without size at {dynamic:#x?}");
-        let apart = dynamic.iter().all(|&start| start >= end && start <= size && start % 16 == 0);
+        let apart = dynamic.iter().all(|&start| start >= end && start % 16 == 0);
         ensure!(apart, "arrays without size at {dynamic:#x?}, others up to {end:#x} of {size:#x}");
-        Ok(())
+        Ok(dynamic.iter().any(|&start| start > size))
     }
 
     /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share

@@ -1,6 +1,6 @@
 //! What a linked program is, whatever the steps in which it was linked.
 //!
-//! In: a linked cubin, and the objects that the compiler made of it. Out: [`Program`]: its
+//! In: a linked cubin, and the objects that the compiler made of it. Out: [`ProgramText`]: its
 //! functions, variables, calls and attributes by name, in no order; code with its addresses in
 //! constant and shared memory replaced by what is found there. Guaranteed: an address that does not
 //! lead to what the compiler's object names, or shared variables of one kernel that overlap, are
@@ -16,7 +16,7 @@ mod objects;
 use anyhow::{Context, Result};
 use culd_cubin::attr::Records;
 use culd_cubin::callgraph::Edge;
-use culd_cubin::elf::{sht, stb, stt};
+use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, callgraph};
 use culd_inspect::view::{self, View};
 use culd_reloc::Value;
@@ -29,6 +29,7 @@ pub use objects::Objects;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramText {
     items: BTreeMap<String, Vec<String>>,
+    short: BTreeSet<String>,
 }
 
 impl ProgramText {
@@ -44,8 +45,14 @@ impl ProgramText {
         attributes(&view, &mut items);
         sections(&view, &mut items);
         variables(&view, objects, &mut items);
-        code::functions(&view, objects, &mut items)?;
-        Ok(ProgramText { items })
+        let short = code::functions(&view, objects, &mut items)?;
+        Ok(ProgramText { items, short })
+    }
+
+    /// The kernels whose shared memory ends in front of their arrays without size
+    /// (docs/DIFFERENCES.md, short-dynamic-sections).
+    pub fn short_kernels(&self) -> &BTreeSet<String> {
+        &self.short
     }
 
     /// The same without the alignments of shared memory: nvlink makes them larger in objects with
@@ -56,20 +63,14 @@ impl ProgramText {
         self
     }
 
-    /// The same with weak variables as local ones.
-    #[must_use]
-    pub fn with_weak_as_local(mut self) -> Self {
-        let variables = self.items.iter_mut().filter(|(key, _)| key.starts_with("variable "));
-        for line in variables.filter_map(|(_, lines)| lines.first_mut()) {
-            let info = line.strip_prefix("info=0x").and_then(|rest| rest.split_once(' '));
-            let number = info.and_then(|(info, _)| u8::from_str_radix(info, 16).ok());
-            if let (Some((_, rest)), Some(number)) = (info, number)
-                && number >> 4 == stb::WEAK
-            {
-                *line = format!("info={:#x} {rest}", number & 0xf);
-            }
-        }
-        self
+    /// True where two programs differ in nothing but sections of shared memory, which one of them
+    /// lacks.
+    pub fn differs_in_shared_sections(&self, other: &Self) -> bool {
+        let mut keys = self.items.keys().chain(other.items.keys());
+        keys.all(|key| {
+            let shared = key.starts_with("section .nv.shared.");
+            self.items.get(key) == other.items.get(key) || shared || key.starts_with(ALIGNMENT)
+        })
     }
 
     /// Where two programs differ; `None` when they are the same.
