@@ -101,7 +101,8 @@ fn understood(words: &[OsString]) -> NvccLine {
     }
 }
 
-/// Whether a line without a phase is a link of objects that nvcc would make of device and host code.
+/// Whether a line without a phase is a link of objects that nvcc would make of device and host
+/// code.
 fn is_link(line: &CommandLine, plan: &Plan) -> bool {
     let object = |input: &OsString| {
         let path = Path::new(input);
