@@ -48,6 +48,7 @@ const DRIVER_ORDER: &[&str] = &[
     "threads",
     "input",
     "lto",
+    "no_lto",
     "verify",
     "origins",
     "job",

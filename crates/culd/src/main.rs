@@ -34,7 +34,7 @@ fn whole() -> u8 {
     }
 }
 
-/// What a command of culd's own comes to, if `args` is one.
+/// The result of one of culd's commands, if `args` is one.
 fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
     // nvlink knows no commands: under its name they are names of files.
     match program {
@@ -43,7 +43,7 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
     }
 }
 
-/// Prints what there is to say; the exit status.
+/// Prints the text and the lines; returns the exit status.
 fn tell(program: &str, (text, outcome): (String, RunOutcome), color: Option<&str>) -> u8 {
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -51,8 +51,8 @@ fn tell(program: &str, (text, outcome): (String, RunOutcome), color: Option<&str
     outcome.status
 }
 
-/// What messages begin with: the last part of the name that the program was started by, without
-/// what follows its last dot, as in nvlink.
+/// The start of messages: the last part of the name that the program was started by, without its
+/// extension, as in nvlink.
 fn program_name(started_by: &str) -> &str {
     let name = started_by.rsplit('/').next().unwrap_or(started_by);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)

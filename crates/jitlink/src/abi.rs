@@ -1,8 +1,8 @@
 //! The functions of the library, under all their names.
 //!
-//! In: what C gives. Out: a code. Guaranteed: pointers are looked at once, here, and turned into
-//! values; what a caller says of a buffer is believed, as in every C interface. The rest of the
-//! crate sees slices and numbers.
+//! In: arguments from C. Out: a code. Guaranteed: pointers are read once, here, and turned into
+//! values; the size that a caller gives for a buffer is believed, as in every C interface. The rest
+//! of the crate sees slices and numbers.
 #![allow(unsafe_code, reason = "C gives pointers")]
 
 use std::cell::Cell;
@@ -24,7 +24,7 @@ const VERSION: (c_uint, c_uint) = (13, 0);
 
 /// Runs `work` on enough stack; a panic becomes a code. That of a defect: input never panics.
 fn guarded(work: impl FnOnce() -> ResultCode) -> c_int {
-    // What a thread of its own is given: this one waits until it has ended, as if it worked itself.
+    // Work for another thread: the calling thread waits until it has ended.
     struct Lent<T>(T);
     // SAFETY: pointers of the caller's are used by one thread at a time.
     unsafe impl<T> Send for Lent<T> {}
@@ -59,8 +59,8 @@ const STACK: usize = 8 << 20;
 /// A thread that has as much left does the work itself.
 const ENOUGH_STACK: usize = 1 << 20;
 
-/// How many bytes the thread that asks has left of its stack; where the system does not tell, as
-/// many as there could be.
+/// The bytes that the calling thread has left of its stack; if the system does not know, as many as
+/// there could be.
 fn left_of_stack() -> usize {
     thread_local! {
         static LOWEST: Cell<Option<usize>> = const { Cell::new(None) };
@@ -94,7 +94,7 @@ fn lowest_of_stack() -> Option<usize> {
 /// `work` with the link of `handle`.
 fn with(handle: LinkHandle, work: impl FnOnce(&mut JitLink) -> ResultCode) -> c_int {
     guarded(|| match handles::get(handle) {
-        // A link that panicked is as good as before: its parts are replaced whole.
+        // A link that panicked can be used: its parts are replaced as a whole.
         Some(link) => work(&mut link.lock().unwrap_or_else(PoisonError::into_inner)),
         None => ResultCode::NullInput,
     })
@@ -161,7 +161,7 @@ macro_rules! export {
         }
     };
     (@alias $alias:ident $name:ident ($($arg:ident: $type:ty),*)) => {
-        /// The same for programs that were compiled with the header of this release.
+        /// The function for programs that were compiled with the header of this release.
         ///
         /// # Safety
         /// As the function it calls.
@@ -249,13 +249,13 @@ export! {
     }
 }
 
-/// A function that tells the size of something, and one that copies it.
+/// A function for the size of a result, and one that copies it.
 macro_rules! result {
     ($what:ident
      $size:ident [$($size_alias:ident)*]
      $get:ident [$($get_alias:ident)*]) => {
         export! {
-            /// Tells how many bytes there are.
+            /// Returns the number of bytes.
             fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
                 with(handle, |link| match link.$what() {
                     _ if size.is_null() => ResultCode::NullInput,
@@ -312,7 +312,7 @@ macro_rules! log {
      $size:ident [$($size_alias:ident)*]
      $get:ident [$($get_alias:ident)*]) => {
         export! {
-            /// Tells how many bytes the log has with its NUL; 0 when there is nothing in it.
+            /// Returns the number of bytes of the log with its NUL; 0 if it is empty.
             fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
                 with(handle, |link| {
                     let text = link.$what().len();
@@ -355,7 +355,7 @@ log! {
 }
 
 export! {
-    /// Tells the release whose interface this is.
+    /// Returns the release of the interface.
     fn nvJitLinkVersion(major: *mut c_uint, minor: *mut c_uint) [] {
         guarded(|| {
             if major.is_null() || minor.is_null() {
@@ -367,8 +367,8 @@ export! {
     }
 }
 
-/// NVIDIA's libraries ask each other through this function; what it takes is not published. There
-/// is nothing to get.
+/// NVIDIA's libraries ask each other through this function; its arguments are not published. It has
+/// no result here.
 #[unsafe(no_mangle)]
 pub extern "C" fn __nvJitLinkAPI() -> *const c_void {
     std::ptr::null()

@@ -1,8 +1,8 @@
 //! Handles.
 //!
 //! In: a [`Link`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number that
-//! is given once in the life of a process, never an address, so that one that was destroyed or made
-//! up is found to be none.
+//! is given once in the life of a process, never an address, so a destroyed or invented one is
+//! recognized.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -44,7 +44,7 @@ pub fn get(handle: usize) -> Option<SharedLink> {
     TABLE.read().unwrap_or_else(PoisonError::into_inner).links.get(&handle).cloned()
 }
 
-/// Gives a handle back; `None` when it is none.
+/// Destroys a handle; `None` if it is not one.
 pub fn destroy(handle: usize) -> Option<SharedLink> {
     TABLE.write().unwrap_or_else(PoisonError::into_inner).links.remove(&handle)
 }

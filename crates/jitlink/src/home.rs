@@ -1,12 +1,12 @@
-//! Where this library is, and what of CUDA is beside it.
+//! The place of this library, and the CUDA files near it.
 //!
-//! In: the environment, and what the process has mapped. Out: a ptxas, and folders that may have
-//! NVIDIA's libnvJitLink. Guaranteed: what the user names comes first; nothing is looked for before
-//! it is needed.
+//! In: the environment, and the files that the process has mapped. Out: a ptxas, and folders that
+//! may have NVIDIA's libnvJitLink. Guaranteed: files that the user names come first; nothing is
+//! looked for before it is needed.
 //!
 //! NVIDIA's library compiles PTX and LTO-IR by itself. A program that finds this one in its place
-//! has therefore no toolkit in `CUDA_HOME` or `PATH`: what is needed lies in the packages of
-//! Python, from which the program has its libraries.
+//! therefore needs no toolkit in `CUDA_HOME` or `PATH`: the tools lie in the Python packages from
+//! which the program has its libraries.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 /// Folders of Python packages, as the end of a path.
 const PACKAGES: &[&str] = &["site-packages", "dist-packages"];
-/// What CUDA's packages of release 13 put their files in.
+/// The folder of the packages of CUDA 13.
 const WHEEL: &str = "nvidia/cu13";
 
 /// The ptxas that `CULD_PTXAS` names, or that is in the toolkit in which this library lies, or in a
@@ -53,7 +53,7 @@ pub(crate) fn library() -> Option<&'static Path> {
     LIBRARY.get_or_init(|| Some(mapped().into_iter().find(is_here)?.1)).as_deref()
 }
 
-/// What the process has mapped of files.
+/// The files that the process has mapped.
 fn mapped() -> Vec<(std::ops::Range<usize>, PathBuf)> {
     let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
     let file = |line: &[u8]| {

@@ -1,10 +1,9 @@
 //! The C interface of libnvJitLink, made by culd.
 //!
 //! In: calls of `nvJitLink*`. Out: NVIDIA's result codes, logs and cubins, as observed with
-//! libnvJitLink 13.0.88; where that is wrong, docs/JITLINK.md says what is done instead and why.
-//! Guaranteed: no panic leaves a function; a handle that is none any more, a null pointer or a kind
-//! that does not exist is answered by a code; handles may be used from any thread, one call at a
-//! time each.
+//! libnvJitLink 13.0.88; docs/JITLINK.md lists deliberate differences and their reasons.
+//! Guaranteed: no panic leaves a function; a stale handle, a null pointer or an unknown kind gives
+//! a code; handles may be used from any thread, one call at a time each.
 //!
 //! [`abi`] is the interface and the only place with `unsafe`; [`handles`] turns handles into
 //! [`link::Link`]s, which do the work; [`options`] reads options.

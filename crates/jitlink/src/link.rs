@@ -24,12 +24,12 @@ use crate::lto;
 use crate::options::{self, JitOptions, Refusal};
 use crate::result::{InputType, ResultCode};
 
-/// What NVIDIA's library says of itself in the tool note; ours is as long (in bytes).
+/// The name of NVIDIA's library in the tool note; ours has the same length in bytes.
 const OBJECT_NAME: &str = "in-memory-ELF-image";
 const NOTE: &str = "through the functions of libnvJitLink";
 /// Bytes of an ELF header.
 const ELF_HEADER: usize = 64;
-/// What messages call an input without a name.
+/// The name of an input without a name in messages.
 const NO_NAME: &str = "(null)";
 
 /// A link in the making.
@@ -40,7 +40,7 @@ pub struct JitLink {
     compiler: Option<Result<NvJitLink, Refusal>>,
     /// Inputs for the compiler of LTO-IR.
     lto: Vec<lto::LtoInput>,
-    /// What NVIDIA's library made of them all.
+    /// The LTO-IR that NVIDIA's library made of all inputs.
     lto_ir: Option<Vec<u8>>,
     index: Option<IndexFile>,
     errors: String,
@@ -60,7 +60,7 @@ enum LinkState {
 }
 
 impl JitLink {
-    /// A link with the options `words`; [`Link::created`] tells whether they are some.
+    /// A link with the options `words`; [`Link::created`] says whether they are valid.
     pub fn new(words: &[OsString]) -> Self {
         let (mut index, mut told) = (None, String::new());
         let parsed = options::parse(words).and_then(|options| {
@@ -92,7 +92,7 @@ impl JitLink {
         }
     }
 
-    /// What `nvJitLinkCreate` returns.
+    /// The result of `nvJitLinkCreate`.
     pub fn created(&self) -> ResultCode {
         match &self.options {
             Ok(_) => ResultCode::Success,
@@ -113,7 +113,7 @@ impl JitLink {
     /// The linked cubin.
     ///
     /// # Errors
-    /// There is none (yet).
+    /// There is none yet.
     pub fn cubin(&self) -> Result<&[u8], ResultCode> {
         match &self.state {
             LinkState::Linked(image) => Ok(image),
@@ -135,7 +135,7 @@ impl JitLink {
         }
     }
 
-    /// Linked LTO-IR, if NVIDIA's library is of a release that makes some.
+    /// Linked LTO-IR, if the release of NVIDIA's library makes it.
     ///
     /// # Errors
     /// There is none.
@@ -175,7 +175,7 @@ impl JitLink {
     }
 
     fn add(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Result<(), Refusal> {
-        // Some texts have the name of an input, others nothing where there is none.
+        // Some messages have the name of an input, or nothing if it has none.
         let (told, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
         let Some(kind) = InputType::of(kind) else {
             let text = format!("unsupported input type: {shown}\n");
@@ -248,7 +248,7 @@ impl JitLink {
         let shown = name.unwrap_or(NO_NAME);
         let Ok(options) = &mut self.options else { return Ok(Vec::new()) };
         match format {
-            // To NVIDIA's library a cubin is no object, and a linked one is nothing.
+            // NVIDIA's library does not take a cubin as an object, and ignores a linked one.
             Format::RelocatableCubin if kind == InputType::Object => return Ok(Vec::new()),
             Format::ExecutableCubin => return Ok(Vec::new()),
             Format::RelocatableCubin => {
@@ -304,7 +304,7 @@ impl JitLink {
         }
     }
 
-    /// Takes in what the driver has to say of an input.
+    /// Adds the driver's lines about an input.
     fn told(&mut self, outcome: RunOutcome, name: Option<&str>) -> Result<(), Refusal> {
         let failed = outcome.status != 0;
         let tool_failed = failed && outcome.lines.iter().any(|line| line.kind == LineKind::Tool);
@@ -493,11 +493,11 @@ pub(crate) fn name_in_logs(name: &OsStr) -> String {
     culd_text::escaped(&culd_text::name(name)).into_owned()
 }
 
-/// The index file at `path`, and what the log says of one that is none.
+/// The index file at `path`, and a log line for a file that is not one.
 fn index_file(path: &Path) -> Result<(Option<IndexFile>, String), Refusal> {
     let refused = |text: String| Err((ResultCode::InvalidInput, text));
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    // What is no file is not waited for.
+    // Only regular files are read, so that a pipe is not waited for.
     let read = if is_file { culd_driver::read_file(path) } else { Ok(Vec::new()) };
     let path = name_in_logs(path.as_os_str());
     match read {
@@ -522,7 +522,7 @@ fn is_classic(cubin: &[u8]) -> bool {
     cubin.is_ok_and(|cubin| Flavour::of_sm(cubin.header.sm()) == Flavour::Classic)
 }
 
-/// What `bytes` look like; the begin of an ELF header is nothing.
+/// The format of `bytes`; a truncated ELF header has none.
 fn format(bytes: &[u8]) -> Format {
     match sniff(bytes) {
         Format::HostElf { .. } if bytes.len() < ELF_HEADER => Format::Unknown,
@@ -541,13 +541,13 @@ fn shown(line: &Line) -> String {
     }
 }
 
-/// What is said of LTO-IR without `-lto`.
+/// The refusal of LTO-IR without `-lto`.
 fn no_lto() -> Refusal {
     let text = "ERROR 1: LTO-IR input cannot be used without LTO enabled (-lto)\n";
     (ResultCode::LtoNotEnabled, text.to_owned())
 }
 
-/// What is said of an input without code for the target.
+/// The refusal of an input without code for the target.
 fn no_code(name: Option<&str>) -> Refusal {
     (ResultCode::InvalidInput, format!("ERROR 3: bad input: {}\n", name.unwrap_or_default()))
 }
@@ -557,7 +557,7 @@ fn compile_failed(name: Option<&str>) -> String {
     format!("ERROR NVJITLINK_ERROR_PTX_COMPILE: JIT the PTX{name}\n")
 }
 
-/// False for what only the command tells.
+/// False for messages of the command only.
 fn is_told(message: &Message) -> bool {
     !matches!(
         message,
@@ -565,8 +565,8 @@ fn is_told(message: &Message) -> bool {
     )
 }
 
-/// How a link ended that failed: with an input that is bad or does not go with those before, or
-/// with the program as a whole.
+/// The result of a link that failed: a bad input, one that conflicts with earlier ones, or an error
+/// of the program as a whole.
 fn failure(diagnostics: &[Diagnostic]) -> Refusal {
     let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
     match errors.find_map(|line| bad_file(&line.message)) {

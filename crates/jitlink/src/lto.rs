@@ -20,13 +20,13 @@ use crate::link::name_in_logs;
 use crate::options::{JitOptions, Refusal};
 use crate::result::ResultCode;
 
-/// What messages call the code that was made of LTO-IR.
+/// The name of the code made of LTO-IR in messages.
 pub(crate) const NAME: &str = "ltoPtx";
 
 /// Options that are ours to follow, or come on their own.
 const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-uidx=", "-verbose"];
 
-/// Options about what is used.
+/// Options about used names.
 const SELECTING: &[&str] = &["-kernels-used=", "-variables-used=", "-optimize-unused-variables"];
 
 /// An input for the compiler of LTO-IR.
@@ -43,7 +43,7 @@ impl LtoInput {
     }
 }
 
-/// The inputs for the compiler in `bytes`; `None` where there are none.
+/// The inputs for the compiler in `bytes`; `None` if there are none.
 pub(crate) fn inputs(format: Format, name: &str, bytes: &[u8], sm: u32) -> Option<Vec<LtoInput>> {
     let one = |kind| Some(vec![LtoInput { kind, name: name.to_owned(), bytes: bytes.to_vec() }]);
     match format {
@@ -99,7 +99,7 @@ pub(crate) fn compiler(options: &JitOptions) -> Result<NvJitLink, Refusal> {
     path.and_then(NvJitLink::load).map_err(|error| refusal(error).refusal)
 }
 
-/// What NVIDIA's library says of `inputs` when they are added.
+/// The result of NVIDIA's library for `inputs` when they are added.
 pub(crate) fn check(
     compiler: &NvJitLink,
     options: &JitOptions,
@@ -111,7 +111,7 @@ pub(crate) fn check(
     })
 }
 
-/// What was made of LTO-IR.
+/// The output for LTO-IR.
 #[derive(Debug)]
 pub(crate) struct LtoCompilation<T> {
     pub(crate) code: T,
@@ -119,7 +119,7 @@ pub(crate) struct LtoCompilation<T> {
     pub(crate) logs: Logs,
 }
 
-/// What NVIDIA's library said although nothing failed, or besides why it did.
+/// Logs of NVIDIA's library.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     pub(crate) errors: String,
@@ -149,12 +149,12 @@ pub(crate) fn whole(
     Ok(LtoCompilation { code: bytes, lto_ir, logs })
 }
 
-/// What NVIDIA's library makes of LTO-IR that is linked with other code.
+/// The output of NVIDIA's library for LTO-IR in a link with other code.
 #[derive(Debug)]
 pub(crate) enum LtoResult {
     /// PTX of which everything is kept that other code can see.
     Ptx(Vec<u8>),
-    /// An object, where there is no libnvvm. It has been linked once.
+    /// An object, if there is no libnvvm. It has been linked once.
     Object(Vec<u8>),
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn partial(
             .map_err(refusal)
     };
     let CompileOutput { bytes: object, lto_ir, log, infos } = run("-r", Want::Object, None)?;
-    // What ptxas says there it says again.
+    // The library repeats lines of ptxas.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
     let code = match (nvvm, culd_driver::lto_roots(&object, others)) {

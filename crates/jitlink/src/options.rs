@@ -15,7 +15,7 @@ use culd_link::Dialect;
 use crate::link::name_in_logs;
 use crate::result::ResultCode;
 
-/// What a link is asked to do.
+/// The options of a link.
 #[derive(Debug, Clone)]
 pub struct JitOptions {
     /// The architecture.
@@ -34,9 +34,9 @@ pub struct JitOptions {
     pub index: Option<PathBuf>,
     /// The words as they came, for NVIDIA's library: those that it knows.
     pub words: Vec<OsString>,
-    /// The driver's options that the rest comes to.
+    /// The driver's options.
     pub options: Options,
-    /// They have a compiler for PTX, or there is none for them to have.
+    /// PTX can be compiled, or needs no compiler.
     pub has_compiler: bool,
 }
 
@@ -49,7 +49,7 @@ impl JitOptions {
     }
 }
 
-/// Why there is no handle to work with: the code, and what the error log says.
+/// The reason for a missing handle: the code, and the error log.
 pub type Refusal = (ResultCode, String);
 
 /// Options that count up to their end, whatever follows. To NVIDIA's library `-restrict` is `-r`.
@@ -91,13 +91,13 @@ const VALUES: &[(&str, bool)] = &[
     ("-Xptxas=", true),
 ];
 
-/// What the value of `-Ofc=` begins with.
+/// Prefixes of the value of `-Ofc=`.
 const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 
 /// Architectures of the past.
 const UNSUPPORTED: &[u32] =
     &[10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 69, 70];
-/// Numbers from here on are no numbers of architectures to NVIDIA's library.
+/// NVIDIA's library does not take numbers from here on for architectures.
 const TOO_LARGE: i64 = 1000;
 
 #[derive(Default)]
@@ -121,7 +121,7 @@ struct Given {
 /// Reads the options of a link.
 ///
 /// # Errors
-/// The first that is wrong, or what is wrong with them together.
+/// The first bad word, or the first conflict.
 pub fn parse(words: &[OsString]) -> Result<JitOptions, Refusal> {
     let mut given = Given::default();
     words.iter().try_for_each(|word| given.take(word))?;
@@ -228,7 +228,7 @@ impl Given {
                 );
                 return Err((ResultCode::UnrecognizedOption, text));
             }
-            // What it begins with counts.
+            // The start of the value counts.
             "-Ofc=" | "--Ofast-compile=" => {
                 let level = LEVELS.iter().find(|level| value.starts_with(**level));
                 self.level = level.map(|&level| level.to_owned());
@@ -298,8 +298,8 @@ fn missing(word: &str) -> Refusal {
     (ResultCode::UnrecognizedOption, format!("{code}: missing option value ({word})\n"))
 }
 
-/// The architecture that `value` names, and whether it is a virtual one. As in NVIDIA's library a
-/// number is read from its begin, and what follows counts only where it makes a known name.
+/// The architecture that `value` names, and whether it is virtual. As in NVIDIA's library the
+/// number is read from the start, and the rest counts only if it makes a known name.
 fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
     let kinds = [("sm_", false), ("compute_", true), ("lto_", true)];
     let known = kinds

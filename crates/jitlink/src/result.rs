@@ -3,7 +3,7 @@
 use culd_driver::InputKind;
 use culd_fatbin::Format;
 
-/// What a function returns. The numbers are NVIDIA's.
+/// The result of a function. The numbers are NVIDIA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names are NVIDIA's and say all that is known")]
@@ -25,7 +25,7 @@ pub enum ResultCode {
     LtoNotEnabled = 18,
 }
 
-/// What an input is said to be.
+/// The kind of an input, as the caller says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are NVIDIA's and say all that is known")]
 pub enum InputType {
@@ -57,7 +57,7 @@ impl InputType {
         }
     }
 
-    /// What `NVJITLINK_INPUT_` is followed by.
+    /// The name behind `NVJITLINK_INPUT_`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             InputType::Cubin => "CUBIN",

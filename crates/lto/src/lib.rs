@@ -21,14 +21,14 @@ pub use nvidia::{NvJitLink, lto_ir};
 
 /// The file that is looked for.
 const NAME: &str = "libnvJitLink.so.13";
-/// The same where culd's has taken its place.
+/// The name of NVIDIA's library if culd's has taken its place.
 const MOVED: &str = "libnvJitLink.so.13.nvidia";
 
-/// Where libnvvm lies in a toolkit, and in a folder with NVIDIA's wheels.
+/// Places of libnvvm in a toolkit, and in a folder with NVIDIA's wheels.
 const NVVM: [&str; 4] =
     ["nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib64/libnvvm.so.4", "lib/libnvvm.so.4"];
 
-/// What an input is. The numbers are NVIDIA's.
+/// The kind of an input. The numbers are NVIDIA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names say all")]
@@ -40,14 +40,14 @@ pub enum CompileInputKind {
     Object = 5,
 }
 
-/// What is to be compiled, and how.
+/// A compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileTask<'i> {
     /// Options of libnvJitLink; the first names the target.
     pub options: &'i [String],
     /// LTO-IR, and for [`Want::Cubin`] other code.
     pub inputs: &'i [CompileInput<'i>],
-    /// What is wanted.
+    /// The output of a compilation.
     pub want: Want,
     /// LTO-IR that names what has to stay, of [`lto_ir`].
     pub roots: Option<&'i [u8]>,
@@ -56,7 +56,7 @@ pub struct CompileTask<'i> {
 /// An input of a compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileInput<'i> {
-    /// What it is.
+    /// The kind.
     pub kind: CompileInputKind,
     /// Its name in messages.
     pub name: &'i str,
@@ -64,7 +64,7 @@ pub struct CompileInput<'i> {
     pub bytes: &'i [u8],
 }
 
-/// What is wanted.
+/// The output of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not
@@ -77,14 +77,14 @@ pub enum Want {
     Cubin,
 }
 
-/// What was made.
+/// The result of a compilation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileOutput {
-    /// What was wanted.
+    /// The wanted output.
     pub bytes: Vec<u8>,
     /// All LTO-IR as one piece, where the library gives it (13.3 and later).
     pub lto_ir: Option<Vec<u8>>,
-    /// What the library's error log says although nothing failed.
+    /// The library's error log of a compilation that did not fail.
     pub log: String,
     /// Its info log.
     pub infos: String,
@@ -100,7 +100,7 @@ pub enum LtoError {
          a ptxas or nvcc in PATH, or in nvidia/cu13 of the program's Python packages; CULD_NVJITLINK names one"
     )]
     NotFound,
-    /// There is no libnvvm, which is needed where other code uses LTO-IR.
+    /// There is no libnvvm, which a link of LTO-IR with other code needs.
     #[error("no libnvvm.so.4 of NVIDIA's beside libnvJitLink or in the toolkits")]
     NoNvvm,
     /// It cannot be used.
@@ -116,7 +116,7 @@ pub enum LtoError {
     Refused {
         /// The library.
         path: PathBuf,
-        /// What it returned.
+        /// The library's result code.
         code: i32,
         /// Its error log.
         log: String,

@@ -1,10 +1,10 @@
 //! `culd-lto`: compiles LTO-IR for `culd -lto`.
 //!
-//! In: what is wanted, where to, options and inputs, as `culd` gives them. Out: a file with PTX or
-//! a cubin; on standard output one line that says how it ended, and the log of NVIDIA's library; on
-//! standard error what the libraries print there. Exit status 1 when nothing was made. It is a
-//! program of its own so that NVIDIA's library, which is loaded at run time, is not loaded into the
-//! linker, which ships as a static program.
+//! In: the wanted output and its path, options and inputs, from `culd`. Out: a file with PTX or a
+//! cubin; on standard output a line about the result, and the log of NVIDIA's library; on standard
+//! error the libraries' own lines. Exit status 1 if there is no output. It is a separate program so
+//! that NVIDIA's library, which is loaded at run time, is not loaded into the linker, which ships
+//! as a static program.
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ The library is the one that CULD_NVJITLINK names, or that of the first DIR that 
 Standard output: 'made by PATH', 'refused CODE by PATH', each with the library's log behind it, or
 'failed: WHY'.";
 
-/// What the words ask for.
+/// The request of the command line.
 #[derive(Default)]
 struct CommandWords {
     toolkits: Vec<PathBuf>,
@@ -81,7 +81,7 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
     Ok(format!("made by {}\n{}", shown(compiler.path()), made.log))
 }
 
-/// The library at `path`, and LTO-IR of the roots where they are needed.
+/// The library at `path`, and LTO-IR of the roots if they are needed.
 fn prepared(
     words: &CommandWords,
     path: PathBuf,

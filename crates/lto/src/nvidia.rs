@@ -35,13 +35,13 @@ struct NvJitLinkFunctions {
     cubin: (Size, Copy),
     errors: (Size, Copy),
     infos: (Size, Copy),
-    /// Of 13.3 and later.
+    /// In releases from 13.3 on.
     lto_ir: Option<(Size, Copy)>,
     version: Version,
 }
 
-/// Code without anything in it. Beside other code the library keeps what such code can see, and
-/// with `-r` every release makes an object then.
+/// Empty code. In a link with other code the library keeps definitions that such code can see, and
+/// with `-r` every release then makes an object.
 const OTHER_CODE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n\0";
 
 /// A handle, destroyed at its end.
@@ -62,8 +62,8 @@ impl Drop for HandleGuard<'_> {
 pub struct NvJitLink {
     path: PathBuf,
     functions: NvJitLinkFunctions,
-    /// What the functions are in. It stays loaded: unloading it ended the process in 2 of 8 runs
-    /// (13.5, sm_100, `-r`), perhaps because a thread of it still ran.
+    /// The library of the functions. It stays loaded: unloading it ended the process in 2 of 8 runs
+    /// (13.5, sm_100, `-r`), perhaps because one of its threads still ran.
     _library: ManuallyDrop<Library>,
 }
 
@@ -93,8 +93,8 @@ impl NvJitLink {
         &self.path
     }
 
-    /// True for a library that makes an object ([`Want::Object`]) with everything in it only beside
-    /// other code, and of LTO-IR that needs some. Those of 13.3 and later do it with `-r`.
+    /// True for a library that makes a complete object ([`Want::Object`]) only in a link with other
+    /// code, and of LTO-IR that needs some. Releases from 13.3 on do it with `-r`.
     pub fn needs_other_code(&self) -> bool {
         self.functions.release() < (13, 3)
     }
@@ -163,9 +163,9 @@ impl NvJitLink {
     }
 }
 
-/// Where the module of roots has to stand, so that functions and variables come in the order that
-/// they have in nvlink's PTX. There are two compilers in the library: from 13.2 on, that for sm_100
-/// and later, which `-nvvm-latest` takes for all targets, goes by where a name is first seen.
+/// Whether the module of roots must come first, so that functions and variables have the order of
+/// nvlink's PTX. The library has two compilers. From 13.2 on, the one for sm_100 and later, which
+/// `-nvvm-latest` uses for all targets, orders names by first sight.
 fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
     let number = options.first().and_then(|word| word.split_once('_')).map(|(_, number)| {
         number.trim_end_matches(|char: char| !char.is_ascii_digit()).parse::<u32>()
@@ -185,7 +185,7 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
     let unusable = |error: String| LtoError::Unusable { path: path.to_owned(), error };
     // SAFETY: as that of libnvJitLink.
     let library = unsafe { Library::new(path) }.map_err(|error| unusable(error.to_string()))?;
-    // As that of libnvJitLink.
+    // As the library of libnvJitLink.
     let library = ManuallyDrop::new(library);
     let functions = Nvvm::of(&library).map_err(|error| unusable(error.to_string()))?;
     let name = arch.replace("sm_", "compute_");
@@ -275,7 +275,7 @@ impl Drop for Compilation<'_> {
 const OURS: &CStr = c"-dialect=auto";
 
 impl NvJitLinkFunctions {
-    /// True for those of culd's own library: two copies would ask each other for ever.
+    /// True for functions of culd's own library: two copies would call each other forever.
     fn are_of_culd(&self) -> bool {
         let mut handle = null_mut();
         let words = [c"-arch=sm_90".as_ptr(), OURS.as_ptr()];
@@ -315,7 +315,7 @@ impl NvJitLinkFunctions {
 }
 
 impl NvJitLinkFunctions {
-    /// What it says of itself, 13 and 0 for 13.0.
+    /// The library's release, 13 and 0 for 13.0.
     fn release(&self) -> (u32, u32) {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both can be written.
@@ -378,7 +378,7 @@ unsafe fn sized(
     unsafe { Ok((*library.get(size)?, *library.get(copy)?)) }
 }
 
-/// What a function for a size and one for a copy give of a handle.
+/// The result of a function for a size and of one for a copy.
 fn copied(handle: *mut c_void, (size_of, copy): (Size, Copy)) -> Result<Vec<u8>, c_int> {
     let mut size = 0;
     // SAFETY: the size can be written.

@@ -29,7 +29,7 @@ pub const MERCURY_BASE: u32 = 0x10000;
 pub struct RelocType(pub u32);
 
 impl RelocType {
-    /// The row that describes the type, where it is a known one.
+    /// The row that describes the type, if it is known.
     pub fn desc(self) -> Option<&'static RelocDesc> {
         crate::lookup(self.0)
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for RelocType {
     }
 }
 
-/// Who is meant to fill the fields.
+/// The program that fills the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resolver {
     /// The type has no fields.
@@ -66,7 +66,7 @@ pub enum Resolver {
     Finalizer,
 }
 
-/// What a field takes its bits from.
+/// The source of a field's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// S + A; the fields of the row together are meant to hold all of it.
@@ -102,7 +102,7 @@ pub enum Source {
 /// One field: `width` bits of the source, from bit `shift` on, go to bit `bit` of the word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// Where the bits come from.
+    /// The source of the bits.
     pub source: Source,
     /// First bit taken from the source.
     pub shift: u8,
@@ -118,14 +118,13 @@ impl Action {
         self.bit + self.width
     }
 
-    /// Whether the field holds bits of a number that the caller gives (and not an instruction, or
-    /// nothing).
+    /// Whether the field holds bits of the caller's number (not an instruction, or nothing).
     pub const fn is_number(&self) -> bool {
         !matches!(self.source, Source::Instruction | Source::Clear | Source::Hint)
     }
 }
 
-/// What nvlink 13.0 did with the type when it met it in an input.
+/// The observed behaviour of nvlink 13.0 for records of a type in an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observed {
     /// Accepted, nothing written.
@@ -153,7 +152,7 @@ pub enum Observed {
     Rejected,
 }
 
-/// Where to see that nvlink treats the type as the row says.
+/// The evidence for nvlink's behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Proof {
@@ -161,7 +160,7 @@ pub enum Proof {
     Case(&'static str),
     /// `cargo xtask probe --verify` tries it with nvlink.
     Probe,
-    /// No input shows what the fields are for.
+    /// No input shows the purpose of the fields.
     NotObservable,
 }
 
@@ -172,15 +171,15 @@ pub struct RelocDesc {
     pub code: RelocType,
     /// The type's name, `R_CUDA_*` or `R_MERCURY_*`.
     pub name: &'static str,
-    /// Who fills the fields.
+    /// The program that fills the fields.
     pub resolver: Resolver,
     /// The fields.
     pub actions: &'static [Action],
-    /// What the type becomes when no unified table is in play.
+    /// The type that it becomes in a link without unified tables.
     pub unified: Option<RelocType>,
-    /// What nvlink does with it.
+    /// The observed behaviour of nvlink.
     pub observed: Observed,
-    /// What shows that.
+    /// The evidence for it.
     pub proof: Proof,
     /// Bytes from the place to the end of the last field.
     span: u8,
@@ -192,7 +191,7 @@ pub struct RelocDesc {
 }
 
 impl RelocDesc {
-    /// Whether the record stays in the output even where the symbol is a constant, whose offset the
+    /// Whether the record stays in the output even if the symbol is a constant, whose offset the
     /// linker knows. Rewrite unified types before asking.
     pub const fn kept_for_constants(&self) -> bool {
         matches!(self.observed, Observed::Kept)
@@ -270,7 +269,7 @@ const fn bank_bits(actions: &[Action]) -> Option<u8> {
     bits
 }
 
-/// Stops the compilation when a table does not hold what the module head guarantees.
+/// Stops the compilation if a table breaks the guarantees of the module head.
 pub(crate) const fn check(table: &[RelocDesc], base: u32) {
     let mut i = 0;
     while i < table.len() {
@@ -315,7 +314,7 @@ const fn check_actions(actions: &[Action]) {
     }
 }
 
-/// The columns of a row say the same thing in different words where nvlink does what is documented.
+/// The columns of a row agree with each other where nvlink does what is documented.
 const fn columns_agree(row: &RelocDesc) -> bool {
     use Resolver::{Driver, Either, Finalizer, Linker, Nobody};
     let resolver = match row.observed {
@@ -326,8 +325,7 @@ const fn columns_agree(row: &RelocDesc) -> bool {
         Observed::Ignored => matches!(row.resolver, Linker | Nobody),
         Observed::Clears | Observed::SameSection => matches!(row.resolver, Linker),
     };
-    // What is only ever refused, and what is never seen to do anything, proves nothing about its
-    // fields.
+    // A type that is always refused, or never had an effect, proves nothing about its fields.
     let observable = !matches!(row.observed, Observed::Ignored | Observed::SameSection);
     let rejected = matches!(row.observed, Observed::Rejected | Observed::NoEffect);
     let proven = match row.proof {
@@ -366,7 +364,7 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-// What the rows are written with.
+// Constructors of rows.
 
 pub(crate) const fn row(
     code: u32,

@@ -1,4 +1,4 @@
-//! The `R_MERCURY_*` relocation types: what the `.nv.merc.*` sections of sm_100 and later use.
+//! The `R_MERCURY_*` relocation types, of the `.nv.merc.*` sections of sm_100 and later.
 //!
 //! In: nothing. Out: [`MERCURY`], one row per code, indexed by the code less 0x10000. Guaranteed at
 //! compile time: the same as for the `R_CUDA_*` table.

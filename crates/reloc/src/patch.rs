@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::desc::{Action, Observed, RelocDesc, RelocType, Source};
 
-/// What a relocation resolves to.
+/// The resolved value of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Value {
     /// S + A, modulo 2^64.
@@ -80,9 +80,9 @@ impl RelocDesc {
         })
     }
 
-    /// Zeroes what a type of the `UNUSED_CLEAR` kind covers: for records whose symbol was removed.
-    /// For all other types nothing is written, since nvlink leaves the place of a dropped record
-    /// alone.
+    /// Zeroes the fields of a type of the `UNUSED_CLEAR` kind, for records whose symbol was
+    /// removed. For all other types nothing is written, since nvlink leaves the place of a dropped
+    /// record alone.
     pub fn clear(&self, section: &mut [u8], offset: usize) -> Result<(), PatchError> {
         self.update(section, offset, |action, _| (action.source == Source::Clear).then_some(0))
     }
@@ -126,8 +126,8 @@ impl RelocDesc {
         }))
     }
 
-    /// Whether the fields can hold what [`RelocDesc::add`] makes of them. Of what they hold it is
-    /// not known whether it is a negative number: one of the two sums has to fit.
+    /// Whether the fields can hold the result of [`RelocDesc::add`]. Whether their present contents
+    /// are negative is not known: one of the two sums has to fit.
     pub fn fits_added(
         &self,
         section: &[u8],
@@ -172,7 +172,7 @@ impl RelocDesc {
         }
     }
 
-    /// Gives each field's old bits to `new` and writes what it answers, if anything.
+    /// Calls `new` with each field's old bits and writes the result, if there is one.
     fn update(
         &self,
         section: &mut [u8],

@@ -1,4 +1,4 @@
-//! What a relocation type means against a legacy texture, sampler or surface reference.
+//! Relocation types against legacy texture, sampler and surface references.
 //!
 //! In: a row of the `R_CUDA_*` table. Out: [`Reference`]. A reference has no address: it has a
 //! 32-bit slot in bank 0 of the entries that use it, which the driver fills. Every type was tried
@@ -7,7 +7,7 @@
 
 use crate::desc::{Observed, RelocDesc};
 
-/// What nvlink 13.0 does with a record against a reference.
+/// nvlink 13.0's treatment of a record against a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reference {
     /// Applied; S is the offset of the slot in bank 0. Such a record in code is what makes slots
@@ -23,8 +23,8 @@ pub enum Reference {
 }
 
 impl RelocDesc {
-    /// What the type means against a texture, sampler or surface reference. A unified type, which
-    /// is rewritten, stays.
+    /// The treatment of the type against a texture, sampler or surface reference. A unified type,
+    /// which is rewritten, stays.
     pub const fn against_reference(&self) -> Reference {
         match self.code.0 {
             5 | 12 | 17 | 18 | 22..=25 | 29 | 30 | 38 | 39 | 42 | 46 | 50 | 51 | 54 | 55 | 59 => {

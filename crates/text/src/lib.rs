@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// What is shown of `bytes`: UTF-8 as it is, any other byte as `\xe9`. The text is of a copy,
-/// because the bytes may be those of a mapped file that somebody else writes into.
+/// `bytes` as text: UTF-8 as it is, any other byte as `\xe9`. The text is made of a copy, because
+/// the bytes may be those of a mapped file that another process writes into.
 pub fn name(bytes: impl AsRef<OsStr>) -> String {
     // For the compiler the copy is other bytes, too.
     let bytes = std::hint::black_box(bytes.as_ref().as_encoded_bytes().to_vec());
@@ -28,7 +28,7 @@ pub fn name(bytes: impl AsRef<OsStr>) -> String {
     text
 }
 
-/// The same of bytes that need not be a path's.
+/// The same for bytes that are not a path.
 pub fn bytes(bytes: &[u8]) -> String {
     use std::os::unix::ffi::OsStrExt;
     name(OsStr::from_bytes(bytes))
