@@ -12,9 +12,9 @@
 //! The formula is that of the guide's older editions (4.2, "Hardware Multithreading") and of the
 //! occupancy calculator: registers are given to whole warps, 256 at a time, and the warps of a
 //! block are spread over four quarters of the multiprocessor; shared memory comes in units. The
-//! guide does not say how many barriers a multiprocessor has: those numbers, like the units, are what
-//! `cuda_occupancy.h` of CUDA 13.0 was seen to count with.
-//! `cargo xtask occupancy` holds table and formula against that header.
+//! guide does not say how many barriers a multiprocessor has: those numbers, like the units, are
+//! what `cuda_occupancy.h` of CUDA 13.0 was seen to count with. `cargo xtask occupancy` holds table
+//! and formula against that header.
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;

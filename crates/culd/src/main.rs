@@ -58,8 +58,8 @@ fn program_name(started_by: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// Whether severities are in colour, as `--color` says: else on a terminal that knows colours, unless
-/// the user wants none (no-color.org).
+/// Whether severities are in colour, as `--color` says: else on a terminal that knows colours,
+/// unless the user wants none (no-color.org).
 fn is_coloured(color: Option<&str>) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match color {

@@ -1,7 +1,7 @@
 //! `culd report diff`: what changed between two reports.
 //!
-//! In: two JSON files. Out: lines, and an exit status: 0, 3 where a threshold is exceeded, 1 where a
-//! file is no report.
+//! In: two JSON files. Out: lines, and an exit status: 0, 3 where a threshold is exceeded, 1 where
+//! a file is no report.
 
 use std::ffi::OsString;
 use std::path::Path;

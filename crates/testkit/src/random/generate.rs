@@ -47,7 +47,8 @@ pub fn family(name: &str) -> Option<&'static ProgramFamily> {
 pub fn generate(seed: u64, wish: Wish) -> Program {
     let mut rng = Rng::new(seed);
     let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
-    // An edit changes one half of a file with Mercury code, which is damage then (tests/bad_input.rs).
+    // An edit changes one half of a file with Mercury code, which is damage then
+    // (tests/bad_input.rs).
     let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
     let weight = |family: &ProgramFamily| {
         let barred = wish.plain && special(family.mix) || two_halves && family.mix.rounds > 0;

@@ -1,7 +1,7 @@
 //! Every option that takes a value, with blanks, commas, quotes and nothing in it.
 //!
-//! In: options with a value each. Out: links with every form of it, of LTO-IR alone, beside PTX, and
-//! without any.
+//! In: options with a value each. Out: links with every form of it, of LTO-IR alone, beside PTX,
+//! and without any.
 
 use super::listed::Listed;
 use super::{Bench, sources};
