@@ -59,7 +59,7 @@ enum FatbinaryError {
     Unsupported(String),
 }
 
-/// What a line asks for.
+/// The options of a line.
 #[derive(Debug, Default)]
 struct Request {
     create: Option<PathBuf>,
@@ -158,7 +158,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Whether the fat binary has the bytes of NVIDIA's.
+    /// True if the fat binary has the bytes of NVIDIA's.
     fn is_exact(&self) -> bool {
         let stored = self.packing.off || self.packing.mode == Mode::None;
         stored || self.images.iter().all(|image| image.kind != Kind::LtoIr)

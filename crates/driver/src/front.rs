@@ -34,7 +34,7 @@ const COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
 /// The object of a device link that stands in a line of nvcc.
 const LINKED: &str = "dlink.o";
 
-/// What becomes of the words of nvcc.
+/// The decision on a line of nvcc.
 enum NvccLine {
     /// A device link.
     DeviceLink(Plan),
@@ -73,7 +73,7 @@ fn front(words: &[OsString]) -> RunOutcome {
     }
 }
 
-/// What a line asks for.
+/// The decision on `words`.
 fn understood(words: &[OsString]) -> NvccLine {
     let planned = || {
         let flags = |name: &str| words_of(&env::var_os(name).unwrap_or_default()).ok();
@@ -101,7 +101,7 @@ fn understood(words: &[OsString]) -> NvccLine {
     }
 }
 
-/// Whether a line without a phase is a link of objects that nvcc would make of device and host
+/// True if a line without a phase is a link of objects that nvcc would make of device and host
 /// code.
 fn is_link(line: &CommandLine, plan: &Plan) -> bool {
     let object = |input: &OsString| {

@@ -1,7 +1,7 @@
-//! Where the inputs of a link come from, and why they are in it, for reports.
+//! The origin of each input of a link and the reason why it is linked, for reports.
 //!
-//! In: what was gathered. Out: [`Input`]s of a report, those that are linked first. Guaranteed: the
-//! order of the inputs; contents are looked at only where a member of a system library is linked.
+//! In: the gathered inputs. Out: [`Input`]s of a report, linked ones first. Guaranteed: the order
+//! of the inputs; contents are read only if a member of a system library is linked.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use culd_report::{Input, InputKind, Why};
 use crate::hints::Unlinked;
 use crate::input::{Inputs, LinkCubin, Made};
 
-/// The inputs as a report tells them, and the place among them of each object of the link. `unused`
-/// are the places of inputs that the linker has left out.
+/// The inputs as a report lists them, and for each object of the link its place in that list.
+/// `unused` are the places of inputs that the linker has left out.
 pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<Input>, Vec<usize>) {
     let mut inputs: Vec<Input> =
         gathered.inputs.iter().map(|ready| input(gathered, ready)).collect();
@@ -74,7 +74,8 @@ fn file_and_member(gathered: &Inputs<'_>, name: &str) -> (String, String) {
     }
 }
 
-/// What needs an input of a system library.
+/// The reason why an input of a system library is linked: an undefined function, and the input that
+/// has it.
 struct Needed {
     symbol: String,
     by: usize,

@@ -1,4 +1,4 @@
-//! What a section holds.
+//! The category of a section.
 //!
 //! In: its name, type and flags. Out: its [`Category`].
 
@@ -6,7 +6,7 @@ use culd_cubin::elf::{shf, sht};
 
 use crate::data::Category;
 
-/// What the section called `name` holds.
+/// The category of the section `name`.
 pub(crate) fn category(name: &str, sh_type: u32, flags: u64) -> Category {
     let begins = |prefix: &str| name.starts_with(prefix);
     match sh_type {

@@ -1,8 +1,8 @@
-//! What a report says, as plain data.
+//! The content of a report, as plain data.
 //!
 //! In: nothing. Out: the types of a [`Report`]. Guaranteed: a place is an index into a list of the
 //! report and exists; sizes are bytes; names are text ([`culd_text::name`]). The JSON form is that
-//! of docs/REPORT.md: what is absent, empty or false is left out.
+//! of docs/REPORT.md: absent, empty and false fields are left out.
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct Report {
     /// The inputs of the link, in link order, and inputs that are not linked.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub inputs: Vec<Input>,
-    /// What the file holds: the one output of a link, or all device code of a program.
+    /// The cubins of the file: the one output of a link, or all device code of a program.
     pub images: Vec<Image>,
     /// Definitions of the inputs that are in no image because nothing needs them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -41,7 +41,7 @@ pub struct Report {
     /// Names that several inputs define, of which one definition is kept.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub copies: Vec<Copies>,
-    /// What the linker has to say.
+    /// The messages of the linker.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub messages: Vec<Message>,
 }
@@ -51,7 +51,7 @@ pub struct Report {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Link {
-    /// The output file as the command line names it; empty if there is none.
+    /// The output file as the command line names it; empty if there was no output.
     pub output: String,
     /// The target: `sm_90a`.
     pub target: String,
@@ -64,7 +64,7 @@ pub struct Link {
     pub input_bytes: u64,
     /// Bytes of the output.
     pub output_bytes: u64,
-    /// What the link spent its time with, in order.
+    /// The phases of the link and their times, in order.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub phases: Vec<Phase>,
 }
@@ -87,7 +87,8 @@ pub struct Phase {
 pub struct File {
     /// Its path.
     pub name: String,
-    /// What it is: `executable`, `shared library`, `object`, `archive`, `fat binary`, `cubin`.
+    /// The kind of file: `executable`, `shared library`, `object`, `archive`, `fat binary`,
+    /// `cubin`.
     pub kind: String,
     /// Bytes.
     pub bytes: u64,
@@ -107,11 +108,11 @@ pub struct Input {
     /// The member of an archive, or the entry of a fat binary, that it is.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub member: String,
-    /// What it was before it was linked.
+    /// The kind of input, before it was compiled or unpacked.
     pub kind: InputKind,
     /// Why the link has looked at it.
     pub why: Why,
-    /// What belongs to `why`: the name of `-l`, or the symbol that needs it.
+    /// Details of `why`: the name of `-l`, or the symbol that needs the input.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub cause: String,
     /// The input that refers to the symbol in `cause`.
@@ -124,7 +125,7 @@ pub struct Input {
     pub ignored: String,
 }
 
-/// What an input was before it was linked.
+/// The kind of an input, before it was compiled or unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -161,21 +162,21 @@ pub enum Why {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Image {
-    /// Where it is in the file: the archive member, the section, the number of the entry.
+    /// The place in the file: the archive member, the section, the number of the entry.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub place: String,
-    /// What it is: `cubin`, `ptx`, `lto-ir`.
+    /// The kind of code: `cubin`, `ptx`, `lto-ir`.
     pub kind: String,
     /// The architecture: `sm_90a`; of PTX `compute_90`.
     pub target: String,
-    /// How it is stored: `lz4`, `zstd`; empty for what is not compressed.
+    /// The compression in the file: `lz4`, `zstd`; empty if it is not compressed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub compression: String,
     /// Bytes in the file.
     pub stored: u64,
     /// Bytes when it is unpacked.
     pub bytes: u64,
-    /// What a multiprocessor of the target has; `None` where nobody has published that.
+    /// The resources of a multiprocessor of the target; `None` if no numbers were published.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub limits: Option<Limits>,
     /// Sections in file order, without the null section.
@@ -193,12 +194,12 @@ pub struct Image {
     /// Relocations that the driver applies, by type.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub relocations: Vec<Relocations>,
-    /// What is wrong with it; empty if nothing is.
+    /// The damage that ended reading; empty if there is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub defect: String,
 }
 
-/// What a multiprocessor has ([`culd_abi::limits::Limits`]).
+/// The resources of a multiprocessor ([`culd_abi::limits::Limits`]).
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -224,7 +225,7 @@ pub struct Limits {
 pub struct Section {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// The category of the section.
     pub category: Category,
     /// `sh_type`.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
@@ -244,12 +245,12 @@ pub struct Section {
     /// The only input that it comes from.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub input: Option<usize>,
-    /// Where it comes from several: input, offset in the section, bytes.
+    /// The inputs, if there are several: input, offset in the section, bytes.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub pieces: Vec<(usize, u64, u64)>,
 }
 
-/// What a section holds.
+/// The category of a section, by the kind of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -275,7 +276,7 @@ pub enum Category {
     Debug,
     /// Tables of symbols and strings.
     Symbols,
-    /// Who calls whom, and prototypes.
+    /// The call graph and the prototypes.
     Calls,
     /// Notes about tools and the driver.
     Notes,
@@ -300,7 +301,7 @@ pub struct Function {
     /// The section of its machine code; `None` for a function that is not defined here.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub section: Option<usize>,
-    /// Where the code begins in the section.
+    /// The offset of the code in the section.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub offset: u64,
     /// Bytes of its machine code.
@@ -326,15 +327,15 @@ pub struct Function {
     /// Prototypes of its indirect calls.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub indirect: Vec<usize>,
-    /// What only a kernel has.
+    /// The properties that only a kernel has.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub kernel: Option<Box<Kernel>>,
-    /// Where it is in the source: `saxpy.cu:12`; empty if the debug information does not tell.
+    /// The place in the source: `saxpy.cu:12`; empty if the debug information does not have it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub source: String,
 }
 
-/// What a function needs, alone and with all that it calls.
+/// A number that a function needs of a resource, alone and with all functions that it calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -342,15 +343,15 @@ pub struct Need {
     /// The function's own number; `None` where only the number of the whole tree of calls is known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
-    /// With all that it calls: of a kernel what the driver is told.
+    /// The number with all callees: for a kernel, the number that the driver reads.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub total: Option<u32>,
-    /// The function that needs as many, where it is another one.
+    /// The function that needs this number, if it is another one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub set_by: Option<usize>,
 }
 
-/// What a function needs of the stack, in bytes.
+/// The bytes of the stack that a function needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -358,7 +359,7 @@ pub struct Stack {
     /// The function's own frame.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
-    /// With the deepest chain of calls; `None` if there is no largest number, or it is not known.
+    /// Bytes with the deepest chain of calls; `None` if the depth has no limit, or is not known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub total: Option<u32>,
     /// The next function of the deepest chain; `None` at its end.
@@ -366,7 +367,7 @@ pub struct Stack {
     pub next: Option<usize>,
 }
 
-/// What only a kernel has.
+/// The properties that only a kernel has.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -379,7 +380,7 @@ pub struct Kernel {
     /// It uses shared memory whose size the launch decides.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub dynamic_shared: bool,
-    /// Bytes of local memory of a thread besides the stack.
+    /// Bytes of local memory of a thread, without the stack.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub local: u64,
     /// Constant banks: number, bytes.
@@ -394,7 +395,7 @@ pub struct Kernel {
     /// Legacy samplers that it can use.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub samplers: usize,
-    /// Where the parameters begin in constant bank 0.
+    /// The offset of the parameters in constant bank 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub parameter_offset: u32,
     /// Bytes of all parameters.
@@ -403,7 +404,7 @@ pub struct Kernel {
     /// The parameters in order: offset, bytes.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub parameters: Vec<(u32, u32)>,
-    /// How it may be launched.
+    /// The launch bounds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub bounds: Bounds,
     /// Theoretical occupancy for some sizes of a block, without dynamic shared memory.
@@ -411,7 +412,7 @@ pub struct Kernel {
     pub occupancy: Vec<Occupancy>,
 }
 
-/// How a kernel may be launched, as its source says.
+/// The launch bounds of a kernel, from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -433,7 +434,7 @@ pub struct Bounds {
     pub most_cluster: Option<u32>,
 }
 
-/// How much of a multiprocessor a kernel can use with blocks of one size.
+/// The share of a multiprocessor that a kernel can use with blocks of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
@@ -444,14 +445,14 @@ pub struct Occupancy {
     pub blocks: u32,
     /// Their warps.
     pub warps: u32,
-    /// What keeps there from being more.
+    /// The limit that keeps the number of blocks down.
     pub limit: Limit,
-    /// How many blocks each limit alone would allow: warps, blocks, registers, shared memory,
-    /// barriers.
+    /// The number of blocks that each limit alone would allow: warps, blocks, registers, shared
+    /// memory, barriers.
     pub by: [u32; 5],
 }
 
-/// What keeps more blocks from being resident.
+/// The limit that keeps more blocks from being resident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -475,7 +476,7 @@ pub enum Limit {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Prototype {
-    /// As cubins tell it.
+    /// The text of the prototype in the cubin.
     pub text: String,
     /// Functions with this prototype whose address is taken.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -492,7 +493,7 @@ pub struct Variable {
     /// The name in the source; empty if it is the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub demangled: String,
-    /// Where it is.
+    /// The address space.
     pub space: Space,
     /// The input that defines it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -500,7 +501,7 @@ pub struct Variable {
     /// The section; `None` for shared variables, which have a place in each kernel.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub section: Option<usize>,
-    /// Where it is in the section.
+    /// The offset in the section.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub offset: u64,
     /// Bytes.
@@ -532,7 +533,7 @@ pub struct Relocations {
     /// The name of the type.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: String,
-    /// How many.
+    /// The number of them.
     pub count: u64,
 }
 
@@ -546,7 +547,7 @@ pub struct Removed {
     /// The name in the source; empty if it is the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub demangled: String,
-    /// What it is.
+    /// The kind of definition.
     pub kind: DefinitionKind,
     /// The input that defines it.
     pub input: usize,
@@ -556,13 +557,13 @@ pub struct Removed {
     pub why: RemovedWhy,
 }
 
-/// What a definition is.
+/// The kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum DefinitionKind {
-    /// A function that is no kernel, or may be one.
+    /// A function. It may be a kernel if the input does not say.
     #[default]
     Function,
     /// A kernel.
@@ -594,7 +595,7 @@ pub struct Copies {
     /// The name in the source; empty if it is the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub demangled: String,
-    /// What it is.
+    /// The kind of definition.
     pub kind: DefinitionKind,
     /// The input whose definition is kept.
     pub kept: usize,
@@ -609,11 +610,11 @@ pub struct Copies {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Message {
-    /// How bad it is: `info`, `warning`, `error`, `fatal`.
+    /// The severity: `info`, `warning`, `error`, `fatal`.
     pub severity: String,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// What explains it, in reading order.
+    /// The notes of the message, in reading order.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub notes: Vec<String>,
 }

@@ -1,7 +1,8 @@
-//! What changed between two reports.
+//! The differences between two reports.
 //!
 //! In: two [`Report`]s. Out: a [`Diff`], its lines, and whether it exceeds thresholds. Kernels are
-//! the same if their names and targets are; of several of one name, in their order.
+//! the same if their names and targets are; several kernels of one name are compared in their
+//! order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::text::grouped;
 /// The size of a block for which occupancy is compared.
 const THREADS: u32 = 256;
 
-/// What changed from one report to another.
+/// The differences between two reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     /// Bytes by category, where they differ.
@@ -35,7 +36,7 @@ pub struct Diff {
 /// A figure that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What it is about.
+    /// The subject of the change.
     pub what: String,
     /// In the first report; `None` if it is not there, or has no limit.
     pub before: Option<u64>,
@@ -75,7 +76,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("went", Figure::Went),
 ];
 
-/// A text that is no threshold.
+/// Error: the text is not a threshold.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is no threshold: bytes, code, registers, stack, shared, occupancy, came or went, '=' and a number or a number with '%'"
@@ -120,7 +121,7 @@ impl Threshold {
 }
 
 impl Diff {
-    /// What changed from `before` to `after`.
+    /// The differences from `before` to `after`.
     pub fn of(before: &Report, after: &Report) -> Self {
         let mut diff = Diff {
             categories: changes(&categories(before), &categories(after)),
@@ -234,7 +235,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What tells a kernel from others: target, name, number among those of one name.
+/// The key of a kernel: target, name, number among those of one name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     name: String,

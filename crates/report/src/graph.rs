@@ -2,7 +2,7 @@
 //!
 //! In: an [`Image`]. Out: DOT, or SVG with the functions in rows, callers above callees. An
 //! indirect call leads through the prototype. Guaranteed: the drawing takes time linear in
-//! functions and calls times a small number of sweeps; what is too large to be looked at is not
+//! functions and calls times a small number of sweeps; a graph too large to be readable is not
 //! drawn.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const MOST_BOXES: usize = 2000;
 const MOST_LINES: usize = 8000;
 /// Characters of a label.
 const LABEL: usize = 48;
-/// How often the boxes of each row are sorted by their neighbours.
+/// The number of times that the boxes of each row are sorted by their neighbours.
 const SWEEPS: usize = 8;
 
 /// Width of a character, height of a box, and the gaps, in units of SVG.

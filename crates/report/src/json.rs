@@ -7,11 +7,11 @@ use thiserror::Error;
 
 use crate::data::{Report, SCHEMA};
 
-/// JSON that is no report.
+/// Error: the text is not a report.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BadReport {
-    /// It is no JSON, or not of this form.
+    /// The text is not JSON, or not of this form.
     #[error("it is no report: {0}")]
     Json(#[from] serde_json::Error),
     /// It is of another schema.
@@ -26,10 +26,10 @@ impl Report {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The report that `json` is.
+    /// Reads a report from its JSON form.
     ///
     /// # Errors
-    /// It is none, or one of another schema.
+    /// The text is not a report, or one of another schema.
     pub fn from_json(json: &[u8]) -> Result<Self, BadReport> {
         let report: Report = serde_json::from_slice(json)?;
         if report.schema != SCHEMA {

@@ -1,8 +1,10 @@
-//! Reports of links and of programs: what is in a file of device code, why, and what it costs.
+//! Reports of links and of programs: the content of a file of device code, why it is there, and
+//! its costs.
 //!
 //! In: the account of a link, or a finished program. Out: a [`Report`] as data, and its forms:
 //! JSON, text, a page, a map. Guaranteed: no I/O; the same report for any number of threads and on
-//! any machine, the times of its phases aside; names are shown as text whatever is in them.
+//! any machine, the times of its phases excepted; names are shown as text, whatever bytes they
+//! have.
 #![forbid(unsafe_code)]
 
 mod category;

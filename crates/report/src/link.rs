@@ -21,7 +21,7 @@ const BLOCK_SIZES: [u32; 5] = [64, 128, 256, 512, 1024];
 /// A link that is to be reported.
 #[derive(Debug)]
 pub struct ReportedLink<'a> {
-    /// The output file as the command line names it; empty if there is none.
+    /// The output file as the command line names it; empty if there was no output.
     pub output: String,
     /// The target.
     pub target: &'a Arch,
@@ -35,9 +35,9 @@ pub struct ReportedLink<'a> {
     pub inputs: Vec<Input>,
     /// The place in `inputs` of each object of the account.
     pub objects: Vec<usize>,
-    /// What the link said of itself.
+    /// The account that the link made.
     pub account: &'a Account,
-    /// What the linker has to say.
+    /// The messages of the linker.
     pub messages: Vec<Message>,
 }
 
@@ -208,7 +208,7 @@ fn copies(account: &Account, input: Places<'_>) -> Vec<Copies> {
     all
 }
 
-/// The name in the source; empty where it is the same.
+/// The name in the source; empty if it is the same.
 pub(crate) fn demangled(name: &str) -> String {
     demangle(name).filter(|demangled| demangled != name).unwrap_or_default()
 }

@@ -16,7 +16,7 @@ use crate::data::Report;
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
-/// The layout of the map. Its licence is beside it.
+/// The layout of the map. The file with its licence is in the same folder.
 const D3: &str = include_str!("../assets/d3-hierarchy.min.js");
 
 /// The most characters of the title.
@@ -50,7 +50,7 @@ impl Report {
         page
     }
 
-    /// What the report is about, in a few words.
+    /// The subject of the report, in a few words.
     fn title(&self) -> String {
         let name = match (&self.link, &self.file) {
             (Some(link), _) if !link.output.is_empty() => link.output.as_str(),

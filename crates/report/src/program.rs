@@ -1,8 +1,8 @@
-//! A finished cubin, or an object, as a report tells it, as far as the file itself tells.
+//! The report of a finished cubin, or of an object, from the file alone.
 //!
-//! In: the bytes of a cubin. Out: an [`Image`]. Guaranteed: any bytes give an image; what is wrong
-//! with them is in [`Image::defect`]. What a function needs without its callees is not in a linked
-//! cubin where a kernel is concerned, and not which callee sets it.
+//! In: the bytes of a cubin. Out: an [`Image`]. Guaranteed: any bytes give an image; damage in them
+//! is in [`Image::defect`]. For a kernel, a linked cubin has only the numbers with all callees:
+//! neither those of the kernel alone nor the callee that sets them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +26,7 @@ const SYSTEM_SHARED: (u32, u64) = (90, 0x400);
 /// MAXREG_COUNT of a kernel without a limit.
 const NO_REGISTER_LIMIT: u32 = 0xff;
 
-/// How much an image tells.
+/// The amount of detail in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// One row for each category instead of all sections: a library has hundreds of thousands.
@@ -61,7 +61,7 @@ impl Image {
         Image { place, kind: kind.into(), target, ..Image::default() }
     }
 
-    /// Fills in what the cubin `bytes` tells.
+    /// Fills in everything that the cubin `bytes` has.
     pub fn read(&mut self, bytes: &[u8], detail: Detail) {
         self.bytes = bytes.len() as u64;
         match Cubin::parse(bytes).and_then(|cubin| Reader::of(&cubin)?.fill(self, detail)) {
@@ -139,7 +139,7 @@ impl<'c, 'd> Reader<'c, 'd> {
         Ok(())
     }
 
-    /// What sections tell of the kernels that they belong to.
+    /// Reads the sections that belong to kernels.
     fn sections(&mut self) -> Result<(), Malformed> {
         for section in &self.cubin.sections {
             if section.is_mercury() {
@@ -161,7 +161,7 @@ impl<'c, 'd> Reader<'c, 'd> {
                 kernel.local = section.size;
             }
         }
-        // Before CUDA 13 the flags of the code tell barriers.
+        // Before CUDA 13 the number of barriers is in the flags of the code.
         for (&code, &place) in &self.of_code {
             let barriers = self.cubin.section(code).map_or(0, |code| code.barriers_of_cuda_12());
             if let Some(function) = self.functions.get_mut(place).filter(|_| barriers != 0)

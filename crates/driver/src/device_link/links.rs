@@ -19,7 +19,8 @@ use crate::os::heap;
 use crate::registration::Listing;
 use crate::{index, threads};
 
-/// From so many bytes of inputs on, two links run at once and no more: each holds what it unpacks.
+/// If the inputs have this many bytes or more, at most two links run at once: each holds its
+/// unpacked inputs.
 const LARGE: u64 = 64 << 20;
 
 /// A link for one target.
@@ -30,16 +31,16 @@ pub(super) struct Link {
     pub(super) dialect: Option<&'static Dialect>,
 }
 
-/// What came of it.
+/// The result of one link.
 pub(super) struct Done<T> {
     pub(super) outcome: RunOutcome,
-    /// What was made of the image; `None` after an error, and where nothing is linked.
+    /// The value made from the image; `None` after an error, and where nothing is linked.
     pub(super) made: Option<T>,
     /// The modules of the program; `None` after an error.
     pub(super) listing: Option<Listing>,
 }
 
-/// Makes all `links` of the same inputs. `make` turns an image into what is kept of it.
+/// Runs all `links` of the same inputs. `make` turns an image into the value that is kept.
 pub(super) fn all<T: Send>(
     links: &[Link],
     items: &[Item<'_>],
@@ -74,7 +75,7 @@ pub(super) fn all<T: Send>(
         }
     };
     thread::scope(|scope| {
-        // Where the system has no threads to give, this one does it all.
+        // If the system gives no threads, this one does all the work.
         for _ in 1..lanes {
             let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, lane);
         }
@@ -133,7 +134,7 @@ fn one<T>(
     };
     if !lines.failed() {
         done.listing = Some(gathered.registration.listing(system, gathered.whole));
-        // What the link was made of is not needed any more.
+        // The inputs of the link are not needed any more.
         drop((gathered, link_options));
         drop(store);
         match image.map(make).transpose() {

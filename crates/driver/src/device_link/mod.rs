@@ -1,10 +1,10 @@
-//! A whole device link in one process: what `nvcc -dlink` has nvlink, fatbinary and the host
-//! compiler do.
+//! A whole device link in one process: the work that `nvcc -dlink` gives to nvlink, fatbinary
+//! and the host compiler.
 //!
-//! In: words of nvcc. Out: an object for the host linker, a fat binary or a cubin, and what there
-//! is to say. Guaranteed: each image is nvlink's, the fat binary is fatbinary's, the object makes
-//! the calls that nvcc's object makes; lines come in the order in which nvcc would link, up to the
-//! first target that fails; the output is replaced by a complete one or not at all.
+//! In: words of nvcc. Out: an object for the host linker, a fat binary or a cubin, and lines.
+//! Guaranteed: each image is nvlink's, the fat binary is fatbinary's, the object makes the calls
+//! that nvcc's object makes; lines come in the order in which nvcc would link, up to the first
+//! target that fails; the output is replaced by a complete one or not at all.
 
 mod links;
 mod plan;
@@ -59,7 +59,7 @@ pub(crate) fn device_link(words: &[OsString]) -> (String, RunOutcome) {
     }
 }
 
-/// What a line of `culd device-link` has besides nvcc's words.
+/// The options that `culd device-link` adds to nvcc's.
 struct Command;
 
 impl Command {
@@ -96,13 +96,13 @@ impl Command {
     }
 }
 
-/// What `line` asks for, by the rules of the release that this program stands for.
+/// The plan for `line`, by the rules of the release that this program stands for.
 pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<Plan, NvccError> {
     let release = marker::release().unwrap_or(culd_link::Dialect::usual());
     Plan::new(line, profile, release)
 }
 
-/// What the toolkit says, or the first that there is.
+/// The profile of the toolkit `cuda`, or of the first toolkit found.
 fn profile(cuda: Option<&Path>) -> Profile {
     let homes = match cuda {
         Some(cuda) => vec![cuda.to_owned()],
@@ -111,15 +111,15 @@ fn profile(cuda: Option<&Path>) -> Profile {
     homes.iter().find_map(|home| Profile::of(&home.join("bin"))).unwrap_or_default()
 }
 
-/// Why there is no output although all links were made.
+/// The line for a link that succeeded, but whose images could not be packed.
 pub(crate) fn packing_failed(error: &str) -> Line {
     Line::new(Severity::Fatal, format!("The fat binary cannot be made: {error}"))
 }
 
-/// How an attempt ends.
+/// The end of an attempt.
 enum End {
     Done,
-    /// Somebody writes into the inputs.
+    /// Another process writes into the inputs.
     Again,
 }
 
@@ -157,7 +157,7 @@ fn attempt(plan: &Plan, store: &'static Store, lines: &mut LineList) -> End {
     }
 }
 
-/// There is no output; why is in the lines, or in what became of the inputs.
+/// There is no output; the reason is in the lines, or in the inputs, which changed.
 struct Stopped;
 
 fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(), Stopped> {
@@ -201,8 +201,8 @@ fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(),
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
 }
 
-/// Options of culd's own that mean the same for every link of a device link. The others ask for
-/// something about one.
+/// The options of culd that mean the same for every link of a device link. The others concern one
+/// link.
 const ALLOWED: &[Id] = &[
     Id::Dialect,
     Id::NoFork,
@@ -232,7 +232,7 @@ fn options_of(plan: &Plan, number: usize, machine: Machine) -> Result<Options, U
     }
 }
 
-/// What is kept of a linked image: its entry in the fat binary, or all of it.
+/// The part of a linked image that is kept: its entry in the fat binary, or the whole image.
 fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
     let arch = plan.codes[number].target.arch();
     let target = ImageTarget { sm: arch.sm, variant: arch.variant };
@@ -245,7 +245,8 @@ fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
     plan.packing.pack(entry).map_err(|error| error.to_string())
 }
 
-/// The images of all links and the modules of the program, or what the first that failed says.
+/// The images of all links and the modules of the program, or the error of the first link that
+/// failed.
 fn gathered(
     done: Vec<Done<Image>>,
     lines: &mut LineList,
@@ -294,7 +295,7 @@ fn write(
     put(&plan.output, std::iter::once(head.as_slice()).chain(pieces.iter())).map_err(failed)
 }
 
-/// Writes pieces to the file at `path`, which has them all or is what it was.
+/// Writes pieces to the file at `path`. After an error the file has its old content.
 fn put<'p>(path: &Path, pieces: impl Iterator<Item = &'p [u8]>) -> std::io::Result<()> {
     let output = Replacement::begin(path)?;
     if output.is_in_place() {

@@ -1,7 +1,8 @@
-//! What a line of nvcc asks for: the links that nvcc would start, and what is made of their images.
+//! The plan of a line of nvcc: the links that nvcc would start, and the output made from their
+//! images.
 //!
 //! In: a [`CommandLine`], a toolkit. Out: a [`Plan`]. Each link is a line of nvlink with nvcc's
-//! words in nvcc's order, so that what it means is decided in one place, `options`.
+//! words in nvcc's order, so that only `options` decides on their meaning.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,10 +15,10 @@ use culd_link::Dialect;
 use crate::nvcc::{Code, Codes, CommandLine, HostWord, Id, NvccError, Profile, codes, host_word};
 use crate::options::{Target, UsageError, base_name};
 
-/// What nvcc calls an output that has no name.
+/// The name of nvcc's output without `-o`.
 const USUAL_OUTPUT: &str = "a_dlink";
 
-/// What a device link writes.
+/// The kind of output of a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// An object for the host linker.
@@ -39,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) packing: Packing,
     /// The images are for a debugger.
     pub(crate) debug: bool,
-    /// What the images are called in the fat binary.
+    /// The name of the images in the fat binary.
     pub(crate) ident: Vec<u8>,
     pub(crate) visibility: Visibility,
     /// The machine of the host, if the line names it.
@@ -51,14 +52,14 @@ pub(crate) struct Plan {
     has_runtime: bool,
 }
 
-/// What the last part of the name of an input says to nvcc.
+/// The extensions by which nvcc knows inputs of the linker.
 const LINKED: &[&[u8]] = &[b"a", b"fatbin", b"lib", b"o", b"obj", b"res", b"so"];
 const COMPILED: &[&[u8]] = &[
     b"c", b"cc", b"cpp", b"cu", b"cubin", b"cup", b"cxx", b"gpu", b"i", b"ii", b"ptx", b"s", b"S",
 ];
 
 impl Plan {
-    /// What `line` asks for, with what the toolkit of `profile` adds.
+    /// The plan for `line` and the words that the toolkit of `profile` adds.
     pub(crate) fn new(
         line: &CommandLine,
         profile: &Profile,
@@ -113,12 +114,12 @@ impl Plan {
         })
     }
 
-    /// Whether it makes an object for the host linker.
+    /// True if the output is an object for the host linker.
     pub(crate) fn is_plain(&self) -> bool {
         self.form == Form::Object && !self.relocatable
     }
 
-    /// How many links there are: nvcc makes but one for `-cubin`.
+    /// The number of links: nvcc makes but one for `-cubin`.
     pub(crate) fn links(&self) -> usize {
         if self.form == Form::Cubin { 1 } else { self.codes.len() }
     }
@@ -153,8 +154,8 @@ impl Plan {
         words
     }
 
-    /// A file that nvcc would make beside the output, as with `-keep`. It is never written; a tool
-    /// note tells some of these names.
+    /// A file that nvcc would make next to the output, as with `-keep`. It is never written; a tool
+    /// note has some of these names.
     fn side_output(&self, ending: &str) -> OsString {
         let name = base_name(&self.output);
         let stem = name.iter().rposition(|&byte| byte == b'.').map_or(name, |dot| &name[..dot]);
@@ -168,7 +169,7 @@ fn joined(name: &str, value: impl AsRef<OsStr>) -> OsString {
     word
 }
 
-/// What nvlink gets in front of the architecture of the host.
+/// The words of nvlink in front of the architecture of the host.
 fn before(line: &CommandLine, profile: &Profile) -> Vec<OsString> {
     let mut words = line.list(Id::NvlinkWords).to_vec();
     words.push("-m64".into());
@@ -186,7 +187,7 @@ fn before(line: &CommandLine, profile: &Profile) -> Vec<OsString> {
     words
 }
 
-/// What it gets behind.
+/// The words of nvlink behind the architecture of the host.
 fn behind(line: &CommandLine, profile: &Profile, codes: &Codes) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     if line.has(Id::ResourceUsage) {
@@ -215,7 +216,7 @@ fn behind(line: &CommandLine, profile: &Profile, codes: &Codes) -> Vec<OsString>
     words
 }
 
-/// What the words for the host compiler mean for the host object.
+/// The visibility of the host object's symbols, by the words for the host compiler.
 fn host_words(line: &CommandLine) -> Result<Visibility, NvccError> {
     let forwards = line.has(Id::ForwardCompiler) || line.has(Id::ForwardBoth);
     if let Some(word) = line.unknown.first()
@@ -241,7 +242,7 @@ fn host_words(line: &CommandLine) -> Result<Visibility, NvccError> {
     Ok(visibility)
 }
 
-/// What decides on compression: options, and words for fatbinary.
+/// The compression of the images, by options of nvcc and words for fatbinary.
 fn packing(line: &CommandLine) -> Result<Packing, NvccError> {
     let mode = line.text(Id::CompressMode).and_then(Mode::by_name).unwrap_or_default();
     let mut packing = Packing { mode, off: line.has(Id::NoCompress), all: false };

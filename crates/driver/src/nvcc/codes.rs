@@ -12,15 +12,15 @@ use culd_link::Dialect;
 use super::NvccError;
 use crate::options::Target;
 
-/// What nvcc takes without `-arch`.
+/// The architecture of nvcc without `-arch`.
 const USUAL: &str = "sm_75";
 
-/// What a line asks for.
+/// The targets of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Codes {
     /// Targets in the order in which nvcc links for them; one that is not real only where none is.
     pub(crate) targets: Vec<Code>,
-    /// Messages tell their targets.
+    /// True if messages name their targets.
     pub(crate) reports: bool,
 }
 
@@ -28,25 +28,25 @@ pub(crate) struct Codes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Code {
     pub(crate) target: Target,
-    /// What nvcc puts into the name of the cubin: `.compute_90.sm_90`.
+    /// The part of the cubin's name that nvcc adds: `.compute_90.sm_90`.
     pub(crate) suffix: String,
 }
 
-/// A virtual architecture and what is made for it.
+/// A virtual architecture and the codes that are made from it.
 struct Group {
     arch: Target,
     codes: Vec<Target>,
 }
 
-/// What is known of architectures.
+/// The architectures of a line, grouped while the line is read.
 struct Groups {
     groups: Vec<Group>,
     release: &'static Dialect,
-    /// How many real codes were named, those that stand twice included.
+    /// The number of real codes named; a code named twice counts twice.
     named: usize,
 }
 
-/// What `arch`, `code` and the specifications of `generate` ask for.
+/// The targets for `arch`, `code` and the specifications of `generate`.
 pub(crate) fn codes(
     arch: Option<&OsStr>,
     code: &[OsString],
@@ -175,7 +175,7 @@ impl Groups {
     }
 }
 
-/// What `code` is made for if it is made by way of `arch`; `None` where nvcc refuses it.
+/// The target of `code` if it is made from `arch`; `None` if nvcc refuses the pair.
 fn made_for(arch: Target, code: Target) -> Option<Target> {
     use Variant::{Accelerated, Family, Plain};
     let (from, to) = (arch.arch(), code.arch());
@@ -225,7 +225,7 @@ impl<'t> Specification<'t> {
     }
 }
 
-/// What stands between the commas of a specification, those in brackets and quotes apart.
+/// The parts of a specification, which commas separate; commas in brackets and quotes do not.
 fn parts(text: &str) -> Result<Vec<&str>, NvccError> {
     let (mut parts, mut start, mut open) = (Vec::new(), 0, None);
     for (at, byte) in text.bytes().enumerate() {
@@ -273,8 +273,8 @@ mod tests {
         codes(arch.as_deref(), &code, &values("-gencode="), Dialect::usual())
     }
 
-    /// What `nvcc -dryrun -dlink` of 13.0.88 gives nvlink: targets, `R` for `-report-arch`, and
-    /// what it puts into the names of cubins.
+    /// The words that `nvcc -dryrun -dlink` of 13.0.88 gives to nvlink: targets, `R` for
+    /// `-report-arch`, and the part that it adds to the names of cubins.
     #[test]
     fn targets_come_in_the_order_of_nvcc() {
         #[rustfmt::skip]

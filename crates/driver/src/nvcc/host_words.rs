@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 
 use culd_fatbin::registration::Visibility;
 
-/// What a word for the host compiler means for the host object.
+/// The meaning of a word of the host compiler for the host object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostWord {
     /// Nothing.
     Neutral,
-    /// How the host linker sees the object's symbols.
+    /// The visibility of the object's symbols.
     Visibility(Visibility),
     /// Another kind of object, or none.
     Other,
-    /// Nobody here knows.
+    /// A word that is in no list here.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ const OTHER_BEGIN: &[&str] = &[
     "@",
 ];
 
-/// Words that change the code of the stub, warnings, or what the preprocessor sees.
+/// Words that change the code of the stub, warnings, or the preprocessor.
 const NEUTRAL: &[&str] = &[
     "",
     "-ansi",
@@ -83,7 +83,7 @@ const VISIBILITIES: &[(&str, Visibility)] = &[
     ("-fvisibility=protected", Visibility::Protected),
 ];
 
-/// What `word` means.
+/// The meaning of `word`.
 pub(crate) fn host_word(word: &OsStr) -> HostWord {
     let bytes = word.as_bytes();
     let begins = |list: &[&str]| list.iter().any(|begin| bytes.starts_with(begin.as_bytes()));

@@ -1,7 +1,8 @@
-//! The command line of nvcc, as far as it asks for a device link.
+//! The command line of nvcc, as far as it concerns a device link.
 //!
-//! In: words. Out: what nvcc would have nvlink, fatbinary and the host compiler do. Guaranteed: the
-//! answer is nvcc's, or an error; what goes beyond a device link is told.
+//! In: words. Out: the work that nvcc would give to nvlink, fatbinary and the host compiler.
+//! Guaranteed: the answer is nvcc's, or an error; a line that asks for more than a device link is
+//! recognized.
 
 mod codes;
 mod host_words;

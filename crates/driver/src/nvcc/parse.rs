@@ -1,6 +1,6 @@
 //! The grammar of nvcc's command line.
 //!
-//! In: words. Out: a [`CommandLine`], or what is wrong in nvcc's words. It is nvlink's grammar with
+//! In: words. Out: a [`CommandLine`], or an error in nvcc's words. It is nvlink's grammar with
 //! other names: `-s=v`, `-s v`, `--long=v` and `--long v` are the same, lists add up and are split
 //! at commas, a repeated option with another value warns.
 
@@ -14,9 +14,9 @@ use super::table::{Effect, IDS, Id, Row, TABLE, Takes};
 use crate::options::{UsageError, number, response, split_name};
 use crate::os::files::{self, Kinds};
 
-/// How many options files may be open at once, one naming the next.
+/// The most options files open at once, if one names the next.
 const MAX_DEPTH: usize = 15;
-/// What options files may come to in all; the same as for nvlink's line.
+/// The most options files in all; the same number as for nvlink's line.
 const MAX_FILES: usize = 1000;
 const MAX_BYTES: u64 = 32 << 20;
 const MAX_WORDS: usize = 1 << 18;
@@ -24,9 +24,9 @@ const MAX_WORDS: usize = 1 << 18;
 /// A command line of nvcc.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
-    /// Words that are no options, in order.
+    /// The words that are not options, in order.
     pub(crate) inputs: Vec<OsString>,
-    /// Words that look like options and are none of nvcc's.
+    /// The words that look like options but are not in nvcc's table.
     pub(crate) unknown: Vec<OsString>,
     /// Options that ask for more than a device link, as typed.
     pub(crate) beyond: Vec<String>,

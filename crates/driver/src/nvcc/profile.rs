@@ -1,7 +1,7 @@
-//! What the profile of a toolkit says: `nvcc.profile`, beside nvcc.
+//! The profile of a toolkit: the file `nvcc.profile` in nvcc's folder.
 //!
 //! In: a folder of programs, the environment. Out: the words that nvcc adds to every device link,
-//! folders of libraries, and where libnvvm is. The grammar is that of NVIDIA's documentation of
+//! folders of libraries, and the place of libnvvm. The grammar is that of NVIDIA's documentation of
 //! nvcc: `name = text`, `?=` (unless it is there), `+=` (in front), `=+` (behind), `$(name)`.
 
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ const MAX_SIZE: usize = 1 << 20;
 /// The most bytes of a variable: each line can double one.
 const MAX_VALUE: usize = 1 << 16;
 
-/// What a device link is given by the toolkit.
+/// The part of a profile that concerns a device link.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     /// Options, folders of libraries mostly.
     pub(crate) libraries: Vec<OsString>,
-    /// Where libnvvm is.
+    /// The folder of libnvvm.
     pub(crate) nvvm: PathBuf,
 }
 
@@ -34,8 +34,8 @@ struct Variables<'e> {
 }
 
 impl Profile {
-    /// That of the nvcc in the folder `bin`, which is named as nvcc names its own folder. `None`:
-    /// there is none, or it has what this does not understand.
+    /// The profile of the nvcc in the folder `bin`; its text names the folder as nvcc names its
+    /// own. `None`: the file is missing, or has a line that this reader does not understand.
     pub(crate) fn of(bin: &Path) -> Option<Self> {
         let text = fs::read(bin.join("nvcc.profile")).ok()?;
         Profile::read(&text, bin, &|name| env::var_os(name))
@@ -148,7 +148,7 @@ mod tests {
         let profile = read(USUAL, "").unwrap();
         assert_eq!(profile.libraries, folders);
         assert_eq!(profile.nvvm, Path::new("tk/bin/../nvvm"));
-        // What the environment has comes first.
+        // Words of the environment come first.
         let more = read(USUAL, "-L/own -lown").unwrap().libraries;
         assert_eq!(more, [&["-L/own", "-lown"][..], &folders].concat());
     }

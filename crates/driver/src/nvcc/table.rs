@@ -6,7 +6,7 @@
 use Effect::{Front, None, Set};
 use Takes::{Bool, Choice, List, Nothing, Number, One};
 
-/// Options that change what a device link makes.
+/// Options that change the result of a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(crate) enum Id {
@@ -17,10 +17,10 @@ pub(crate) enum Id {
     ForwardBoth, NoDeviceLink, CudaRuntime, Verbose,
 }
 
-/// How many of [`Id`] there are.
+/// The number of [`Id`]s.
 pub(super) const IDS: usize = Id::Verbose as usize + 1;
 
-/// What an option takes.
+/// The kind of value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
@@ -34,22 +34,21 @@ pub(super) enum Takes {
     Bool,
 }
 
-/// What an option changes in a device link.
+/// The effect of an option on a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Something.
     Set(Id),
     /// Nothing.
     None,
-    /// It asks for something else than a device link, or for something beside it: a matter for
-    /// nvcc.
+    /// The option asks for another phase than a device link, or for more: nvcc does it.
     Front,
 }
 
 /// One option.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// The name after two dashes; empty where there is none.
+    /// The name after two dashes; empty if the option has none.
     pub(super) long: &'static str,
     /// The name after one dash.
     pub(super) short: &'static str,

@@ -1,7 +1,7 @@
-//! The rule for make: on what the output depends.
+//! The rule for make: the files on which the output depends.
 //!
-//! In: options, what was gathered. Out: the rule, and an empty one for each file, so that make does
-//! not stop where one is gone. The words are those of lld and gcc.
+//! In: options, the gathered inputs. Out: the rule, and an empty one for each file, so that make
+//! does not stop if a file was deleted. The words are those of lld and gcc.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

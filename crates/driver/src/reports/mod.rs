@@ -1,8 +1,8 @@
-//! What a link tells besides its messages: reports, maps, tables, the archive that links it again.
+//! Side outputs of a link: reports, maps, tables, the archive that links it again.
 //!
-//! In: options, what was gathered, what came of the link. Out: files, and text for standard output.
-//! Guaranteed: nothing here changes a byte of the output; a file is replaced only by a complete new
-//! one; nothing is computed that no option asks for.
+//! In: options, the gathered inputs, the result of the link. Out: files, and text for standard
+//! output. Guaranteed: nothing here changes a byte of the output; a file is replaced only by a
+//! complete new one; nothing is computed that no option asks for.
 
 mod dependencies;
 mod names;
@@ -38,14 +38,14 @@ pub(crate) fn need_account(options: &Options) -> bool {
     ])
 }
 
-/// True if something is told of a link that has made an output.
+/// True if an option asks for a side output after a successful link.
 pub(crate) fn any_after_link(options: &Options) -> bool {
     let any = |ids: &[Id]| ids.iter().any(|&id| options.values(id).is_some());
     need_account(options) || any(&[Id::Cref, Id::WhyExtract])
 }
 
-/// What is told of the inputs before they are linked, whatever comes of that: text for standard
-/// output.
+/// The text for standard output about the inputs. It is printed before the link, so also if the
+/// link fails.
 pub(crate) fn before_link(options: &Options, gathered: &Inputs<'_>) -> Result<String, Line> {
     let mut text = String::new();
     let traced: Vec<&OsStr> =
@@ -70,7 +70,7 @@ pub(crate) fn notes(options: &Options, gathered: &Inputs<'_>) -> Vec<Line> {
     notes.map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
 }
 
-/// What came of a link.
+/// The result of a link, for its side outputs.
 pub(crate) struct Told<'a> {
     pub(crate) options: &'a Options,
     pub(crate) gathered: &'a Inputs<'a>,
@@ -84,7 +84,7 @@ pub(crate) struct Told<'a> {
     pub(crate) messages: &'a [Line],
 }
 
-/// Writes what the options ask for; returns text for standard output.
+/// Writes the files that the options ask for; returns text for standard output.
 pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
     let (options, target, gathered) = (told.options, told.target, told.gathered);
     let mut text = String::new();
@@ -179,7 +179,7 @@ fn words(options: &Options) -> Vec<String> {
     words
 }
 
-/// True for an option of culd's own.
+/// True for an option that nvlink does not have.
 fn is_own(id: Id) -> bool {
     TABLE[id as usize].origin == Origin::Culd
 }
@@ -217,12 +217,12 @@ fn lines(lines: &[String]) -> String {
     lines.iter().map(|line| format!("{}\n", escaped_but_tabs(line))).collect()
 }
 
-/// The line without what a terminal obeys; tabs separate columns.
+/// The line with its control characters escaped, except tabs: these separate columns.
 fn escaped_but_tabs(line: &str) -> String {
     line.split('\t').map(culd_text::escaped).collect::<Vec<_>>().join("\t")
 }
 
-/// What stands behind the last dot of a path.
+/// The extension of a path: the text behind the last dot.
 pub(crate) fn ending(path: &Path) -> Option<&str> {
     path.extension()?.to_str()
 }

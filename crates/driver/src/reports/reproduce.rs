@@ -1,9 +1,9 @@
 //! `--reproduce`: an archive with all inputs of a link and a script that links them again.
 //!
-//! In: options, what was gathered. Out: a tar archive. Guaranteed: the script makes the same bytes
-//! in any folder: words that the tool note tells stay as they are, and absolute paths are looked
-//! for below the folder `root` (`--chroot`). Tools of NVIDIA's are not in it: PTX and LTO-IR need
-//! those of the release that `version.txt` names.
+//! In: options, the gathered inputs. Out: a tar archive. Guaranteed: the script makes the same
+//! bytes in any folder: words that are part of the tool note stay as they are, and absolute paths
+//! are looked for below the folder `root` (`--chroot`). The archive has no tools of NVIDIA: PTX and
+//! LTO-IR need those of the release that `version.txt` names.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -78,7 +78,7 @@ fn archive(
         done.push(place);
     }
     let inner = inside(&here).unwrap_or_default();
-    // A folder of its own, where nothing is in the working folder.
+    // A separate, empty working folder.
     archive.folder(&Path::new(ROOT).join(&inner))?;
     let words = words(options, dialect);
     let (script, response) = script(&inner, options, &words);
@@ -127,7 +127,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(place)
 }
 
-/// The words of the link, without the output and what only tells of the link.
+/// The words of the link, without the output and without options for reports.
 fn words(options: &Options, dialect: &Dialect) -> Vec<OsString> {
     let mut words = Vec::new();
     for row in TABLE {

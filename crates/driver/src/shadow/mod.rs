@@ -45,7 +45,7 @@ time. 'culd check-shadow DIR' says whether all is in place.
 /// The programs of a toolkit that are copies of culd in its shadow.
 const REPLACED: &[&str] = &["nvlink", "nvcc", "fatbinary"];
 
-/// Whether a program of the shadow of `toolkit` is a copy of culd: nvlink is, others where the
+/// True if a program of the shadow of `toolkit` is a copy of culd: nvlink always, others if the
 /// toolkit has them.
 fn is_replaced(toolkit: &Path, name: &str) -> bool {
     name == "nvlink" || toolkit.join("bin").join(name).exists()
