@@ -173,8 +173,8 @@ impl Differing<'_> {
             || (!layout.is_empty() && self.is_same_program(&done, words, &layout)?))
     }
 
-    /// Whether `theirs` has the messages and the register file of culd. Names of files that were made
-    /// for the comparison are those of the row.
+    /// Whether `theirs` has the messages and the register file of culd. Names of files that were
+    /// made for the comparison are those of the row.
     fn says_the_same(&self, theirs: &LtoLink) -> bool {
         let name = |line: String| -> String {
             let mut line = line;
