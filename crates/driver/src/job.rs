@@ -1,8 +1,8 @@
 //! A link from its inputs to the image.
 //!
 //! In: [`Options`] and [`Item`]s. Out: the linker's inputs and options, and for programs the whole
-//! link: [`Linked`]. Guaranteed: no output is written, nothing is printed; everything that was read
-//! is freed.
+//! link: [`LinkedImage`]. Guaranteed: no output is written, nothing is printed; everything that was
+//! read is freed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +36,7 @@ pub struct LinkedImage {
     pub parts: Vec<LinkedInput>,
     /// The inputs as a report tells them, and the place among them of each object of the account.
     pub inputs: Vec<culd_report::Input>,
-    /// See [`Linked::inputs`].
+    /// See [`LinkedImage::inputs`].
     pub objects: Vec<usize>,
     /// The release whose rules were followed; `None` if it did not get as far.
     pub dialect: Option<&'static Dialect>,
@@ -66,7 +66,7 @@ pub struct LinkRequest<'j> {
     pub index: Option<IndexFile>,
     /// The threads.
     pub session: &'j Session,
-    /// [`Linked::account`] is wanted.
+    /// [`LinkedImage::account`] is wanted.
     pub account: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Everything between a command line, or a program, and the linker: options, inputs, files, what is
 //! printed.
 //!
-//! In: arguments. Out: the output file and an [`Outcome`] with exit status and lines. Guaranteed:
-//! no global state; an existing output is replaced only by a complete new one.
+//! In: arguments. Out: the output file and an [`RunOutcome`] with exit status and lines.
+//! Guaranteed: no global state; an existing output is replaced only by a complete new one.
 //!
 //! Features: `command` has everything that only the command `culd` needs; `ptx` runs ptxas; `lto`
 //! runs `culd-lto`; `demangle`, `parallel` and `serde` are those of `culd_link`.

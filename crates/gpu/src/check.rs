@@ -1,9 +1,9 @@
 //! Programs of a plan on the GPU.
 //!
-//! In: a folder with a plan, the driver. Out: lines and an [`End`]. Guaranteed: each image runs in
-//! a process of its own, because after a fault on the GPU a process can do nothing more with it; a
-//! program that does not suit the GPU is counted as left out, not as passed; a run of nothing is a
-//! failure.
+//! In: a folder with a plan, the driver. Out: lines and an [`GpuRunEnd`]. Guaranteed: each image
+//! runs in a process of its own, because after a fault on the GPU a process can do nothing more
+//! with it; a program that does not suit the GPU is counted as left out, not as passed; a run of
+//! nothing is a failure.
 
 use crate::driver::{Gpu, GpuMemory, LaunchShape, NoGpu, Parameter};
 use crate::plan::{Launch, Plan, PlannedArgument, PlannedImage, Program};

@@ -1,7 +1,7 @@
 //! Handles.
 //!
-//! In: a [`Link`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number that
-//! is given once in the life of a process, never an address, so a destroyed or invented one is
+//! In: a [`JitLink`], or a handle. Out: a handle, or its link. Guaranteed: a handle is a number
+//! that is given once in the life of a process, never an address, so a destroyed or invented one is
 //! recognized.
 
 use std::collections::HashMap;

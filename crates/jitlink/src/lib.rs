@@ -6,7 +6,7 @@
 //! a code; handles may be used from any thread, one call at a time each.
 //!
 //! [`abi`] is the interface and the only place with `unsafe`; [`handles`] turns handles into
-//! [`link::Link`]s, which do the work; [`options`] reads options.
+//! [`link::JitLink`]s, which do the work; [`options`] reads options.
 #![allow(non_snake_case, reason = "the names are NVIDIA's")]
 #![deny(unsafe_code)]
 #![warn(unsafe_op_in_unsafe_fn)]

@@ -60,7 +60,7 @@ enum LinkState {
 }
 
 impl JitLink {
-    /// A link with the options `words`; [`Link::created`] says whether they are valid.
+    /// A link with the options `words`; [`JitLink::created`] says whether they are valid.
     pub fn new(words: &[OsString]) -> Self {
         let (mut index, mut told) = (None, String::new());
         let parsed = options::parse(words).and_then(|options| {

@@ -1,6 +1,6 @@
 //! The options of `nvJitLinkCreate`.
 //!
-//! In: the words. Out: [`LinkOptions`], or the code and log text of the first word that is wrong.
+//! In: the words. Out: [`JitOptions`], or the code and log text of the first word that is wrong.
 //! Guaranteed: as observed with 13.0.88 (docs/JITLINK.md, options), where one word in four is
 //! looked at up to its known part only.
 

@@ -1,6 +1,6 @@
 //! The cubin linker: bytes in, bytes out.
 //!
-//! In: the bytes of relocatable cubins and [`LinkOptions`]. Out: [`Outcome`]: the linked cubin,
+//! In: the bytes of relocatable cubins and [`LinkOptions`]. Out: [`LinkOutcome`]: the linked cubin,
 //! equal to nvlink's byte for byte except for its tool record, or the errors of the inputs.
 //! Guaranteed: no I/O, no globals, no printing. The result depends on the options, and on the
 //! order, names and bytes of the inputs; it does not depend on threads, paths or the machine.

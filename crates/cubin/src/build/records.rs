@@ -1,8 +1,9 @@
 //! Parts that name symbols: the symbol table, attributes, call graph, relocations; and Mercury's
 //! half of all sections.
 //!
-//! In: a [`File`] with the sections of the first half. Out: the complete file. Guaranteed: symbols
-//! stand in the order in which ptxas writes them: those of sections, local ones, global ones.
+//! In: [`FileParts`] with the sections of the first half. Out: the complete file. Guaranteed:
+//! symbols stand in the order in which ptxas writes them: those of sections, local ones, global
+//! ones.
 
 use super::finish::{FileParts, Fixed, HalfPair, SymbolPlace, plain, records};
 use super::object::{

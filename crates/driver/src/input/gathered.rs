@@ -42,7 +42,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) lto: Vec<LtoPiece<'a>>,
     /// There is LTO-IR in the inputs.
     pub(crate) has_lto: bool,
-    /// The number of [`Gathered::inputs`] in front of the last LTO-IR.
+    /// The number of [`Inputs::inputs`] in front of the last LTO-IR.
     pub(crate) lto_place: usize,
     /// The cubin of all LTO-IR, in a link with other code.
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,

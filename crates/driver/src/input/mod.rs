@@ -1,6 +1,6 @@
 //! From the files of a command line, or of a program, to cubins.
 //!
-//! In: [`Options`] and [`Item`]s. Out: [`Gathered`]: named cubin bytes in link order, the modules
+//! In: [`Options`] and [`Item`]s. Out: [`Inputs`]: named cubin bytes in link order, the modules
 //! for the register file, the names that host code refers to; and lines for the user. Guaranteed:
 //! device code that is not linked is reported; nothing is compiled or unpacked that is not linked;
 //! lines come in the order of the inputs, whatever ran in parallel. The rules are nvlink's
@@ -94,8 +94,8 @@ struct Gatherer<'a, 'o> {
     folder: Option<PathBuf>,
 }
 
-/// Reads all inputs; `failed` if there was an error before. Returns the lines; with [`Stopped`] the
-/// last one is fatal.
+/// Reads all inputs; `failed` if there was an error before. Returns the lines; with [`InputStop`]
+/// the last one is fatal.
 pub(crate) fn gather<'a>(
     options: &Options,
     sources: Sources<'a>,

@@ -70,7 +70,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         LinkTime { options, target, words, used, store, found, lines, session, waiting: None }
     }
 
-    /// Has the LTO-IR compiled: it becomes the output, or [`Gathered::lto_cubin`].
+    /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.words = words(self.options).map_err(|error| self.refuse(error))?;

@@ -103,7 +103,7 @@ impl LineList {
         &self.lines
     }
 
-    /// The same as [`Lines::end`] with at most `most` errors; 0 is no limit.
+    /// The same as [`LineList::end`] with at most `most` errors; 0 is no limit.
     pub(crate) fn end_within(self, most: Option<i32>) -> RunOutcome {
         let mut outcome = self.end();
         let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);

@@ -169,7 +169,7 @@ impl StringTable {
 struct ObjectFile {
     headers: Vec<u8>,
     bytes: Vec<u8>,
-    /// The offset of [`File::bytes`] in the file.
+    /// The offset of [`ObjectFile::bytes`] in the file.
     base: u64,
     names: StringTable,
 }

@@ -1,9 +1,9 @@
 //! Phase `merge`: the inputs merged into one draft, file by file.
 //!
-//! In: [`InputObjects`], [`Symbols`], [`CallGraph`]. Out: [`Merged`]: the draft with every section,
-//! symbol and string in nvlink's order of creation, and where each input section and symbol went.
-//! Guaranteed: infallible, because [`crate::check::clash`] reports definitions that disagree, in
-//! parallel with this phase; afterwards no input file adds a section or a symbol.
+//! In: [`InputObjects`], [`Symbols`], [`CallGraph`]. Out: [`MergeResult`]: the draft with every
+//! section, symbol and string in nvlink's order of creation, and where each input section and
+//! symbol went. Guaranteed: infallible, because [`crate::check::clash`] reports definitions that
+//! disagree, in parallel with this phase; afterwards no input file adds a section or a symbol.
 //!
 //! The order inside one file is nvlink's (docs/LINKING.md, order of creation): functions;
 //! other symbols, whose sections are created on first use; remaining sections; attributes;

@@ -1,8 +1,8 @@
 //! A compiler that starts up while its text is being made.
 //!
-//! In: a compiler, and later a text. Out: what came of it, as of [`Compiler::compile`]. Guaranteed:
-//! the result is the same as if the compiler had been started with the text; one that nobody gives
-//! a text, or whose parent is gone, ends.
+//! In: a compiler, and later a text. Out: what came of it, as of [`PtxCompiler::compile`].
+//! Guaranteed: the result is the same as if the compiler had been started with the text; one that
+//! nobody gives a text, or whose parent is gone, ends.
 //!
 //! ptxas opens its input when it has set up its tables, which is half of what it does for a small
 //! text, and opens it again at its end. So the name stands for a pipe first, and for a file with
