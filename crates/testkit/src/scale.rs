@@ -1,6 +1,6 @@
 //! Large link inputs for benchmarks, made in a second.
 //!
-//! In: a [`Case`] and the reference compiler. Out: a folder of cubins, or of host objects with
+//! In: a [`ScaleCase`] and the reference compiler. Out: a folder of cubins, or of host objects with
 //! them. Guaranteed: every cubin is byte for byte what ptxas would make of its own source, because
 //! it is a clone of a compiled template in which only symbol names of the same length were
 //! exchanged: no offset in the file moves.

@@ -1,6 +1,6 @@
 //! One damaged link under limits.
 //!
-//! In: a [`Mutant`]. Out: a [`Trial`]. Guaranteed: nothing of a link is left but the files of one
+//! In: a [`Mutant`]. Out: a [`DamageTrial`]. Guaranteed: nothing of a link is left but the files of one
 //! that went wrong, in the folder for these.
 
 use anyhow::{Context, Result};

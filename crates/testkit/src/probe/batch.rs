@@ -1,6 +1,6 @@
 //! Records that share a link.
 //!
-//! In: a [`Batch`], a [`Linker`]. Out: the fate of every record. Guaranteed: a record that ends the
+//! In: a [`Batch`], a [`ProbeLinker`]. Out: the fate of every record. Guaranteed: a record that ends the
 //! link is found and has a link of its own, as have those that change the fate of others; all
 //! others share one.
 

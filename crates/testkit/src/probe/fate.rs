@@ -1,6 +1,6 @@
 //! What a linker made of one record.
 //!
-//! In: the output, the object with the record. Out: [`Fate`]. Guaranteed: two fates are equal only
+//! In: the output, the object with the record. Out: [`RecordFate`]. Guaranteed: two fates are equal only
 //! when the slot's bytes and the records that are left for it are; nothing is said of the rest of
 //! the file.
 

@@ -29,7 +29,7 @@ pub struct ProbeRecord {
     pub offset: u64,
     /// The type.
     pub kind: u32,
-    /// The addend; 0 with [`Form::Rel`].
+    /// The addend; 0 with [`AddendForm::Rel`].
     pub addend: i64,
 }
 

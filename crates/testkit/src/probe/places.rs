@@ -23,7 +23,7 @@ pub struct ProbePlace {
 /// How the bytes of the object's section are found in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputBytes {
-    /// At the value of this symbol, which starts at [`Place::start`].
+    /// At the value of this symbol, which starts at [`ProbePlace::start`].
     Symbol(&'static str),
     /// At the start of the section of the same name.
     Start,

@@ -1,6 +1,6 @@
 //! Damaged files: what disks, networks and strangers make of good ones.
 //!
-//! In: the bytes of a good file, or a [`program::Program`], and a generator. Out: the same with
+//! In: the bytes of a good file, or a [`program::MutationSource`], and a generator. Out: the same with
 //! fields, bytes, records or pieces changed. Guaranteed: the same seed gives the same damage as
 //! long as the good files stay the same; any bytes may come in, good or not.
 //!

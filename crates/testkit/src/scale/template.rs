@@ -1,6 +1,6 @@
 //! One compiled module that stands for many.
 //!
-//! In: the numbers of a [`Case`] and the role of a module. Out: a cubin with placeholders for
+//! In: the numbers of a [`ScaleCase`] and the role of a module. Out: a cubin with placeholders for
 //! names, and clones of it. Guaranteed: names are 8 bytes before and after the exchange, in every
 //! section they occur in.
 

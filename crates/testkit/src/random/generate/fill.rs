@@ -1,7 +1,7 @@
 //! Fills a program: initialisers of variables, bodies of functions, calls that make functions
 //! reachable.
 //!
-//! In: a [`Builder`] with all names in place. Out: the same, complete.
+//! In: a [`ProgramBuilder`] with all names in place. Out: the same, complete.
 
 use super::build::ProgramBuilder;
 use super::mix;

@@ -1,7 +1,7 @@
 //! Legacy texture, surface and sampler references beyond plain reads: queries, addresses, objects,
 //! parameters of kernels, initialised samplers, references that several files define.
 //!
-//! In: a [`Builder`] whose family asks for them. Out: statements, parameters and initialisers, and
+//! In: a [`ProgramBuilder`] whose family asks for them. Out: statements, parameters and initialisers, and
 //! their text.
 
 use super::build::ProgramBuilder;

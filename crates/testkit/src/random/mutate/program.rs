@@ -1,6 +1,6 @@
 //! Whole links of damaged files.
 //!
-//! In: good [`Program`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of them
+//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of them
 //! damaged, perhaps after it was put into a fat binary, an object or an archive. Guaranteed: as in
 //! [`super`]; `-o out` is on every command line and the paths in it are bare names.
 
