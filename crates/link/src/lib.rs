@@ -144,6 +144,9 @@ where
 
     // Every file is checked before the first is merged: nvlink reports the first bad file only.
     phases.begin("objects", diags)?;
+    if options.index.is_some() && !options.dialect.knows_unified {
+        return Err(diags.fatal(Message::UnifiedNotKnown { release: options.dialect }));
+    }
     let mut objects = InputObjects::parse(session, inputs, options, diags)?;
     *unused = system_libraries::remove_unused(&mut objects, inputs, options);
 

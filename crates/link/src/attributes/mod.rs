@@ -11,6 +11,7 @@ pub(crate) mod file;
 mod granularity;
 mod inherit;
 mod largest;
+mod launches;
 pub(crate) mod lists;
 mod propagate;
 mod rules;
@@ -88,6 +89,7 @@ impl<'d> Attributes<'d> {
             false => propagate::propagate(graph, merged, &mut functions),
         };
         let barriers_in_flags = barriers::add(objects, symbols, graph, merged, &mut functions);
+        launches::add(graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         for node in functions.nodes() {
             if functions.has(node).any(ListTraits::NO_EXTERNS) {

@@ -116,6 +116,7 @@ fn add_records(
 /// Drops empty banks of functions. A bank that a replaced copy left empty loses its name too.
 pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
     let draft = &mut merged.draft;
+    let takes_names_out = draft.dialect.has_three_lists;
     let (mut kept, mut any_dropped) = (HashSet::new(), false);
     for id in draft.category_of(SectionKind::Constant(0)).to_vec() {
         let section = &mut draft.sections[id];
@@ -124,8 +125,10 @@ pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
             // With `-r` the name is kept (case literals/replaced-kernel with -r). Of two sections
             // with one name, the first one places the name in the string table.
             if section.emptied && !draft.relocatable && !kept.contains(&section.name) {
-                draft.section_strings.remove(section.name);
-                draft.local_strings.remove(section.name);
+                if takes_names_out {
+                    draft.section_strings.remove(section.name);
+                    draft.local_strings.remove(section.name);
+                }
             }
         } else if section.emptied {
             kept.insert(section.name);
@@ -143,12 +146,15 @@ fn drop_relocations(draft: &mut Draft<'_>) {
     if draft.relocatable {
         return;
     }
+    let takes_names_out = draft.dialect.has_three_lists;
     for reloc in draft.relocs.values() {
         let target = &draft.sections[reloc.target];
         if target.dropped && target.emptied {
             let name = draft.sections[reloc.section].name;
-            draft.section_strings.remove(name);
-            draft.local_strings.remove(name);
+            if takes_names_out {
+                draft.section_strings.remove(name);
+                draft.local_strings.remove(name);
+            }
         }
     }
 }
@@ -157,12 +163,15 @@ fn drop_relocations(draft: &mut Draft<'_>) {
 /// with `--preserve-relocs`). nvlink cannot make an object then (docs/DIFFERENCES.md,
 /// literals-of-replaced).
 fn drop_symbols(draft: &mut Draft<'_>) {
+    let takes_names_out = draft.dialect.has_three_lists;
     for symbol in draft.symbols.values_mut().filter(|symbol| symbol.program.is_some()) {
         let section = symbol.section.map(|section| &draft.sections[section]);
         let gone = section.is_some_and(|s| s.dropped && matches!(s.kind, SectionKind::Constant(_)));
         if gone {
             symbol.dropped = true;
-            draft.local_strings.remove(symbol.name);
+            if takes_names_out {
+                draft.local_strings.remove(symbol.name);
+            }
         }
     }
 }

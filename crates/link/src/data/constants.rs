@@ -88,7 +88,7 @@ pub(crate) fn tighten<'d>(
         section.dropped = true;
         let name = section.name;
         draft.section_strings.remove(name);
-        draft.local_strings.remove(name);
+        draft.remove_name(name);
     }
 }
 
@@ -143,8 +143,7 @@ fn drop_unused<'d>(
     let left: HashSet<NameId> = left.map(|symbol| symbol.name).collect();
     let gone = unused.iter().map(|&id| draft.symbols[id].name).filter(|name| !left.contains(name));
     for name in gone.collect::<HashSet<_>>() {
-        draft.local_strings.remove(name);
-        draft.global_strings.remove(name);
+        draft.remove_name(name);
     }
     unused
 }

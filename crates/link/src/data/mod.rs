@@ -61,6 +61,11 @@ impl Data {
             let mercury = options.target.flavour == Flavour::Mercury;
             let first = mercury.then(|| slots(merged)).transpose()?;
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
+            if shared.is_any_dynamic() && !options.for_debugger() {
+                // The name of a symbol that stands for arrays without size, and is in no program.
+                let name = merged.draft.names.intern(b"externsharedinstance");
+                merged.draft.add_lost_name(name);
+            }
             if options.effective_selection().is_active() {
                 constants::add_second_index(&mut merged.draft);
             }

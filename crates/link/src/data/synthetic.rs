@@ -58,7 +58,8 @@ pub(crate) fn add_last_sections(
     banks::merge_banks(merged, graph, options);
     banks::drop_empty(merged);
     let classic = merged.draft.flavour == Flavour::Classic;
-    let rel_action = (classic && !merged.draft.relocatable).then(|| {
+    let has_actions = !merged.draft.dialect.rel_action.is_empty();
+    let rel_action = (classic && has_actions && !merged.draft.relocatable).then(|| {
         let name = merged.draft.names.intern(b".nv.rel.action");
         merged.draft.add_section(name, SectionKind::RelAction, 0, 8)
     });

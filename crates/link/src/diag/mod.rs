@@ -81,6 +81,7 @@ impl Message {
             | Message::ArchMismatch { .. }
             | Message::ForOneArch { .. }
             | Message::No64BitFlag { .. }
+            | Message::UnifiedNotKnown { .. }
             | Message::AbiMismatch { .. }
             | Message::BeforeCuda12 { .. }
             | Message::AcceleratedMismatch
@@ -133,6 +134,8 @@ pub enum Message {
     ArchMismatch { file: String, target: String },
     #[error("expected 64bit object '{file}' to have EF_CUDA_64BIT_ADDRESS set")]
     No64BitFlag { file: String },
+    #[error("Unified functions and variables cannot be linked by the rules of CUDA {release}")]
+    UnifiedNotKnown { release: &'static Dialect },
     #[error("Input file '{file}' abi does not match")]
     AbiMismatch { file: String },
     #[error("Input file '{file}' must be recompiled with toolkit >= Cuda 12.0")]

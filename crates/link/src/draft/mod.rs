@@ -41,6 +41,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) flavour: Flavour,
     /// The release whose rules are followed.
     pub(crate) dialect: &'static Dialect,
+    /// Kernels that start kernels need a wrapper: targets before sm_70.
+    pub(crate) wraps_launches: bool,
     /// The number of sections that every output has from the start; see
     /// [`crate::layout::numbers::creation_index`].
     pub(crate) fixed_sections: usize,
@@ -126,6 +128,7 @@ impl<'d> Draft<'d> {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
             dialect: options.dialect,
+            wraps_launches: options.target.sm < 70,
             fixed_sections: 0,
             undefined_value,
             reserved_shared: options.target.reserved_shared,
@@ -145,7 +148,9 @@ impl<'d> Draft<'d> {
             global_strings: NameList::default(),
             mercury: MercuryNames::default(),
         };
-        for name in [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"] {
+        let unified = options.dialect.names_unified_table.then_some(&b".nv.uft.entry"[..]);
+        let tables = [&b".shstrtab"[..], b".strtab", b".symtab", b".symtab_shndx"];
+        for name in tables.into_iter().chain(unified) {
             let name = draft.names.intern(name);
             draft.intern_section_name(name);
         }
@@ -245,6 +250,29 @@ impl<'d> Draft<'d> {
         let names = self.names.len() + sections;
         let lists = [&mut self.section_strings, &mut self.local_strings, &mut self.global_strings];
         lists.into_iter().for_each(|list| list.reserve(names));
+    }
+
+    /// Adds the name of a symbol of the global list.
+    pub(crate) fn add_global_name(&mut self, name: NameId) {
+        match self.dialect.has_three_lists {
+            true => self.global_strings.add(name),
+            false => self.local_strings.add(name),
+        }
+    }
+
+    /// Adds a name that only one list of all names has: that of a symbol which is not in the output.
+    pub(crate) fn add_lost_name(&mut self, name: NameId) {
+        if !self.dialect.has_three_lists {
+            self.local_strings.add(name);
+        }
+    }
+
+    /// Takes the name of a symbol or section out of the table of symbol names.
+    pub(crate) fn remove_name(&mut self, name: NameId) {
+        if self.dialect.has_three_lists {
+            self.local_strings.remove(name);
+            self.global_strings.remove(name);
+        }
     }
 
     /// Adds a section name to both string tables, whether or not the section survives.

@@ -24,14 +24,11 @@ use crate::data::textures::TextureSlots;
 use crate::draft::Draft;
 use crate::draft::merged::MergeResult;
 use crate::draft::unified::UnifiedEntry;
+use crate::options::driver_functions::is_driver_function;
 use crate::relocs::relocated::ResolvedRelocs;
 
 /// Bytes of an attribute of `.nv.info` about a function.
 const ABOUT_SIZE: usize = 12;
-
-/// The contents of `.nv.rel.action`, the same in every file nvlink was seen to make.
-pub(crate) const REL_ACTION: [u8; 16] =
-    [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
 /// The sources of contents.
 #[derive(Clone, Copy)]
@@ -168,11 +165,17 @@ impl ContentMaker<'_, '_> {
         let nodes = || self.graph.nodes.ids();
         let string = |name| self.numbers.string(name);
         for list in LISTS {
+            if list == -4 && !self.merged.draft.dialect.lists_references {
+                continue;
+            }
             pair(0, list as u32);
             for node in nodes() {
                 let function = self.function(node);
                 match list {
-                    -1 => self.graph.calls(node).for_each(|to| pair(function, self.function(to))),
+                    -1 => {
+                        let listed = self.graph.calls(node).filter(|&to| self.lists_call(to));
+                        listed.for_each(|to| pair(function, self.function(to)));
+                    }
                     -2 if self.graph.is_address_taken(node) => {
                         pair(function, self.graph.prototype(node).map_or(0, string));
                     }
@@ -186,6 +189,16 @@ impl ContentMaker<'_, '_> {
             }
         }
         out
+    }
+
+    /// True if `.nv.callgraph` lists calls of `callee`.
+    fn lists_call(&self, callee: NodeId) -> bool {
+        let draft = &self.merged.draft;
+        let symbol = &draft.symbols[self.merged.function(self.graph, callee)];
+        let name = || draft.names.get(symbol.name);
+        draft.dialect.lists_system_calls
+            || symbol.section.is_some()
+            || !is_driver_function(name(), draft.dialect)
     }
 
     /// `.nv.prototype`: prototypes of functions whose address is not taken.

@@ -48,6 +48,13 @@ pub(crate) fn assemble(
             *flags = *flags & !shf::BARRIERS | shf::barriers(barriers);
         }
     }
+    if merged.draft.dialect.raises_registers_of_code {
+        for (&entry, facts) in graph.entries().iter().zip(&attributes.entries) {
+            if let Some(code) = merged.code(graph, entry) {
+                merged.draft.sections[code].registers = facts.registers as u8;
+            }
+        }
+    }
     let mut high_indices = None;
     if merged.draft.flavour == Flavour::Mercury {
         high_indices = mercury_sections::keep_high_indices(&mut merged.draft);

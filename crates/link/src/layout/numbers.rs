@@ -49,6 +49,8 @@ pub(crate) struct Numbers {
     pub(crate) has_high_indices: bool,
     /// The table of symbol names.
     pub(crate) strings: StringTable,
+    /// `sh_link` of sections with symbols.
+    pub(crate) symbols_link: u32,
 }
 
 impl Numbers {
@@ -69,6 +71,7 @@ impl Numbers {
             trailing: draft.mercury.trailing.clone(),
             has_high_indices: needs_high_indices(draft),
             strings: StringTable::default(),
+            symbols_link: draft.dialect.symbols_link,
         };
         for (&section, index) in numbers.order.iter().zip(numbers.first_index()..) {
             numbers.index[section] = Some(index);
@@ -159,7 +162,9 @@ impl Numbers {
     ) -> u32 {
         match section.kind {
             SectionKind::CuInfo => tkinfo.map_or(0, |tkinfo| self.index(tkinfo)),
-            SectionKind::FunctionIds | SectionKind::VariableIds => stale.unwrap_or(SYMTAB_INDEX),
+            SectionKind::FunctionIds | SectionKind::VariableIds => {
+                stale.unwrap_or(self.symbols_link)
+            }
             SectionKind::FileInfo
             | SectionKind::FunctionInfo
             | SectionKind::CallGraph
@@ -168,7 +173,7 @@ impl Numbers {
             | SectionKind::Resolved
             | SectionKind::HighIndices
             | SectionKind::Text
-            | SectionKind::JumpSlots => SYMTAB_INDEX,
+            | SectionKind::JumpSlots => self.symbols_link,
             _ => 0,
         }
     }

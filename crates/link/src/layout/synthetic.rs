@@ -4,7 +4,7 @@ use culd_cubin::arch::Flavour;
 use hashbrown::HashSet;
 
 use super::contents::SyntheticContents;
-use super::maker::{ContentMaker, REL_ACTION};
+use super::maker::ContentMaker;
 use crate::attributes::Attributes;
 use crate::base::half::Half;
 use crate::base::id::{IdVec, NodeId, SectionId};
@@ -77,7 +77,7 @@ pub(crate) fn contents(
         contents.set(made.calls.prototype, maker.prototypes());
     }
     if let Some(section) = made.rel_action {
-        contents.set(section, REL_ACTION.to_vec());
+        contents.set(section, draft.dialect.rel_action.to_vec());
     }
     maker.relocations(draft, &mut contents);
     // Near the end, because this runs in parallel tasks: the other half may have finished, and its

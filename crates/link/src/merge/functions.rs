@@ -23,6 +23,7 @@ impl<'d> Merger<'_, 'd> {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
+                self.name_dead_function(program);
                 let unused_kernel = self.host_references && symbol.is_entry();
                 if (unused_kernel || is_driver_function) && symbol.defined_in().is_some() {
                     // A kernel that host code does not refer to leaves a name behind, and so does a
@@ -97,7 +98,7 @@ impl<'d> Merger<'_, 'd> {
             dropped: false,
         });
         if draft.is_global(symbol.binding()) {
-            draft.global_strings.add(name);
+            draft.add_global_name(name);
             draft.globals.push(out);
         } else {
             draft.local_strings.add(name);
@@ -107,9 +108,21 @@ impl<'d> Merger<'_, 'd> {
         out
     }
 
+    /// Adds the name of a dead function to the one list of names.
+    fn name_dead_function(&mut self, program: SymbolId) {
+        if let Some(nameless) = self.symbols.nameless_before(program) {
+            let name = self.symbols.all[nameless].name;
+            self.merged.draft.add_lost_name(name);
+        }
+        let name = self.symbols.all[program].name;
+        self.merged.draft.add_lost_name(name);
+    }
+
     /// Creates a function without name, unless it is dead as functions are that nothing reaches.
     fn nameless_function(&mut self, program: SymbolId) {
         if self.graph.node(program).is_none() {
+            let name = self.symbols.all[program].name;
+            self.merged.draft.add_lost_name(name);
             return;
         }
         let draft = &mut self.merged.draft;

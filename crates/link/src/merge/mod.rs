@@ -21,6 +21,7 @@ mod variables;
 
 use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
+use culd_cubin::callgraph::Edge;
 use hashbrown::{HashMap, HashSet};
 
 use self::banks::Banks;
@@ -35,7 +36,7 @@ use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::options::LinkOptions;
 use crate::symbols::discarded::DiscardedRecords;
-use crate::symbols::{Symbols, shared_uses};
+use crate::symbols::{Fate, Symbols, shared_uses};
 
 /// The inputs of merging, and its state.
 struct Merger<'a, 'd> {
@@ -106,7 +107,9 @@ pub(crate) fn merge<'d>(
 ) -> MergeResult<'d> {
     let ResolvedProgram { symbols, graph, .. } = resolved;
     let mut merged = MergeResult::empty(objects, symbols, graph, names.names, options);
-    merged.draft.prototype_strings = names.prototypes;
+    if options.dialect.has_three_lists {
+        merged.draft.prototype_strings = names.prototypes;
+    }
     let named_shared =
         options.keeps_shared_symbols().then(|| shared_uses::named_variables(objects, symbols));
     let mut merge = Merger::new(objects, resolved, merged, named_shared, options);
@@ -183,12 +186,31 @@ impl<'d> Merger<'_, 'd> {
         self.variables(id, object);
         self.remaining_sections(id, object);
         self.attributes(id, object);
+        if !self.merged.draft.dialect.has_three_lists {
+            self.prototype_names(id, object);
+        }
         self.relocations(id, object);
         // Sections of nvlink's objects are laid out with the variables if nvlink counts them.
         if object.is_extensible() || !self.counts_bare(object) {
             for &index in &object.outline.laid_out {
                 self.laid_out_shared(id, object, index);
             }
+        }
+    }
+
+    /// Adds the prototypes of a file to the one list of names, where the file's records are read.
+    fn prototype_names(&mut self, id: ObjectId, object: &InputObject<'d>) {
+        let lost = |function| self.symbols.fate(id, function) == Fate::Lost;
+        let listed = object.edges().filter_map(|edge| match edge {
+            Edge::AddressTaken { function, prototype }
+            | Edge::IndirectCall { function, prototype } => (!lost(function)).then_some(prototype),
+            Edge::Call { .. } | Edge::Reference { .. } => None,
+        });
+        let all = listed.chain(object.prototypes().map(|(_, prototype)| prototype));
+        for prototype in all.collect::<Vec<_>>() {
+            let draft = &mut self.merged.draft;
+            let name = draft.names.intern(object.prototype(prototype));
+            draft.local_strings.add(name);
         }
     }
 

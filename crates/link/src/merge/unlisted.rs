@@ -110,6 +110,35 @@ impl<'d> Merger<'_, 'd> {
     fn count(&mut self, function: SymbolId, section: UnlistedSection) {
         if self.counted.insert((function, section)) {
             self.merged.draft.add_unlisted();
+            if !self.merged.draft.dialect.has_three_lists {
+                self.name_dead(function, section);
+            }
         }
+    }
+
+    /// Adds the name of a section of a dead function to both string tables: releases with one list
+    /// of names look for dead functions after merging.
+    fn name_dead(&mut self, function: SymbolId, section: UnlistedSection) {
+        let draft = &mut self.merged.draft;
+        let own = draft.names.get(self.symbols.all[function].name).to_vec();
+        let bank_name = |bank: u8| format!(".nv.constant{bank}.").into_bytes();
+        let prefix = match section {
+            UnlistedSection::Code => b".text.".to_vec(),
+            UnlistedSection::Attributes => b".nv.info.".to_vec(),
+            UnlistedSection::Shared => b".nv.shared.".to_vec(),
+            UnlistedSection::Bank(bank) => bank_name(bank),
+            UnlistedSection::Relocations { bank, rela } => {
+                let front: &[u8] = if rela { b".rela" } else { b".rel" };
+                let of = bank.map_or_else(|| b".text.".to_vec(), bank_name);
+                [front, &of].concat()
+            }
+        };
+        let name = draft.names.join(&[&prefix, &own]);
+        if section == UnlistedSection::Bank(0) {
+            // As for live kernels, the relocations come first in one table.
+            let relocations = draft.names.join(&[b".rel", &prefix, &own]);
+            draft.local_strings.add(relocations);
+        }
+        draft.intern_section_name(name);
     }
 }

@@ -29,6 +29,8 @@ impl<'d> Merger<'_, 'd> {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
                 }
+                let name = self.symbols.all[program].name;
+                self.merged.draft.add_lost_name(name);
                 continue;
             }
             let fate = self.symbols.fate(id, index);
@@ -223,9 +225,11 @@ impl<'d> Merger<'_, 'd> {
         }
         // A symbol that is only laid out does not even leave its name.
         if !hidden && global {
-            draft.global_strings.add(name);
+            draft.add_global_name(name);
         } else if !hidden {
             draft.local_strings.add(name);
+        } else {
+            draft.add_lost_name(name);
         }
         self.merged.targets[program] = SymbolTarget::Symbol(out);
         out

@@ -11,15 +11,16 @@ use culd_cubin::arch::Arch;
 use culd_cubin::note;
 
 /// How many releases there are.
-const COUNT: usize = 11;
+const COUNT: usize = 16;
 
 /// The releases as notes and headers store them: 130 is 13.0.
-const RELEASES: [u16; COUNT] = [124, 125, 126, 128, 129, 130, 131, 132, 133, 134, 135];
+const RELEASES: [u16; COUNT] =
+    [118, 120, 121, 122, 123, 124, 125, 126, 128, 129, 130, 131, 132, 133, 134, 135];
 
 /// The builds that culd was compared with.
 const BUILDS: [&str; COUNT] = [
-    "12.4.131", "12.5.82", "12.6.85", "12.8.93", "12.9.86", "13.0.88", "13.1.115", "13.2.86",
-    "13.3.73", "13.4.92", "13.5.37",
+    "11.8.89", "12.0.140", "12.1.105", "12.2.140", "12.3.101", "12.4.131", "12.5.82", "12.6.85",
+    "12.8.93", "12.9.86", "13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92", "13.5.37",
 ];
 
 /// The release that is followed if nothing says which.
@@ -105,6 +106,34 @@ pub enum ReservedCap {
     Own,
 }
 
+/// The contents of `.nv.rel.action`, the same in every file nvlink was seen to make.
+const ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
+
+/// The same of 11.8: the first eight bytes, an action, 24 actions that count in steps of eight bits,
+/// and two more.
+const ACTIONS_OF_11_8: [u8; 224] = {
+    let mut bytes = [0; 224];
+    let (first, last) = ([0x4b, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 8, 0x10, 0x0a, 0x2f, 0x22], 208);
+    let mut at = 0;
+    while at < first.len() {
+        bytes[at] = first[at];
+        at += 1;
+    }
+    let mut action = 0;
+    while action < 24 {
+        let at = 16 + 8 * action;
+        (bytes[at], bytes[at + 2], bytes[at + 3]) = ((action / 8) as u8, (action % 8 * 8) as u8, 8);
+        action += 1;
+    }
+    let tail = [0, 0, 0, 0x14, 0x2c, 0, 0, 0, 3, 0, 0, 0x0c, 0, 0, 0, 0];
+    let mut at = 0;
+    while at < tail.len() {
+        bytes[last + at] = tail[at];
+        at += 1;
+    }
+    bytes
+};
+
 type Names = &'static [&'static [u8]];
 const FABRIC: Names = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
 const COPIES: Names = &[
@@ -129,8 +158,28 @@ dialects! {
 
     /// `-v` tells the barriers of entries.
     tells_barriers: bool = since(126);
+    /// How unified functions and variables are linked is known.
+    knows_unified: bool = since(130);
     /// `-r` makes an object; older releases take it and make a program.
     makes_objects: bool = since(130);
+
+    /// The string table of symbols has three lists: prototypes, what is local, and what is global.
+    /// Older releases have one, from which nothing is taken out.
+    has_three_lists: bool = since(124);
+    /// Headers of sections that belong to a function or a section say so.
+    marks_owners: bool = since(124);
+    /// `sh_link` of all sections with symbols.
+    symbols_link: u32 = steps(3, &[(120, 5), (123, 3)]);
+    /// The string tables begin with the name of the table of unified functions, too.
+    names_unified_table: bool = of(&[120, 121, 122, 123]);
+    /// `.nv.rel.action` of executables; none is written if it is empty.
+    rel_action: &'static [u8] = steps(&ACTIONS_OF_11_8, &[(120, &[]), (122, &ACTIONS)]);
+    /// `.nv.callgraph` lists calls of the driver's functions.
+    lists_system_calls: bool = since(123);
+    /// `.nv.callgraph` lists the addresses that functions name.
+    lists_references: bool = since(120);
+    /// `sh_info` of an entry's code has the registers of all that it reaches.
+    raises_registers_of_code: bool = before(124);
 
     // Accepted inputs.
     /// Objects for an `a` target may go into a target without that letter.
@@ -201,7 +250,7 @@ dialects! {
     // Definitions that lost.
     /// In tables of code addresses, records about copies that lost are kept, for the copy that
     /// counts.
-    keeps_lost_addresses: bool = of(&[124, 125, 126, 129]);
+    keeps_lost_addresses: bool = before(128);
     /// Of several weak copies, that counts which needs fewest registers by `sh_info` of its code,
     /// where on sm_90 all have 0.
     counts_registers_of_code: bool = before(130);
@@ -259,6 +308,11 @@ pub static DIALECTS: [Dialect; COUNT] = [
     dialect(8),
     dialect(9),
     dialect(10),
+    dialect(11),
+    dialect(12),
+    dialect(13),
+    dialect(14),
+    dialect(15),
 ];
 
 impl Dialect {
@@ -361,6 +415,6 @@ mod tests {
     #[test]
     fn objects_choose_the_oldest_release_that_takes_them() {
         let chosen = |toolkit| Dialect::for_toolkit(toolkit).toolkit;
-        assert_eq!([118, 127, 130, 132, 135, 140].map(chosen), [124, 128, 130, 132, 135, 135]);
+        assert_eq!([112, 127, 130, 132, 135, 140].map(chosen), [118, 128, 130, 132, 135, 135]);
     }
 }

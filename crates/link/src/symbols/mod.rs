@@ -227,8 +227,10 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
         let name = names.intern(b"");
         for (object, file) in self.objects.iter() {
             let functions = file.outline.functions.iter().map(|function| function.index);
-            let mut undefined =
-                functions.filter(|&index| file.symbol(index).defined_in().is_none());
+            let mut undefined = functions.filter(|&index| {
+                let symbol = file.symbol(index);
+                symbol.defined_in().is_none() && !symbol.is_entry()
+            });
             let site = |index| SymbolSite { object, index };
             let first = undefined.find(|&index| {
                 let function = self.symbols.of(object, index);

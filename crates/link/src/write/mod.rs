@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fmt, io};
 
 use culd_cubin::arch::{Flavour, Variant};
-use culd_cubin::elf::shn;
+use culd_cubin::elf::{shf, shn};
 use culd_cubin::encode::{
     Abi, FileHeader, RESERVED_INDEX, SectionHeader, SymbolEntry, null_section,
 };
@@ -30,7 +30,7 @@ use crate::layout::file_map::{FileTable, OutputChunk, RangeContent, chunks};
 use crate::layout::mercury_names;
 use crate::layout::mercury_sections::MercurySections;
 use crate::layout::notes;
-use crate::layout::numbers::{SYMTAB_INDEX, creation_index};
+use crate::layout::numbers::creation_index;
 use crate::layout::place::FileLayout;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
@@ -393,7 +393,10 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         SectionHeader {
             name: layout.section_strings.offset(section.name),
             sh_type: section.sh_type,
-            flags: section.flags,
+            flags: match draft.dialect.marks_owners {
+                true => section.flags,
+                false => section.flags & !shf::INFO_LINK,
+            },
             offset: layout.offsets[id],
             size: section.size,
             link: layout.numbers.link(
@@ -446,7 +449,7 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
                 sh_type: sht::SYMTAB_SHNDX,
                 offset,
                 size: 4 * symbols,
-                link: SYMTAB_INDEX,
+                link: layout.numbers.symbols_link,
                 align: 4,
                 entsize: 4,
                 ..SectionHeader::default()

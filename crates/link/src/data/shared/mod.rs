@@ -72,6 +72,11 @@ impl SharedLayout {
         }
     }
 
+    /// True if some entry reaches an array without size.
+    pub(crate) fn is_any_dynamic(&self) -> bool {
+        self.is_dynamic.contains(&true)
+    }
+
     /// True if `index` is an array without size that `function` refers to, so that its start is
     /// known.
     pub(crate) fn is_extern_of(&self, index: u32, function: Option<NodeId>) -> bool {

@@ -75,7 +75,6 @@ fn remove_names(draft: &mut Draft<'_>) {
     let gone = symbols().filter(|symbol| symbol.dropped && symbol.shared.is_some());
     let gone: Vec<NameId> = gone.map(|s| s.name).filter(|name| !alive.contains(name)).collect();
     for name in gone {
-        draft.local_strings.remove(name);
-        draft.global_strings.remove(name);
+        draft.remove_name(name);
     }
 }
