@@ -330,7 +330,9 @@ fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
         "f" => Variant::Family,
         _ => Variant::Plain,
     };
-    let found = |variant| ARCHS.iter().find(|arch| arch.sm == number && arch.variant == variant);
+    // Those that some release of CUDA 13 knows.
+    let known = || ARCHS.iter().filter(|arch| arch.releases.1 >= Dialect::usual().toolkit);
+    let found = |variant| known().find(|arch| arch.sm == number && arch.variant == variant);
     match found(variant).or_else(|| found(Variant::Plain)) {
         Some(arch) => Ok((arch, is_virtual)),
         None if UNSUPPORTED.contains(&number) => Err(unsupported(&format!("compute_{number}"))),
@@ -402,7 +404,7 @@ mod tests {
         };
         assert_eq!(options("-dialect=13.4"), Ok(("13.4".to_owned(), 1)));
         assert_eq!(options("-dialect=auto"), Ok(("13.0".to_owned(), 1)));
-        for word in ["-dialect=12.9", "-dialect=13", "-dialect=", "-dialect"] {
+        for word in ["-dialect=12.7", "-dialect=13", "-dialect=", "-dialect"] {
             assert_eq!(
                 options(word).map_err(|refusal| refusal.0),
                 Err(ResultCode::UnrecognizedOption),

@@ -45,6 +45,9 @@ mod tests {
         let header = "#define CUDART_VERSION_X 1\n#define CUDART_VERSION  13040\n";
         fs::write(folder.path().join("include/cuda_runtime_api.h"), header).unwrap();
         assert_eq!(of_toolkit(folder.path()).as_deref(), Some("13.4"));
+        let header = "#define CUDART_VERSION  11080\n";
+        fs::write(folder.path().join("include/cuda_runtime_api.h"), header).unwrap();
+        assert_eq!(of_toolkit(folder.path()).as_deref(), Some("11.8"));
         let json = "{\"cuda\" : {\n \"name\" : \"CUDA SDK\",\n \"version\" : \"13.1.20251031\"\n}}";
         fs::write(folder.path().join("version.json"), json).unwrap();
         assert_eq!(of_toolkit(folder.path()).as_deref(), Some("13.1"));

@@ -26,6 +26,10 @@ const BUILDS: [&str; COUNT] = [
 /// The release that is followed if nothing says which.
 const USUAL: u16 = 130;
 
+/// The first release that can be asked for. The columns of older ones are not complete
+/// (docs/DIALECTS.md, CUDA 12 and 11.8).
+const FIRST_FOLLOWED: u16 = 124;
+
 /// The place of a release in the table.
 const fn place_of(release: u16) -> usize {
     let mut place = 0;
@@ -316,6 +320,11 @@ pub static DIALECTS: [Dialect; COUNT] = [
 ];
 
 impl Dialect {
+    /// The releases that can be asked for, oldest first.
+    pub fn followed() -> &'static [Dialect] {
+        &DIALECTS[place_of(FIRST_FOLLOWED)..]
+    }
+
     /// The rules that are followed if nothing says which: those of 13.0.
     pub fn usual() -> &'static Dialect {
         &DIALECTS[place_of(USUAL)]
@@ -329,7 +338,10 @@ impl Dialect {
     /// The rules for objects of release `toolkit`, numbered as in notes: those of that release,
     /// else of the oldest that takes such objects, else of the newest.
     pub fn for_toolkit(toolkit: u16) -> &'static Dialect {
-        DIALECTS.iter().find(|dialect| dialect.toolkit >= toolkit).unwrap_or(Dialect::newest())
+        Dialect::followed()
+            .iter()
+            .find(|dialect| dialect.toolkit >= toolkit)
+            .unwrap_or(Dialect::newest())
     }
 
     /// True when an object made for SM number `sm` may be linked for `target`.
@@ -368,8 +380,8 @@ impl Dialect {
         let newest = files.into_iter().filter_map(note::toolkit).max();
         let chosen = newest.map_or(Dialect::usual(), Dialect::for_toolkit);
         let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
-        let known = || DIALECTS.iter().rev().find(|dialect| dialect.knows(target));
-        DIALECTS.iter().find(knows).or_else(known).unwrap_or(Dialect::newest())
+        let known = || Dialect::followed().iter().rev().find(|dialect| dialect.knows(target));
+        Dialect::followed().iter().find(knows).or_else(known).unwrap_or(Dialect::newest())
     }
 
     /// True for the rules of the newest release.
@@ -393,7 +405,7 @@ impl FromStr for &'static Dialect {
     type Err = UnknownRelease;
 
     fn from_str(text: &str) -> Result<Self, UnknownRelease> {
-        let found = DIALECTS.iter().find(|dialect| dialect.to_string() == text);
+        let found = Dialect::followed().iter().find(|dialect| dialect.to_string() == text);
         found.ok_or_else(|| UnknownRelease(text.to_owned()))
     }
 }
@@ -405,16 +417,16 @@ mod tests {
     #[test]
     fn releases_ascend_and_have_names() {
         assert!(DIALECTS.windows(2).all(|pair| pair[0].toolkit < pair[1].toolkit));
-        for dialect in &DIALECTS {
+        for dialect in Dialect::followed() {
             assert_eq!(dialect.to_string().parse(), Ok(dialect));
             assert!(dialect.build.starts_with(&format!("{dialect}.")));
         }
-        assert!("12.7".parse::<&Dialect>().is_err());
+        assert!("12.3".parse::<&Dialect>().is_err());
     }
 
     #[test]
     fn objects_choose_the_oldest_release_that_takes_them() {
         let chosen = |toolkit| Dialect::for_toolkit(toolkit).toolkit;
-        assert_eq!([112, 127, 130, 132, 135, 140].map(chosen), [118, 128, 130, 132, 135, 135]);
+        assert_eq!([112, 127, 130, 132, 135, 140].map(chosen), [124, 128, 130, 132, 135, 135]);
     }
 }
