@@ -8,13 +8,13 @@ use culd_cubin::attr::{code, format};
 use super::attribute::OutAttribute;
 use super::lists::AttributeLists;
 use crate::callgraph::CallGraph;
-use crate::draft::merged::Merged;
+use crate::draft::merged::MergeResult;
 
 /// The beginning of the names of these functions.
 const LAUNCHES: &[u8] = b"cnp";
 
 /// Appends the attribute.
-pub(super) fn add(graph: &CallGraph, merged: &Merged<'_>, lists: &mut AttributeLists<'_>) {
+pub(super) fn add(graph: &CallGraph, merged: &MergeResult<'_>, lists: &mut AttributeLists<'_>) {
     let draft = &merged.draft;
     if !draft.wraps_launches || draft.relocatable {
         return;
