@@ -87,6 +87,8 @@
 //! one. Each re-exported crate has its own version; a breaking change of it is one of this crate.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "command")]
+mod device_link;
 mod diagnostic;
 mod linker;
 mod options;
@@ -103,6 +105,8 @@ pub use culd_driver::{Cause, Ignored, InputError, InputKind, LinkedInput, UsageE
 pub use culd_link::{Cancel, DIALECTS, Dialect, Message, Severity, UnknownRelease, demangle};
 pub use culd_report::Report;
 
+#[cfg(feature = "command")]
+pub use crate::device_link::{DeviceLink, DeviceLinked};
 pub use crate::diagnostic::{Diagnostic, LinkError};
 pub use crate::linker::{Linked, Linker};
 pub use crate::options::{Options, OptionsError};

@@ -59,6 +59,8 @@ mod verify;
 mod watch;
 
 #[cfg(feature = "command")]
+pub use crate::device_link::{DeviceLinkRequest, DeviceLinked, device_link_in_memory};
+#[cfg(feature = "command")]
 pub use crate::fatbinary::fatbinary_front;
 #[cfg(feature = "command")]
 pub use crate::front::nvcc_front;

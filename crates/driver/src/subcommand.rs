@@ -42,7 +42,7 @@ fn cmake(rest: &[OsString], program: &Path) -> (String, RunOutcome) {
     let line = |kind: &str| {
         format!(
             "set(CMAKE_CUDA_DEVICE_LINK_{kind} [==[\"{program}\" device-link <FLAGS> \
-             <LANGUAGE_COMPILE_FLAGS> <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>]==])\n"
+             <OBJECTS> -o <TARGET> <LINK_LIBRARIES>]==])\n"
         )
     };
     let text = format!(

@@ -70,10 +70,9 @@ fn numbers(text: &mut Vec<u8>, words: &[[u8; 8]], section: &str) {
         "asm(\n\".section {section}, \\\"a\\\"\\n\"\n\".align 8\\n\"\n\"fatbinData:\\n\"\n"
     );
     text.extend_from_slice(head.as_bytes());
-    // All but the last line, which has blanks.
-    let full = words.len().saturating_sub(1) / LINE * LINE;
-    let (lines, last) = words.split_at_checked(full).unwrap_or((words, &[]));
-    for (line, between) in lines.chunks(LINE).map(|line| (line, ",")).chain([(last, ", ")]) {
+    for line in words.chunks(LINE) {
+        // A short line, the last, has blanks.
+        let between = if line.len() == LINE { "," } else { ", " };
         text.extend_from_slice(b"\".quad ");
         for (place, word) in line.iter().enumerate() {
             let between = if place == 0 { "" } else { between };
@@ -95,13 +94,14 @@ fn array(text: &mut Vec<u8>, words: &[[u8; 8]]) {
          __attribute__ ((section (__CUDAFATBINDATASECTION)))= {{"
     );
     text.extend_from_slice(head.as_bytes());
-    for (place, word) in words.iter().enumerate() {
-        let before = match place {
-            0 => "",
-            place if place % LINE == 0 => ",\n",
-            _ => ",",
-        };
-        let _ = write!(text, "{before}0x{:016x}ull", u64::from_le_bytes(*word));
+    for line in words.chunks(LINE) {
+        for (place, word) in line.iter().enumerate() {
+            let between = if place == 0 { "" } else { "," };
+            let _ = write!(text, "{between}0x{:016x}ull", u64::from_le_bytes(*word));
+        }
+        if line.len() == LINE {
+            text.extend_from_slice(b",\n");
+        }
     }
     text.extend_from_slice(format!("\n}};\n\n{CLOSE}\n").as_bytes());
 }

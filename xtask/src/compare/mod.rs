@@ -6,6 +6,7 @@
 //! or ends otherwise than the suite expects.
 
 mod corpus;
+mod device_link;
 mod e2e;
 mod fatbin;
 mod generated;
@@ -54,6 +55,7 @@ const SUITES: &[Suite] = &[
     real::SUITE,
     shipped::SUITE,
     e2e::SUITE,
+    device_link::SUITE,
 ];
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -78,7 +80,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 fn print_suites() {
     println!("usage: cargo xtask compare SUITE [options]\n");
     for suite in SUITES {
-        println!("  {:10} {}", suite.name, suite.about);
+        println!("  {:11} {}", suite.name, suite.about);
     }
     println!("\nOptions of a suite: 'compare SUITE --help'.");
 }

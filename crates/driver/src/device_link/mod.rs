@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::header::flag;
+use culd_fatbin::packing::Packing;
 use culd_fatbin::registration::{Machine, host_object, module_object};
 use culd_fatbin::writer::{Image, Pieces, Target as ImageTarget};
 use culd_link::{Output as _, Session, Severity};
@@ -57,6 +58,56 @@ pub(crate) fn device_link(words: &[OsString]) -> (String, RunOutcome) {
         }
         Err(error) => (String::new(), RunOutcome::fatal(error)),
     }
+}
+
+/// A device link in memory, for a program.
+#[derive(Debug)]
+pub struct DeviceLinkRequest<'d> {
+    /// The options of each link, which name real targets.
+    pub options: Vec<Options>,
+    /// The inputs in order.
+    pub items: &'d [Item<'d>],
+}
+
+/// What came of a device link in memory.
+#[derive(Debug)]
+pub struct DeviceLinked {
+    /// The entries of the fat binary; `None` after an error.
+    pub images: Option<Vec<Image>>,
+    /// The ids of the modules that the program registers.
+    pub modules: Vec<Vec<u8>>,
+    /// What there is to say, up to the first link that fails.
+    pub lines: Vec<Line>,
+}
+
+/// Links for all targets in memory. Files are copied.
+pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinked {
+    let DeviceLinkRequest { options, items } = request;
+    let mut lines = Lines::of(None);
+    let link = |mut options: Options| {
+        // Modules that are linked already are left out.
+        options.set(Id::RegisterFile, [""]);
+        options.inputs = items.iter().map(|item| item.path().to_owned()).collect();
+        let dialect = dialect::named(&options);
+        Some(Link { target: options.target?, options, dialect })
+    };
+    let links: Vec<Link> = options.into_iter().filter_map(link).collect();
+    let store = Store::copying();
+    let nobody = Options::for_nobody();
+    let first = links.first().map_or(&nobody, |link| &link.options);
+    let shared = Shared::open(first, items, &store, &Session::with_threads(0));
+    let done = links::all(&links, items, &shared, |number, image| {
+        let arch = links[number].target.arch();
+        let target = ImageTarget { sm: arch.sm, variant: arch.variant };
+        let entry = Image::cubin(image, target).map_err(|error| error.to_string())?;
+        Packing::default().pack(entry).map_err(|error| error.to_string())
+    });
+    let linked = gathered(done, &mut lines).ok();
+    let (images, listing) = linked.unzip();
+    let listing: Option<Listing> = listing.flatten();
+    let ids = listing.as_ref().map(Listing::ids).unwrap_or_default();
+    let modules = ids.into_iter().map(<[u8]>::to_vec).collect();
+    DeviceLinked { images, modules, lines: lines.end().lines }
 }
 
 /// The options that `culd device-link` adds to nvcc's.
