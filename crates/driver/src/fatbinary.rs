@@ -180,6 +180,7 @@ impl Request {
         }
         if let Some(path) = &self.embedded {
             let purpose = match () {
+                () if self.module && self.link => Use::LinkedModule,
                 () if self.module => Use::Module,
                 () if self.link => Use::DeviceLink,
                 () => Use::Program,

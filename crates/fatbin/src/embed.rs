@@ -13,6 +13,8 @@ pub enum Use {
     DeviceLink,
     /// `-c`: a module that is linked later; `__NV_MODULE_ID` is its id.
     Module,
+    /// `-c -link`: the same with a list of images.
+    LinkedModule,
 }
 
 /// Numbers in a line.
@@ -33,7 +35,11 @@ const PLACE: &str =
 /// else as an array.
 #[must_use]
 pub fn c_text(fatbin: &[u8], purpose: Use, asm: bool) -> Vec<u8> {
-    let section = if purpose == Use::Module { "__nv_relfatbin" } else { ".nv_fatbin" };
+    let section = if matches!(purpose, Use::Module | Use::LinkedModule) {
+        "__nv_relfatbin"
+    } else {
+        ".nv_fatbin"
+    };
     let mut text = format!("{HEAD}{section}\"\n").into_bytes();
     text.reserve(fatbin.len() * 3);
     let (words, _) = fatbin.as_chunks::<8>();
@@ -52,12 +58,16 @@ pub fn c_text(fatbin: &[u8], purpose: Use, asm: bool) -> Vec<u8> {
             "static const __fatBinC_Wrapper_t __fatDeviceText {PLACE}\
              {{ 0x466243b1, 2, fatbinData, (void**)__cudaPrelinkedFatbins }};\n"
         ),
-        Use::Module => format!(
+        Use::Module | Use::LinkedModule => format!(
             "#undef __FATIDNAME_CORE\n#undef __FATIDNAME\n\
              #define __FATIDNAME_CORE(x) __fatbinwrap##x\n\
              #define __FATIDNAME(x) __FATIDNAME_CORE(x)\n\
              extern const __fatBinC_Wrapper_t __FATIDNAME(__NV_MODULE_ID) {PLACE}\
-             {{ 0x466243b1, 1, fatbinData, 0 }};\n"
+             {{ 0x466243b1, {} }};\n",
+            match purpose {
+                Use::LinkedModule => "2, fatbinData, (void**)__cudaPrelinkedFatbins",
+                _ => "1, fatbinData, 0",
+            }
         ),
     };
     text.extend_from_slice(wrapper.as_bytes());
