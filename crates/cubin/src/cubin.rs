@@ -167,7 +167,6 @@ impl<'d> Section<'d> {
     }
 }
 
-/// The bytes as whole records; parse() has checked that nothing is left over.
 pub(crate) fn all_of<T: pod::Pod>(data: &[u8]) -> &[T] {
     pod::slice_from_all_bytes(data).unwrap_or(&[])
 }
@@ -600,12 +599,10 @@ fn names_owner(sh_type: u32) -> bool {
         || (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type)
 }
 
-/// An error in the header of a section.
 enum HeaderDefect {
     Alignment,
     Size,
     Entries,
-    /// They are not in the file.
     Bytes,
 }
 
@@ -633,7 +630,6 @@ impl HeaderDefect {
     }
 }
 
-/// True for tables whose headers must have the size of a record.
 fn is_table(sh_type: u32) -> bool {
     matches!(
         sh_type,
@@ -660,7 +656,6 @@ fn record_size(sh_type: u32) -> u64 {
     }
 }
 
-/// Tables hold whole records and name sections that exist.
 fn check_links(sections: &[Section<'_>]) -> Result<(), Malformed> {
     for section in sections {
         let record = record_size(section.sh_type);
@@ -750,7 +745,6 @@ fn follow_each_other(table: &[RawSection], sections: &[Section<'_>]) -> Option<u
     })
 }
 
-/// Start and end of a section with bytes in the file.
 fn extent(raw: &RawSection, section: &Section<'_>) -> (u64, u64) {
     let start = raw.sh_offset.get(Le);
     (start, start + section.data.len() as u64)
@@ -799,7 +793,6 @@ fn check_symbol_links(
     Ok(())
 }
 
-/// The largest symbol index and the largest offset of some records.
 fn largest(records: impl Iterator<Item = RelocEntry>) -> (u32, u64) {
     records.fold((0, 0), |(symbol, offset), reloc| {
         (symbol.max(reloc.symbol.0), offset.max(reloc.offset))

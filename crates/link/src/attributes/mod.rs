@@ -203,7 +203,7 @@ fn special_attribute<'d>(
                 && symbols.nameless_of(object).is_some() =>
         {
             // A record without a reference has symbol 0, in whose place the function without name
-            // is (case dialects/nameless-functions).
+            // is.
             let nameless = symbols.nameless_of(object);
             match nameless.and_then(|nameless| merged.out_symbol(nameless)) {
                 Some(symbol) => {
