@@ -78,8 +78,8 @@ impl SharedBuilder<'_, '_> {
     }
 
     /// Places the arrays for a debugger. A symbol has one value, so entries that use one array have
-    /// all their arrays at one place, behind the largest of them, at a multiple of the alignments of
-    /// all their sections (cases debug/extern-groups-g, shared/dynamic-with-g).
+    /// all their arrays at one place, behind the largest of them, at a multiple of the alignments
+    /// of all their sections (cases debug/extern-groups-g, shared/dynamic-with-g).
     pub(super) fn place_arrays_for_debugger(&mut self, aligns: &[u64], shape: &PoolShape) {
         let counts = self.merged.draft.dialect.aligns_dynamic_shared;
         let align = |entry: EntryNumber| match counts {
