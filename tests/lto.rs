@@ -356,6 +356,77 @@ fn names_that_cannot_be_had_end_the_link() {
 }
 
 #[test]
+fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
+    const VERSION: &str = "[ \"$1\" = --version ] && { echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; \
+                           echo 'Cuda compilation tools, release 13.1, V13.1.9'; exit 0; }";
+    let world = World::new();
+    world.compiler();
+    let ptxas = world.path("ptxas").display().to_string();
+    let cases = [
+        // Another release than the one that made the PTX.
+        (
+            format!(
+                "{VERSION}\necho 'ptxas ptx, line 1; fatal   : Unsupported .version 9.5' >&2; exit 1"
+            ),
+            "ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5\n\
+             culd fatal   : elfLink fatbinary error\n  \
+             >>> 'PTXAS' is of release 13.1; the text was made for a later one\n",
+        ),
+        // A program of another kind, that ends well or not.
+        (
+            "exit 0".to_owned(),
+            "culd fatal   : PTX in 'lto.cubin' cannot be compiled: 'PTXAS' made no cubin; it is no ptxas\n",
+        ),
+        (
+            "exit 3".to_owned(),
+            "culd fatal   : elfLink fatbinary error\n  \
+             >>> 'PTXAS' said nothing (exit status: 3); it is no ptxas\n",
+        ),
+        // One that makes objects only.
+        (
+            format!("cp {} elf.o", world.path("smooth.cubin").display()),
+            "culd fatal   : PTX in 'lto.cubin' cannot be compiled: 'PTXAS' made no cubin; it is no ptxas\n",
+        ),
+    ];
+    for (script, expected) in cases {
+        world.script("ptxas", &script);
+        let done = world.run("a.ltoir b.ltoir -o out");
+        assert_eq!(said(&done), expected.replace("PTXAS", &ptxas), "{script}");
+        assert_eq!(done.status.code(), Some(1));
+    }
+    fs::remove_file(&ptxas).unwrap();
+    let done = world.run("a.ltoir b.ltoir -o out");
+    let told = said(&done);
+    let begin =
+        format!("culd fatal   : PTX in 'lto.cubin' cannot be compiled: cannot run '{ptxas}': ");
+    assert!(told.starts_with(&begin), "{told}");
+    let mut command = Command::new(world.path("culd"));
+    command.args(["-arch=sm_90", "-lto", "-nvvmpath=toolkit/nvvm", "a.ltoir", "-o", "out"]);
+    command.current_dir(world.folder.path()).env("PATH", "/usr/bin:/bin");
+    for name in ["CUDA_HOME", "CUDA_PATH"] {
+        command.env_remove(name);
+    }
+    let told = said(&command.output().unwrap());
+    let begin =
+        "culd fatal   : PTX in 'lto.cubin' cannot be compiled: no ptxas: there is none beside";
+    assert!(told.starts_with(begin), "{told}");
+    assert!(!world.path("out").exists());
+}
+
+#[test]
+fn a_backslash_at_the_end_of_a_value_for_the_compiler_is_an_error() {
+    let world = World::new();
+    world.compiler();
+    let words = ["-Xnvvm", "-ftz=1\\", "saxpy.cubin", "a.ltoir", "b.ltoir", "-o", "out"];
+    let done = world.run_words(words.into_iter());
+    assert_eq!(done.status.code(), Some(1));
+    let partial = "requested LTO but 'saxpy.cubin' not built for LTO so doing partial LTO";
+    let fatal = "culd fatal   : Stray '' character\n  >>> in the value of -Xnvvm\n";
+    assert_eq!(said(&done), format!("culd info    : {partial}\n{fatal}"));
+    assert!(!world.path("words").exists(), "the compiler was not started");
+}
+
+#[test]
 fn a_compiler_that_refuses_ends_the_link() {
     let world = World::new();
     world.compiler();

@@ -9,7 +9,8 @@ use super::super::tally::Checks;
 use super::{Bench, CallTranscript, LIMIT, compare_images, first_difference, groups};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
-use culd_testkit::reference::oracle::{Oracle, process};
+use culd_testkit::reference::oracle::wheels::Environment;
+use culd_testkit::reference::oracle::{Oracle, Release, process};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,18 @@ const KINDS: &[(&str, u32)] = &[("cubin", 1), ("ptx", 2), ("ltoir", 3), ("fatbin
 /// An architecture whose LTO-IR is newer than that of every target here.
 const NEWER: &str = "sm_121";
 
+/// Inputs that NVRTC makes, and sources that it takes.
+const NVRTC: [&str; 3] = ["ltoir", "ptx", "cubin"];
+const NVRTC_SOURCES: [&str; 10] =
+    ["a", "b", "c", "x", "fast", "slow", "parts", "more", "needs", "lost"];
+
+/// Who makes the inputs.
+enum Maker {
+    Nvcc,
+    /// The library, in an environment of its own.
+    Nvrtc(PathBuf),
+}
+
 struct LtoRow {
     words: String,
     /// An entry, if the link differs.
@@ -109,27 +122,72 @@ pub(super) fn run(
     for release in releases.split(',') {
         let oracle = workspace::oracle_of(release.parse()?)?;
         for arch in archs {
-            let name = format!("{release} sm_{arch}");
-            let dir = work.join(format!("lto-{release}-sm_{arch}"));
-            fs::create_dir_all(&dir)?;
-            let rows = rows(release, arch);
-            let list = list(&oracle, arch, &dir, &rows)?;
-            let path = dir.join("list");
-            fs::write(&path, list)?;
-            let theirs = transcript(bench, &oracle, arch, &dir, None)?;
-            let ours = transcript(bench, &oracle, arch, &dir, Some(&bench.under_test))?;
-            for (number, row) in rows.iter().enumerate() {
-                let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
-                let what = match (&row.listed, what) {
-                    (Some(_), Some(_)) => None,
-                    (Some(key), None) => Some(format!("the same, but listed under *{key}*")),
-                    (None, what) => what,
-                };
-                checks.add(&format!("{name} {}", row.words), what.as_deref());
+            for maker in [Maker::Nvcc, Maker::Nvrtc(nvrtc(release)?)] {
+                links(bench, &oracle, release, arch, &maker, work, checks)?;
             }
         }
     }
     Ok(())
+}
+
+/// The links of one release for one target, of inputs of one maker.
+fn links(
+    bench: &Bench,
+    oracle: &Oracle,
+    release: &str,
+    arch: &str,
+    maker: &Maker,
+    work: &Path,
+    checks: &mut Checks,
+) -> Result<()> {
+    let (name, mut rows) = match maker {
+        Maker::Nvcc => ("", rows(release, arch)),
+        Maker::Nvrtc(_) => (" NVRTC", rows(release, arch)),
+    };
+    if matches!(maker, Maker::Nvrtc(_)) {
+        rows.retain(LtoRow::is_for_nvrtc);
+    }
+    let dir = work.join(format!("lto-{release}-sm_{arch}{}", name.trim()));
+    fs::create_dir_all(&dir)?;
+    let list = list(bench, oracle, arch, maker, &dir, &rows)?;
+    let path = dir.join("list");
+    fs::write(&path, list)?;
+    let theirs = transcript(bench, oracle, arch, &dir, None)?;
+    let ours = transcript(bench, oracle, arch, &dir, Some(&bench.under_test))?;
+    for (number, row) in rows.iter().enumerate() {
+        let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
+        let what = match (&row.listed, what) {
+            (Some(_), Some(_)) => None,
+            (Some(key), None) => Some(format!("the same, but listed under *{key}*")),
+            (None, what) => what,
+        };
+        checks.add(&format!("{release} sm_{arch}{name} {}", row.words), what.as_deref());
+    }
+    Ok(())
+}
+
+/// The NVRTC of the release.
+fn nvrtc(release: &str) -> Result<PathBuf> {
+    let release: &'static Release = release.parse()?;
+    let nvcc = release.wheels.first().context("the compiler's wheel")?;
+    let wheel = nvcc.replace("nvidia-cuda-nvcc", "nvidia-cuda-nvrtc");
+    let folder = workspace::target().join(format!("nvrtc-{}", release.name));
+    let environment = Environment::install_alone(&folder, &[&wheel])?;
+    Ok(environment.package("nvidia/cu13")?.join("lib/libnvrtc.so.13"))
+}
+
+impl LtoRow {
+    /// True if NVRTC makes all its inputs.
+    fn is_for_nvrtc(&self) -> bool {
+        let mut inputs =
+            self.words.split_whitespace().filter(|word| !word.starts_with('-')).peekable();
+        let made = |name: &str| {
+            name.split_once('.').is_some_and(|(stem, ending)| {
+                NVRTC.contains(&ending) && NVRTC_SOURCES.contains(&stem)
+            })
+        };
+        inputs.peek().is_some() && inputs.all(made) && !self.words.contains("-lcudadevrt")
+    }
 }
 
 /// The rows, with what is listed for this release and target.
@@ -155,7 +213,14 @@ fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
 }
 
 /// The calls; makes the inputs.
-fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[LtoRow]) -> Result<String> {
+fn list(
+    bench: &Bench,
+    oracle: &Oracle,
+    arch: &str,
+    maker: &Maker,
+    dir: &Path,
+    rows: &[LtoRow],
+) -> Result<String> {
     let mut list = String::new();
     let target = format!("sm_{arch}");
     for (number, row) in rows.iter().enumerate() {
@@ -166,7 +231,9 @@ fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[LtoRow]) -> Result<Stri
             options.into_iter().filter(|word| !word.starts_with("-lc")).collect();
         writeln!(list, "= {number}\ncreate -arch=sm_@ {}", options.join(" "))?;
         for name in inputs {
-            if name == "newer.ltoir" {
+            if let Maker::Nvrtc(library) = maker {
+                compile(bench, library, arch, dir, name)?;
+            } else if name == "newer.ltoir" {
                 if !dir.join(name).exists() {
                     sources::make(oracle, NEWER, dir, "z.ltoir")?;
                     fs::rename(dir.join("z.ltoir"), dir.join(name))?;
@@ -185,6 +252,22 @@ fn list(oracle: &Oracle, arch: &str, dir: &Path, rows: &[LtoRow]) -> Result<Stri
         writeln!(list, "complete\nlogs\ncubin {number}\nptx {number}\ndestroy")?;
     }
     Ok(list)
+}
+
+/// Has NVRTC make the file called `name` in `dir`.
+fn compile(bench: &Bench, library: &Path, arch: &str, dir: &Path, name: &str) -> Result<()> {
+    if dir.join(name).exists() {
+        return Ok(());
+    }
+    let (stem, kind) = name.split_once('.').context("a name with its ending")?;
+    let source = format!("{stem}.cu");
+    fs::write(dir.join(&source), sources::text(stem).context("a source")?)?;
+    let mut python = Command::new("python3");
+    python.arg(bench.folder.join("nvrtc.py")).arg(library).args([kind, arch, &source, name]);
+    let folder = library.parent().context("the library's folder")?;
+    let run = process::run(python.current_dir(dir).env("LD_LIBRARY_PATH", folder), LIMIT)?;
+    ensure!(run.status.success(), "nvrtc.py: {}", run.stderr_text());
+    Ok(())
 }
 
 /// Runs the calls against NVIDIA's library, or `own`.

@@ -11,6 +11,7 @@ mod listed;
 mod nvcc;
 pub(crate) mod sources;
 mod steps;
+mod times;
 mod values;
 
 use super::Suite;
@@ -38,6 +39,7 @@ pub(super) const SUITE: Suite = Suite {
 \x20 --family F[,F]   whole mixed devrt objects host options words register images steps generated nvcc
                    values (default: all but the last three); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
+\x20 --times N        times instead, medians of N rounds
 culd-lto has to lie beside the linker under test.
 ",
     run,
@@ -89,6 +91,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let wanted = setup.args.option("--family")?.unwrap_or_else(|| usual.to_owned());
     let wanted: Vec<String> = wanted.split(',').map(str::to_owned).collect();
     let code = setup.args.flag("--code");
+    let rounds: Option<usize> = setup.args.option("--times")?;
     setup.finish()?;
     let seeds = setup.bounded_seeds()?;
     let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
@@ -112,6 +115,10 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                 sums: [CodeSize::default(); 2],
                 worse: Vec::new(),
             };
+            if let Some(rounds) = rounds {
+                times::run(&bench, rounds)?;
+                continue;
+            }
             for name in &wanted {
                 match name.as_str() {
                     "images" => images::run(&mut bench)?,

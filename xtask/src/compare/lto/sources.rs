@@ -124,6 +124,21 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ int in_pool(int x) { return pool_of_all[x] + sized_later[x]; }\n\
          __global__ void fills(int *p) { pool_of_all[threadIdx.x] = *p; *p = in_pool(p[1]); }\n",
     ),
+    // Much code.
+    (
+        "wide",
+        "template <int N> __global__ void wide(float *p) { float s = p[0];\n\
+         for (int i = 0; i < N; i++) s = s * p[i & 7] + sinf(s) / p[i & 3]; p[0] = s; }\n\
+         template <int N> struct Each { Each<N - 1> next; void (*kernel)(float *) = wide<N>; };\n\
+         template <> struct Each<0> {}; Each<24> all_of_them;\n",
+    ),
+    (
+        "wider",
+        "template <int N> __global__ void wider(float *p) { float s = p[1];\n\
+         for (int i = 0; i < N; i++) s = s * p[i & 7] + cosf(s) / p[i & 3]; p[0] = s; }\n\
+         template <int N> struct Each { Each<N - 1> next; void (*kernel)(float *) = wider<N>; };\n\
+         template <> struct Each<0> {}; Each<24> all_of_them;\n",
+    ),
     ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
 ];
 
@@ -141,6 +156,11 @@ const KINDS: &[(&str, &str)] = &[
     (".cubin", "-rdc=true -cubin -arch=sm_SM"),
     (".ptx", "-rdc=true -ptx -arch=sm_SM"),
 ];
+
+/// The text of a source.
+pub(crate) fn text(name: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|one| one.0 == name).map(|one| one.1)
+}
 
 /// True for the name of a file with LTO-IR.
 pub(super) fn is_lto(name: &str) -> bool {
