@@ -83,7 +83,7 @@ pub struct DeviceLinked {
 /// Links for all targets in memory. Files are copied.
 pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinked {
     let DeviceLinkRequest { options, items } = request;
-    let mut lines = Lines::of(None);
+    let mut lines = LineList::of(None);
     let link = |mut options: Options| {
         // Modules that are linked already are left out.
         options.set(Id::RegisterFile, [""]);

@@ -135,7 +135,10 @@ pub enum Message {
     #[error("expected 64bit object '{file}' to have EF_CUDA_64BIT_ADDRESS set")]
     No64BitFlag { file: String },
     #[error("Unified functions and variables cannot be linked by the rules of CUDA {release}")]
-    UnifiedNotKnown { release: &'static Dialect },
+    UnifiedNotKnown {
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
+        release: &'static Dialect,
+    },
     #[error("Input file '{file}' abi does not match")]
     AbiMismatch { file: String },
     #[error("Input file '{file}' must be recompiled with toolkit >= Cuda 12.0")]

@@ -16,7 +16,7 @@ mod objects;
 use anyhow::{Context, Result};
 use culd_cubin::attr::Records;
 use culd_cubin::callgraph::Edge;
-use culd_cubin::elf::{sht, stt};
+use culd_cubin::elf::{sht, stb, stt};
 use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, callgraph};
 use culd_inspect::view::{self, View};
 use culd_reloc::Value;
@@ -60,6 +60,22 @@ impl ProgramText {
     #[must_use]
     pub fn without_alignments(mut self) -> Self {
         self.items.retain(|key, _| !key.starts_with(ALIGNMENT));
+        self
+    }
+
+    /// The same with weak variables as local ones.
+    #[must_use]
+    pub fn with_weak_as_local(mut self) -> Self {
+        let variables = self.items.iter_mut().filter(|(key, _)| key.starts_with("variable "));
+        for line in variables.filter_map(|(_, lines)| lines.first_mut()) {
+            let info = line.strip_prefix("info=0x").and_then(|rest| rest.split_once(' '));
+            let number = info.and_then(|(info, _)| u8::from_str_radix(info, 16).ok());
+            if let (Some((_, rest)), Some(number)) = (info, number)
+                && number >> 4 == stb::WEAK
+            {
+                *line = format!("info={:#x} {rest}", number & 0xf);
+            }
+        }
         self
     }
 
