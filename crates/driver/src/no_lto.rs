@@ -5,13 +5,13 @@
 use culd_cubin::arch::Arch;
 use culd_link::{Session, Severity};
 
-use crate::input::{Gathered, Stopped, Store};
+use crate::input::{InputStop, Inputs, Store};
 use crate::messages::{InputError, Line};
 use crate::options::Options;
 
 /// LTO-IR of a link.
 pub(crate) struct LinkTime<'a, 'l> {
-    found: &'l mut Gathered<'a>,
+    found: &'l mut Inputs<'a>,
     lines: &'l mut Vec<Line>,
 }
 
@@ -21,17 +21,17 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         _: &'l Options,
         _: &'static Arch,
         _: &'a Store,
-        found: &'l mut Gathered<'a>,
+        found: &'l mut Inputs<'a>,
         lines: &'l mut Vec<Line>,
         _: &'l Session,
     ) -> Self {
         LinkTime { found, lines }
     }
 
-    pub(crate) fn compile(self) -> Result<(), Stopped> {
+    pub(crate) fn compile(self) -> Result<(), InputStop> {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let error = "this build of culd has no feature 'lto'".to_owned();
         self.lines.push(Line::about(Severity::Fatal, InputError::Lto { file, error }));
-        Err(Stopped)
+        Err(InputStop)
     }
 }

@@ -9,7 +9,7 @@ use crate::options::Options;
 
 /// A text that is not compiled.
 #[derive(Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct PtxJob<'a> {
     pub(crate) text: &'a [u8],
     #[expect(dead_code, reason = "the compiler of other builds takes them")]
     pub(crate) options: String,
@@ -17,7 +17,7 @@ pub(crate) struct Job<'a> {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct Compilation {
     pub(crate) cubin: Result<Vec<u8>, CompileError>,
     pub(crate) lines: Vec<String>,
     /// Milliseconds.
@@ -40,15 +40,15 @@ pub(crate) enum CompileError {
 }
 
 /// The compiler of this build.
-pub(crate) struct Compiler;
+pub(crate) struct PtxCompiler;
 
-impl Compiler {
+impl PtxCompiler {
     pub(crate) fn new(_: &Options, _: &str) -> Self {
-        Compiler
+        PtxCompiler
     }
 
-    pub(crate) fn compile(&self, jobs: &[Job<'_>], _: &Session) -> Vec<Compiled> {
-        let refuse = |_: &Job<'_>| Compiled {
+    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], _: &Session) -> Vec<Compilation> {
+        let refuse = |_: &PtxJob<'_>| Compilation {
             cubin: Err(CompileError::NoFeature),
             lines: Vec::new(),
             time: 0.0,

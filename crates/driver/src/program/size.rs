@@ -85,7 +85,7 @@ impl Asked {
             } else if let Some(value) = value_of("--threads", word, &mut rest) {
                 let number = value.and_then(|value| value.to_str()?.parse().ok());
                 let number = number.ok_or_else(|| refused("size: --threads takes a number"))?;
-                asked.threads = usize::min(number, crate::most_threads());
+                asked.threads = usize::min(number, crate::threads::most_threads());
             } else if word == "--images" {
                 asked.images = true;
             } else if word == "--kernels" {
