@@ -5,8 +5,9 @@
 //! ended.
 
 use anyhow::{Context, Result, bail};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -111,7 +112,8 @@ impl Browser {
     pub(super) fn picture(&self, path: &Path) -> Result<()> {
         let answer = self.ask("GET", &format!("{}/screenshot", self.session), &Value::Null)?;
         let text = answer.as_str().context("no picture")?;
-        std::fs::write(path, from_base64(text)).with_context(|| path.display().to_string())
+        std::fs::write(path, BASE64_STANDARD.decode(text)?)
+            .with_context(|| path.display().to_string())
     }
 
     /// What the console says.
@@ -159,11 +161,24 @@ impl Browser {
             body.len()
         );
         stream.write_all(head.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        let answer = String::from_utf8(answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without end")?;
-        let answer: Value = serde_json::from_str(body).with_context(|| head.to_owned())?;
+        let mut answer = BufReader::new(stream);
+        let (mut head, mut length) = (String::new(), 0usize);
+        // The driver keeps the connection, whatever was asked.
+        loop {
+            let mut line = String::new();
+            if answer.read_line(&mut line)? == 0 || line == "\r\n" {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse()?;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0u8; length];
+        answer.read_exact(&mut body)?;
+        let answer: Value = serde_json::from_slice(&body).with_context(|| head)?;
         let value = answer.get("value").cloned().unwrap_or(Value::Null);
         match value.get("error") {
             Some(error) => bail!("{path}: {error}: {}", value["message"]),
@@ -180,26 +195,4 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
-}
-
-/// The bytes that base64 stands for.
-fn from_base64(text: &str) -> Vec<u8> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
-    for value in text.bytes().filter_map(value) {
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
 }
