@@ -332,10 +332,16 @@ impl Kernel {
     }
 }
 
+/// The oldest release, as notes store it, whose form objects have: CUDA 13.0.
+const FORM: u16 = 130;
+
 /// Why no object can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// CUDA 13 does not know the target.
+    #[error("CUDA 13 has no objects for {0}")]
+    Target(String),
     /// An object for sm_100 or later lacks Mercury code, an object for an earlier target has some,
     /// or the code has another number of instructions.
     #[error("the Mercury code of '{0}' is missing, not wanted, or not for its machine code")]
@@ -431,10 +437,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An object for `arch` without anything in it.
+    /// An object for `arch` without anything in it. Objects have the form of CUDA 13, so
+    /// [`Builder::finish`] fails for a target that only earlier releases know.
     pub fn new(arch: &'static Arch) -> Self {
         let tool = ToolRecord { tool: "culd_cubin".to_owned(), ..ToolRecord::default() };
-        Builder { arch, symbols: Vec::new(), tool, compat: None, error: None }
+        let error = (arch.releases.1 < FORM).then(|| BuildError::Target(arch.name.to_owned()));
+        Builder { arch, symbols: Vec::new(), tool, compat: None, error }
     }
 
     /// The tool that made the object, for its note.

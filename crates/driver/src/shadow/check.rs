@@ -154,7 +154,7 @@ mod tests {
         for folder in [toolkit.join("bin"), toolkit.join("lib64")] {
             fs::create_dir_all(folder).unwrap();
         }
-        for tool in ["nvcc", "nvlink", "ptxas"] {
+        for tool in ["cuobjdump", "nvcc", "nvlink", "ptxas"] {
             fs::write(toolkit.join("bin").join(tool), "").unwrap();
         }
         fs::write(&program, "culd").unwrap();
@@ -166,16 +166,19 @@ mod tests {
 
         let bin = dir.join("bin");
         fs::remove_file(bin.join("ptxas")).unwrap();
-        fs::remove_file(bin.join("nvcc")).unwrap();
-        symlink("elsewhere", bin.join("nvcc")).unwrap();
+        for tool in ["cuobjdump", "nvcc"] {
+            fs::remove_file(bin.join(tool)).unwrap();
+            symlink("elsewhere", bin.join(tool)).unwrap();
+        }
         symlink(toolkit.join("bin/gone"), bin.join("gone")).unwrap();
         fs::write(&program, "a newer culd").unwrap();
-        let target = toolkit.join("bin/nvcc");
+        let target = toolkit.join("bin/cuobjdump");
         let expected = [
-            ShadowFault::NoLink { path: bin.join("nvcc"), target },
+            ShadowFault::NoLink { path: bin.join("cuobjdump"), target },
             ShadowFault::Missing(bin.join("ptxas")),
             ShadowFault::Stray(bin.join("gone")),
             ShadowFault::Other(bin.join("nvlink")),
+            ShadowFault::Link(bin.join("nvcc")),
         ];
         assert_eq!(check(), expected);
 

@@ -368,8 +368,11 @@ mod tests {
         let top = [".culd-shadow", "bin", "lib64", "nvvm", "targets", "version.json"];
         assert_eq!(names(&dir), top);
         assert_eq!(names(&dir.join("bin")), ["crt", "nvcc", "nvcc.profile", "nvlink"]);
-        assert_eq!(fs::read_link(dir.join("bin/nvcc")).unwrap(), toolkit.join("bin/nvcc"));
-        assert_eq!(fs::read_to_string(dir.join("bin/nvlink")).unwrap(), "the program");
+        let profile = fs::read_link(dir.join("bin/nvcc.profile")).unwrap();
+        assert_eq!(profile, toolkit.join("bin/nvcc.profile"));
+        for tool in ["nvcc", "nvlink"] {
+            assert_eq!(fs::read_to_string(dir.join("bin").join(tool)).unwrap(), "the program");
+        }
         assert_eq!(fs::read_to_string(dir.join("lib64/libcudadevrt.a")).unwrap(), "archive");
         assert_eq!(fs::read_to_string(toolkit.join("bin/nvlink")).unwrap(), "bin/nvlink");
         assert_eq!(names(world.path()), ["cuda-13.0", "culd", "tk"]);
