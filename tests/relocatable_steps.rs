@@ -2,8 +2,7 @@
 //! they were compiled.
 //!
 //! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no
-//! reference tool is needed; `cargo xtask compare corpus --steps` does the same with nvlink beside
-//! it.
+//! reference tool is needed; `cargo xtask compare corpus --steps` does the same with nvlink, too.
 
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::{self, Case};
@@ -23,6 +22,7 @@ fn trials() -> Result<Vec<Trial>> {
         if case.expect()?.status == 0
             && makes_program(&case.recipe.args)
             && case.recipe.one_step.is_none()
+            && makes_objects(&case)?
         {
             let name = case.name.clone();
             let check = move || check(&case).map_err(|error| format!("{error:#}").into());
@@ -33,6 +33,11 @@ fn trials() -> Result<Vec<Trial>> {
         refused_in_steps("errors/placed-already-75").map_err(|error| format!("{error:#}").into())
     }));
     Ok(trials)
+}
+
+/// True by the rules of the case's release: before 13.0 `-r` makes a program.
+fn makes_objects(case: &Case) -> Result<bool> {
+    Ok(case_options(case, &case.arguments())?.dialect.makes_objects)
 }
 
 /// The link of a case that is refused is refused as well when an object of the first file is linked

@@ -117,7 +117,7 @@ fn compiler_is_usual(line: &CommandLine) -> bool {
     let Some(named) = named.or_else(|| env::var_os("NVCC_CCBIN")) else { return true };
     let path = Path::new(&named);
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let plain = String::from_utf8_lossy(name);
+    let plain = culd_text::name(OsStr::from_bytes(name));
     let plain = plain.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     let is_there = match named.as_bytes().contains(&b'/') {
         true => path.is_file(),

@@ -113,7 +113,7 @@ pub fn undefined(
     for (name, hints) in names.iter().zip(&mut hints) {
         // A function of all releases is undefined only if it is used as a variable.
         let since = driver_function_since(name.as_bytes());
-        let later = since.filter(|&since| since != Dialect::usual());
+        let later = since.filter(|since| since.toolkit > Dialect::usual().toolkit);
         hints.extend(later.map(|since| Hint::Driver { since }));
         if since.is_some() {
             continue;

@@ -388,7 +388,7 @@ pub fn link_options(
     link_options.debug = options.flag(Id::Debug);
     link_options.suppress_debug_info = options.flag(Id::SuppressDebugInfo);
     link_options.tools_patch = options.flag(Id::ToolsPatch);
-    link_options.relocatable = options.flag(Id::Relocatable);
+    link_options.relocatable = options.flag(Id::Relocatable) && dialect.makes_objects;
     link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
     link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
     link_options.disable_infos = options.flag(Id::DisableInfos);

@@ -1,8 +1,8 @@
 //! Suite `corpus`: the hand-written programs of `testdata/corpus` through both linkers.
 //!
-//! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml` ([`CorpusCase`]).
-//! Out: a table of topics and architectures. Guaranteed: exit code 1 when outputs differ or a link
-//! ends otherwise than its case says.
+//! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml`
+//! ([`CorpusCase`]). Out: a table of topics and architectures. Guaranteed: exit code 1 when outputs
+//! differ or a link ends otherwise than its case says.
 
 use super::Suite;
 use super::setup::{Common, Setup};

@@ -1,9 +1,10 @@
-//! Suite `device-link`: `culd device-link` and `culd fatbinary`, with `nvcc -dlink` and `fatbinary`.
+//! Suite `device-link`: `culd device-link` and `culd fatbinary`, with `nvcc -dlink` and
+//! `fatbinary`.
 //!
 //! In: the programs of `testdata/e2e`, options of nvcc, random lines of fatbinary. Out: a line for
 //! each comparison. Guaranteed: exit code 1 when an image differs from nvlink's in anything but the
-//! linker's own note, a fat binary from fatbinary's in any byte, or when a program makes other calls
-//! of the runtime than the one that nvcc linked.
+//! linker's own note, a fat binary from fatbinary's in any byte, or when a program makes other
+//! calls of the runtime than the one that nvcc linked.
 
 use super::Suite;
 use super::setup::Setup;

@@ -1,7 +1,7 @@
 //! One damaged link under limits.
 //!
-//! In: a [`Mutant`]. Out: a [`DamageTrial`]. Guaranteed: nothing of a link is left but the files of one
-//! that went wrong, in the folder for these.
+//! In: a [`Mutant`]. Out: a [`DamageTrial`]. Guaranteed: nothing of a link is left but the files of
+//! one that went wrong, in the folder for these.
 
 use anyhow::{Context, Result};
 use culd_testkit::random::mutate::program::{Mutant, OUTPUT};

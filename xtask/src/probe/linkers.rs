@@ -1,7 +1,7 @@
 //! The two linkers as commands.
 //!
-//! In: their paths. Out: [`LimitedLinker`]s. Guaranteed: both see the same file names and options, each in
-//! a folder of its own.
+//! In: their paths. Out: [`LimitedLinker`]s. Guaranteed: both see the same file names and options,
+//! each in a folder of its own.
 
 use anyhow::{Context, Result};
 use culd_testkit::probe::batch::{BatchAnswer, ProbeLinker};

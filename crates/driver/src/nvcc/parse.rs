@@ -203,8 +203,8 @@ fn one_value(row: &Row, value: &OsStr) -> Result<OsString, NvccError> {
 /// An option with its value behind its name: `-lfoo`, `-O3`.
 fn joined(word: &OsStr) -> Option<(&'static Row, &OsStr)> {
     let (name, value) = word.as_bytes().split_at_checked(2)?;
-    let letter = std::str::from_utf8(name).ok()?.strip_prefix('-')?;
-    Some((Row::joined(letter)?, OsStr::from_bytes(value)))
+    let name = culd_text::name(OsStr::from_bytes(name));
+    Some((Row::joined(name.strip_prefix('-')?)?, OsStr::from_bytes(value)))
 }
 
 /// The words of the text of a variable: `NVCC_APPEND_FLAGS`, or `LIBRARIES` of a profile.

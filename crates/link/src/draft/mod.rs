@@ -260,7 +260,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Adds a name that only one list of all names has: that of a symbol which is not in the output.
+    /// Adds a name that only one list of all names has: that of a symbol which is not in the
+    /// output.
     pub(crate) fn add_lost_name(&mut self, name: NameId) {
         if !self.dialect.has_three_lists {
             self.local_strings.add(name);

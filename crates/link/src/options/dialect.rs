@@ -113,8 +113,8 @@ pub enum ReservedCap {
 /// The contents of `.nv.rel.action`, the same in every file nvlink was seen to make.
 const ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
-/// The same of 11.8: the first eight bytes, an action, 24 actions that count in steps of eight bits,
-/// and two more.
+/// The same of 11.8: the first eight bytes, an action, 24 actions that count in steps of eight
+/// bits, and two more.
 const ACTIONS_OF_11_8: [u8; 224] = {
     let mut bytes = [0; 224];
     let (first, last) = ([0x4b, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 8, 0x10, 0x0a, 0x2f, 0x22], 208);

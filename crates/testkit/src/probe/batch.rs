@@ -1,8 +1,8 @@
 //! Records that share a link.
 //!
-//! In: a [`Batch`], a [`ProbeLinker`]. Out: the fate of every record. Guaranteed: a record that ends the
-//! link is found and has a link of its own, as have those that change the fate of others; all
-//! others share one.
+//! In: a [`Batch`], a [`ProbeLinker`]. Out: the fate of every record. Guaranteed: a record that
+//! ends the link is found and has a link of its own, as have those that change the fate of others;
+//! all others share one.
 
 use super::fate::{RecordFate, Slots};
 use super::object::{AddendForm, BANK, Object, ProbeRecord, STRIDE};

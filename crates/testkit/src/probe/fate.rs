@@ -1,8 +1,8 @@
 //! What a linker made of one record.
 //!
-//! In: the output, the object with the record. Out: [`RecordFate`]. Guaranteed: two fates are equal only
-//! when the slot's bytes and the records that are left for it are; nothing is said of the rest of
-//! the file.
+//! In: the output, the object with the record. Out: [`RecordFate`]. Guaranteed: two fates are equal
+//! only when the slot's bytes and the records that are left for it are; nothing is said of the rest
+//! of the file.
 
 use super::object::{Object, Pattern, STRIDE, pattern};
 use super::places::OutputBytes;

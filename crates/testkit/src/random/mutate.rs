@@ -1,8 +1,8 @@
 //! Damaged files: what disks, networks and strangers make of good ones.
 //!
-//! In: the bytes of a good file, or a [`program::MutationSource`], and a generator. Out: the same with
-//! fields, bytes, records or pieces changed. Guaranteed: the same seed gives the same damage as
-//! long as the good files stay the same; any bytes may come in, good or not.
+//! In: the bytes of a good file, or a [`program::MutationSource`], and a generator. Out: the same
+//! with fields, bytes, records or pieces changed. Guaranteed: the same seed gives the same damage
+//! as long as the good files stay the same; any bytes may come in, good or not.
 //!
 //! [`fields`] knows where a format keeps its numbers, so that most damage gets past the first
 //! check; [`program`] makes whole links of it, [`containers`] links of sound containers that nobody

@@ -1,8 +1,8 @@
 //! Legacy texture, surface and sampler references beyond plain reads: queries, addresses, objects,
 //! parameters of kernels, initialised samplers, references that several files define.
 //!
-//! In: a [`ProgramBuilder`] whose family asks for them. Out: statements, parameters and initialisers, and
-//! their text.
+//! In: a [`ProgramBuilder`] whose family asks for them. Out: statements, parameters and
+//! initialisers, and their text.
 
 use super::build::ProgramBuilder;
 use super::model::{

@@ -1,8 +1,8 @@
 //! Links whose containers are put together otherwise: every one is sound, but what is in it, how
 //! often, how deep and under which name and target, no compiler would do.
 //!
-//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of fat
-//! binaries, objects and archives that was edited as a tree and written afterwards, so that all
+//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of
+//! fat binaries, objects and archives that was edited as a tree and written afterwards, so that all
 //! sizes, offsets and tables agree. Guaranteed: as in [`super`]; no file is larger than a few
 //! megabytes.
 

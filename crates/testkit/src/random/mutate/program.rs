@@ -1,8 +1,8 @@
 //! Whole links of damaged files.
 //!
-//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of them
-//! damaged, perhaps after it was put into a fat binary, an object or an archive. Guaranteed: as in
-//! [`super`]; `-o out` is on every command line and the paths in it are bare names.
+//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of
+//! them damaged, perhaps after it was put into a fat binary, an object or an archive. Guaranteed:
+//! as in [`super`]; `-o out` is on every command line and the paths in it are bare names.
 
 use super::{damage, damage_file, fields};
 use crate::fixtures::case;

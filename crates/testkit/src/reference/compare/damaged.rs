@@ -1,9 +1,9 @@
 //! A link of damaged files by both linkers.
 //!
-//! In: a [`Mutant`] and the [`Tools`]. Out: an [`DamageAnswer`]: who took the files, whether the outputs
-//! are equal, and the entry of docs/DIFFERENCES.md that says why not. Guaranteed: an entry is named
-//! only where the words of a linker, or a further link that shows what nvlink did with the files,
-//! say that it applies.
+//! In: a [`Mutant`] and the [`Tools`]. Out: an [`DamageAnswer`]: who took the files, whether the
+//! outputs are equal, and the entry of docs/DIFFERENCES.md that says why not. Guaranteed: an entry
+//! is named only where the words of a linker, or a further link that shows what nvlink did with the
+//! files, say that it applies.
 
 use super::carried::objects;
 use super::damaged_rules::{self, DamageFacts};

@@ -477,8 +477,8 @@ impl LinkPair {
     }
 }
 
-/// Makes what `actual` says comparable with a library in nvlink's place: that tells errors of merging
-/// without the line which ends the link, and has no exit status of its own.
+/// Makes what `actual` says comparable with a library in nvlink's place: that tells errors of
+/// merging without the line which ends the link, and has no exit status of its own.
 fn as_library(expected: &Run, actual: &mut Run) {
     let failed = |run: &Run| matches!(run.status, Status::Exit(code) if code != 0);
     if !failed(actual) || !failed(expected) || expected.status == CANNOT {

@@ -1,8 +1,8 @@
 //! What the inputs of a link tell of what its output may be.
 //!
-//! In: the arguments and objects of a link. Out: [`LinkObjects`]: which functions were compiled for a
-//! debugger, which of them several objects have, their code, and for which devices each object says
-//! that it is good.
+//! In: the arguments and objects of a link. Out: [`LinkObjects`]: which functions were compiled for
+//! a debugger, which of them several objects have, their code, and for which devices each object
+//! says that it is good.
 
 use super::compiled::ObjectCode;
 use culd_cubin::attr::{Record, Records};
