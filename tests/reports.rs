@@ -278,5 +278,8 @@ fn too_many_errors_are_counted() {
     assert_eq!(errors("--error-limit=5").len(), 5);
     let few = errors("--error-limit=2");
     assert_eq!(few.len(), 3);
-    assert_eq!(few[2], "culd error   : too many errors: 3 more are not shown");
+    assert_eq!(
+        few[2],
+        "culd error   : too many errors: 3 more are not shown (--error-limit=0 shows all)"
+    );
 }

@@ -345,7 +345,7 @@ impl Lab {
         if !mode.is_empty() {
             words.push(format!("--compress-mode={mode}"));
         }
-        let large = seed % 25 == 0;
+        let large = seed.is_multiple_of(25);
         for number in 0..rng.below(5) {
             let sm = rng.pick(ARCHS[2]);
             let (kind, end) = rng.pick(&[("elf", "cubin"), ("elf", "cubin"), ("ptx", "ptx")]);

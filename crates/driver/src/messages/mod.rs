@@ -117,9 +117,10 @@ impl LineList {
             seen += usize::from(is_error(line));
             !is_error(line) || seen <= most
         });
-        let text = format!("too many errors: {} more are not shown", errors - most);
-        let note = "--error-limit=0 shows all".to_owned();
-        outcome.lines.push(Line::new(Severity::Error, text).with_notes(vec![note]));
+        let hidden = errors - most;
+        let text =
+            format!("too many errors: {hidden} more are not shown (--error-limit=0 shows all)");
+        outcome.lines.push(Line::new(Severity::Error, text));
         outcome
     }
 

@@ -120,7 +120,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
     for part in path.components() {
         match part {
             Component::Normal(name) => place.push(name),
-            Component::ParentDir => _ = place.pop().then_some(())?,
+            Component::ParentDir => place.pop().then_some(())?,
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }
