@@ -1,6 +1,6 @@
 //! Development only: what tests and project tasks have in common.
 //!
-//! A folder uses only the folders before it: [`fixtures`], [`random`], [`reference`]; then
+//! A folder uses only the folders before it: [`fixtures`], [`random`], [`mod@reference`]; then
 //! [`probe`] and [`scale`].
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! The two linkers as commands.
 //!
-//! In: their paths. Out: [`LimitedLinker`]s. Guaranteed: both see the same file names and options,
+//! In: their paths. Out: [`ProbeLinkers`]. Guaranteed: both see the same file names and options,
 //! each in a folder of its own.
 
 use anyhow::{Context, Result};

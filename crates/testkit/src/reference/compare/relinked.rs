@@ -2,7 +2,7 @@
 //!
 //! In: a command line. Out: what differs, and counts by who made the object and what is made of it.
 //! Guaranteed: of the same files both linkers make the same bytes or say the same; a program that
-//! culd makes is that of one step ([`MutationSource`]), however it came about. What nvlink has made
+//! culd makes is that of one step ([`ProgramText`]), however it came about. What nvlink has made
 //! unusable with `-r` culd refuses (docs/DIFFERENCES.md, early-relocations), and of each refusal it
 //! is counted whether nvlink's program is wrong.
 //!
