@@ -1,7 +1,7 @@
 //! One row for each option of nvcc 13.
 //!
 //! What an option changes in a device link was seen by `nvcc -dryrun -dlink`, alone and with
-//! `-dlto` (`cargo xtask device-link --table` repeats it).
+//! `-dlto`.
 
 use Effect::{Front, None, Set};
 use Takes::{Bool, Choice, List, Nothing, Number, One};
