@@ -140,9 +140,12 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     } else {
         let candidate = shadow(&tools, &work, "culd")?;
         let reference = shadow(&tools, &work, "nvlink")?;
-        let program = reference.dir.join("bin/nvlink");
-        fs::remove_file(&program)?;
-        std::os::unix::fs::symlink(nvlink, program)?;
+        // The programs of the toolkit that culd stands for.
+        for tool in ["nvlink", "nvcc", "fatbinary"] {
+            let program = reference.dir.join("bin").join(tool);
+            fs::remove_file(&program)?;
+            std::os::unix::fs::symlink(tools.oracle.tool(tool), program)?;
+        }
         (reference, candidate)
     };
     let bench = Bench { reference, candidate, culd, pack, work, report: Mutex::default() };
