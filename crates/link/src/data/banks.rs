@@ -124,11 +124,14 @@ pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
             section.dropped = true;
             // With `-r` the name is kept (case literals/replaced-kernel with -r). Of two sections
             // with one name, the first one places the name in the string table.
-            if section.emptied && !draft.relocatable && !kept.contains(&section.name)
-                && takes_names_out {
-                    draft.section_strings.remove(section.name);
-                    draft.local_strings.remove(section.name);
-                }
+            if section.emptied
+                && !draft.relocatable
+                && !kept.contains(&section.name)
+                && takes_names_out
+            {
+                draft.section_strings.remove(section.name);
+                draft.local_strings.remove(section.name);
+            }
         } else if section.emptied {
             kept.insert(section.name);
         }
