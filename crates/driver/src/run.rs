@@ -337,7 +337,7 @@ impl Attempt<'_> {
         if !reports::any_after_link(self.options) {
             return Ok(());
         }
-        let told = reports::Told {
+        let finished = reports::FinishedLink {
             options: self.options,
             gathered,
             target: link_options.target,
@@ -347,7 +347,7 @@ impl Attempt<'_> {
             phases: self.watch.phases(),
             messages: lines.so_far(),
         };
-        self.said.push_str(&reports::after_link(told)?);
+        self.said.push_str(&reports::after_link(finished)?);
         Ok(())
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn notes(options: &Options, gathered: &Inputs<'_>) -> Vec<Line> {
 }
 
 /// The result of a link, for its side outputs.
-pub(crate) struct Told<'a> {
+pub(crate) struct FinishedLink<'a> {
     pub(crate) options: &'a Options,
     pub(crate) gathered: &'a Inputs<'a>,
     pub(crate) target: &'static Arch,
@@ -85,8 +85,8 @@ pub(crate) struct Told<'a> {
 }
 
 /// Writes the files that the options ask for; returns text for standard output.
-pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
-    let (options, target, gathered) = (told.options, told.target, told.gathered);
+pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
+    let (options, target, gathered) = (finished.options, finished.target, finished.gathered);
     let mut text = String::new();
     let mut say = |lines: Vec<String>| {
         for line in lines {
@@ -95,7 +95,7 @@ pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
         }
     };
     if let Some(path) = options.path(Id::WhyExtract) {
-        let table = extracted(&told.inputs.0);
+        let table = extracted(&finished.inputs.0);
         match is_standard_output(path) {
             true => say(table),
             false => write(path, lines(&table).as_bytes())?,
@@ -104,7 +104,7 @@ pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
     if options.flag(Id::Cref) {
         say(names::cross_references(&gathered.inputs));
     }
-    let Some(report) = report(told) else { return Ok(text) };
+    let Some(report) = report(finished) else { return Ok(text) };
     if options.flag(Id::PrintGcSections) {
         say(report.removed_lines());
     }
@@ -134,19 +134,19 @@ pub(crate) fn after_link(told: Told<'_>) -> Result<String, Line> {
     Ok(text)
 }
 
-fn report(told: Told<'_>) -> Option<Report> {
-    let account = told.account?;
-    let output = told.options.output().map(culd_text::name).unwrap_or_default();
+fn report(finished: FinishedLink<'_>) -> Option<Report> {
+    let account = finished.account?;
+    let output = finished.options.output().map(culd_text::name).unwrap_or_default();
     Some(Report::of_link(ReportedLink {
         output,
-        target: told.target,
-        dialect: told.dialect,
-        options: words(told.options),
-        phases: told.phases,
-        inputs: told.inputs.0,
-        objects: told.inputs.1,
+        target: finished.target,
+        dialect: finished.dialect,
+        options: words(finished.options),
+        phases: finished.phases,
+        inputs: finished.inputs.0,
+        objects: finished.inputs.1,
         account: &account,
-        messages: told.messages.iter().map(message).collect(),
+        messages: finished.messages.iter().map(message).collect(),
     }))
 }
 
