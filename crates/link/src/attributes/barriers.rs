@@ -40,14 +40,13 @@ pub(super) fn add(
     };
     let mut needed: IdVec<NodeId, u32> =
         graph.nodes.ids().map(|node| own(node).unwrap_or(0)).collect();
-    let all = needed.values().copied().max().unwrap_or(0);
-    if all == 0 {
+    if needed.values().all(|&count| count == 0) {
         return in_flags;
     }
     let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
+    // Only what it reaches counts for a single entry too, unlike in the other attributes.
     for (&entry, reached) in graph.entries().iter().zip(reached) {
-        // For a single entry all live functions count, as in the other attributes.
-        needed[entry] = if graph.single_entry().is_some() { all } else { reached };
+        needed[entry] = reached;
     }
     if merged.fixed.notes.is_none() {
         let entries = graph.entries().iter().filter(|&&entry| needed[entry] > 0);
