@@ -12,6 +12,7 @@ use crate::draft::merged::{FileRecord, InfoSource, SectionPlacement};
 use crate::objects::object::InputObject;
 use crate::objects::outline::AttributeSectionRef;
 use crate::objects::records::names_reference;
+use crate::objects::roles::SectionRole;
 use crate::symbols::Fate;
 
 impl<'d> Merger<'_, 'd> {
@@ -85,12 +86,14 @@ impl<'d> Merger<'_, 'd> {
             let program = self.graph.nodes[node];
             let own = info.function.and_then(|function| self.symbols.of(id, function));
             let names = &mut self.merged.draft.names;
-            let name = match own == Some(program) {
-                true => {
-                    let function = self.symbols.all[program].name;
-                    names.derived_input(input.name, Prefix::Info, function)
-                }
-                false => names.intern(input.name),
+            let function = self.symbols.all[program].name;
+            let name = if own == Some(program) {
+                names.derived_input(input.name, Prefix::Info, function)
+            } else if object.role(info.code) == SectionRole::JumpSlot {
+                // CUDA 12 names them after the section (case unified/slots-of-12-9).
+                names.derived(Prefix::Info, function)
+            } else {
+                names.intern(input.name)
             };
             self.info_section(name, code)
         });
