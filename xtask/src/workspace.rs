@@ -44,17 +44,24 @@ pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
     })
 }
 
-/// The linker under test: a path, `nvlink` for that of `oracle`, or by default the release build of
-/// culd.
+/// A program or library of this workspace, built in the same profile as this program: `cargo xtask`
+/// takes those of the release build, `target/debug/xtask` those of its own folder.
+pub(crate) fn built(name: &str) -> PathBuf {
+    let own = env::current_exe().ok().map(|program| program.with_file_name(name));
+    own.filter(|path| path.is_file()).unwrap_or_else(|| target().join("release").join(name))
+}
+
+/// The linker under test: a path, `nvlink` for that of `oracle`, or by default culd as this program
+/// is built.
 pub(crate) fn candidate(named: Option<&str>, oracle: &Oracle) -> Result<PathBuf> {
     let candidate = match named {
         Some("nvlink") => oracle.tool("nvlink"),
         Some(path) => PathBuf::from(path),
-        None => target().join("release/culd"),
+        None => built("culd"),
     };
     if !candidate.is_file() {
         bail!(
-            "no linker at {}: build it (cargo build --release) or name one with --culd",
+            "no linker at {}: build it (cargo build --release --workspace) or name one with --culd",
             candidate.display()
         );
     }

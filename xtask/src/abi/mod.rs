@@ -34,7 +34,7 @@ Holds the rules of crates/abi against nvcc, ptxas and g++, and links objects mad
   --count N   random records (default 3000)
   --seed S    the first seed (default 0)
   --built N   programs with objects of the builder, linked by both linkers (default 100)
-  --culd P    the linker under test (default target/release/culd)
+  --culd P    the linker under test (default the one beside this program)
   --record    write the first 400 to testdata/abi/layouts.txt";
 
 /// Records in a source.

@@ -184,6 +184,9 @@ pub(super) fn help(suite: &Suite) -> String {
     }
     let keep = format!("where to keep what differs (default <target>/compare/{})", suite.name);
     add("--keep DIR", &keep);
-    add("--culd PATH", "the linker under test (default <target>/release/culd; 'nvlink': itself)");
+    add(
+        "--culd PATH",
+        "the linker under test (default the one beside this program; 'nvlink': itself)",
+    );
     text
 }

@@ -25,8 +25,8 @@ usage: cargo xtask gpu [options]
   --pack DIR       write the programs and 'culd-gpu' to DIR and run nothing; there: DIR/culd-gpu DIR
   --arch SM[,SM]   only for these architectures (default: all that code differs for)
   --libcuda PATH   the CUDA driver (default libcuda.so.1)
-  --runner PATH    the program that runs them (default <target>/release/culd-gpu)
-  --culd PATH      the linker under test (default <target>/release/culd)";
+  --runner PATH    the program that runs them (default the one beside this program)
+  --culd PATH      the linker under test (default the one beside this program)";
 
 /// What `culd-gpu` ends with where there is no GPU.
 const SKIPPED: i32 = 77;
@@ -40,7 +40,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let mut archs = args.archs("")?;
     let library: PathBuf = args.option("--libcuda")?.unwrap_or_else(|| LIBRARY.into());
     let runner: Option<PathBuf> = args.option("--runner")?;
-    let runner = runner.unwrap_or_else(|| workspace::target().join("release/culd-gpu"));
+    let runner = runner.unwrap_or_else(|| workspace::built("culd-gpu"));
     let culd = args.culd()?;
     args.finish()?;
     if archs.is_empty() {

@@ -39,7 +39,7 @@ usage: cargo xtask mutate [options]
   --fuzz-seeds FOLDER
                    link nothing; write files to begin fuzzing with to FOLDER/<target>
   --keep FOLDER    where links that went wrong are written (default <target>/mutate)
-  --culd PATH      the linker under test (default <target>/release/culd)";
+  --culd PATH      the linker under test (default the one beside this program)";
 
 /// Links of one worker process.
 const CHUNK: u64 = 1000;
@@ -79,7 +79,7 @@ struct Plan {
 impl Plan {
     fn new(args: &mut Args) -> Result<Self> {
         let culd = args.culd()?.map(PathBuf::from);
-        let culd = culd.unwrap_or_else(|| workspace::target().join("release/culd"));
+        let culd = culd.unwrap_or_else(|| workspace::built("culd"));
         if !culd.is_file() {
             bail!("no linker at {}: build it or name one with --culd", culd.display());
         }

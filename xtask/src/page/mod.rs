@@ -19,7 +19,7 @@ use std::time::Instant;
 
 const HELP: &str = "\
 usage: cargo xtask page [options]
-  --culd PATH   the linker under test (default <target>/release/culd)
+  --culd PATH   the linker under test (default the one beside this program)
   --keep DIR    where pages and pictures are written (default <target>/page)
 Needs Debian's chromium and chromium-driver.";
 
@@ -34,8 +34,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         println!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     }
-    let culd: PathBuf =
-        args.option("--culd")?.unwrap_or_else(|| workspace::target().join("release/culd"));
+    let culd: PathBuf = args.option("--culd")?.unwrap_or_else(|| workspace::built("culd"));
     let keep: PathBuf = args.option("--keep")?.unwrap_or_else(|| workspace::target().join("page"));
     args.finish()?;
     fs::create_dir_all(&keep)?;

@@ -184,6 +184,9 @@ mod tests {
 
         super::super::install(&dir, Some(&toolkit), &program).unwrap();
         fs::write(toolkit.join("bin/nvcc"), "another").unwrap();
+        // A file of its own: nvcc may be another name of the one that was there.
+        fs::remove_file(bin.join("nvlink")).unwrap();
+        fs::write(bin.join("nvlink"), "a newer culd").unwrap();
         fs::set_permissions(bin.join("nvlink"), fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(
             check(),

@@ -39,7 +39,7 @@ fn packed(bench: &Bench, pack: &Path, dir: &Path) -> Result<()> {
         }
         succeed(nvcc.arg("-dc").arg(nvcc::source(stem)).args(["-o", &object]))?;
     }
-    ensure!(pack.is_file(), "no {}: cargo build --release --examples", pack.display());
+    ensure!(pack.is_file(), "no {}: cargo build --release --workspace --examples", pack.display());
     let mut command = Command::new(pack);
     command.current_dir(dir).args(ARCHS.iter().flat_map(|arch| ["-arch", arch]));
     succeed(command.args(objects()).args(["-o", "program.fatbin"]))?;

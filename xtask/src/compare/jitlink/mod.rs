@@ -30,7 +30,7 @@ pub(super) const SUITE: Suite = Suite {
     about: "the same calls of libnvJitLink, with NVIDIA's and ours",
     takes: &[Common::Archs("sm_75,sm_80,sm_90,sm_100,sm_120")],
     help: "\
-\x20 --library PATH   the library under test (default <target>/release/libnvJitLink.so)
+\x20 --library PATH   the library under test (default the one beside this program)
   --lto R[,R]      links of LTO-IR by libnvJitLink of these releases instead (13.0 to 13.5), both with the
                    compiler of that release
   --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
@@ -97,7 +97,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let times = setup.args.flag("--bench");
     let releases: Option<String> = setup.args.option("--lto")?;
     setup.finish()?;
-    let library = named.unwrap_or_else(|| workspace::target().join("release/libnvJitLink.so"));
+    let library = named.unwrap_or_else(|| workspace::built("libnvJitLink.so"));
     ensure!(library.is_file(), "no library at {}: cargo build --release", library.display());
     let work = setup.keep;
     fs::create_dir_all(&work)?;
