@@ -58,6 +58,7 @@ impl<'d> InputObjects<'d> {
         let hasher = NameHasher::default();
         let parse = |place: usize| InputObject::parse(inputs[place], &hasher, options.dialect);
         let parsed: Vec<_> = session.map(inputs.len(), total, parse);
+        let mut whole_program_before = false;
         // Collected in place, because objects are large.
         let all: Result<Vec<_>, _> = parsed
             .into_iter()
@@ -65,6 +66,10 @@ impl<'d> InputObjects<'d> {
             .map(|(place, parsed)| {
                 let object = parsed.map_err(|message| diags.fatal(message))?;
                 target::check_target(place, &object, options, diags)?;
+                whole_program_before |= object.is_extensible();
+                if whole_program_before {
+                    target::check_release(&object, options, diags)?;
+                }
                 Ok(object)
             })
             .collect();

@@ -110,9 +110,20 @@ pub(super) fn check_target(
         // nvlink refuses these (docs/DIFFERENCES.md, newer-toolkit).
         diags.warning(Message::UnknownToolkit { file, made_by, own: options.dialect });
     }
-    if object.is_extensible() && made_by != own {
-        let note = Note::MadeBy { file: name.to_owned(), made_by };
-        return Err(diags.explained_fatal(Message::ExtensibleOfOtherToolkit, vec![note]));
-    }
     Ok(())
+}
+
+/// Checks that the linker's own release has made an object: a whole program (`-ewp`), or any object
+/// behind one, that of a system library included (cases whole-program/older-behind and older-before).
+pub(super) fn check_release(
+    object: &InputObject<'_>,
+    options: &LinkOptions,
+    diags: &mut Diagnostics,
+) -> Result<(), Failed> {
+    let made_by = object.cuinfo.toolkit;
+    if made_by == options.dialect.toolkit {
+        return Ok(());
+    }
+    let note = Note::MadeBy { file: object.name.to_owned(), made_by };
+    Err(diags.explained_fatal(Message::ExtensibleOfOtherToolkit, vec![note]))
 }
