@@ -81,14 +81,14 @@ fn link_all(task: &Task) -> Vec<Result<Linked, culd::LinkError>> {
 }
 
 fn describe(arch: &Arch, linked: &Linked) {
-    let told = linked.report();
-    for (_, function, kernel) in told.images.iter().flat_map(report::Image::kernels) {
+    let data = linked.report();
+    for (_, function, kernel) in data.images.iter().flat_map(report::Image::kernels) {
         let registers = function.registers.total.unwrap_or_default();
         let (name, parameters) = (function.shown(), kernel.parameters.len());
         println!("{}: {name}: {registers} registers, {parameters} parameters", arch.name);
     }
-    for removed in &told.removed {
-        let file = &told.inputs[removed.input].name;
+    for removed in &data.removed {
+        let file = &data.inputs[removed.input].name;
         println!("{}: {} of {file} is left out: {:?}", arch.name, removed.name, removed.why);
     }
 }

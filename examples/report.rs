@@ -67,13 +67,13 @@ fn print_kernels(image: &Image) {
             |number| kernel.constants.iter().find(|bank| bank.0 == number).map(|bank| bank.1);
         println!(
             "kernel registers={} barriers={} stack={} shared={} constant0={} constant2={} textures={} surfaces={} samplers={} {}",
-            told(function.registers.total),
-            told(function.barriers.total),
+            number_text(function.registers.total),
+            number_text(function.barriers.total),
             // Of a kernel whose stack has no limit, its own.
-            told(function.stack.total.or(function.stack.own)),
+            number_text(function.stack.total.or(function.stack.own)),
             kernel.shared,
-            told(bank(0)),
-            told(bank(2)),
+            number_text(bank(0)),
+            number_text(bank(2)),
             kernel.textures,
             kernel.surfaces,
             kernel.samplers,
@@ -86,6 +86,6 @@ fn print_kernels(image: &Image) {
     }
 }
 
-fn told(number: Option<impl ToString>) -> String {
+fn number_text(number: Option<impl ToString>) -> String {
     number.map_or("-".to_owned(), |number| number.to_string())
 }

@@ -67,11 +67,11 @@ impl World {
         said
     }
 
-    /// A link that fails with a line that has `told` in it.
-    fn fails<T: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = T>, told: &str) {
+    /// A link that fails with a line that has `message` in it.
+    fn fails<T: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = T>, message: &str) {
         let output = self.run(words);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(told), "{said}\nlacks {told}");
+        assert!(!output.status.success() && said.contains(message), "{said}\nlacks {message}");
     }
 
     /// The link with ordinary names.
@@ -143,8 +143,8 @@ fn members_of_thin_archives_and_their_folder() {
     assert_eq!(world.links(words(&[&"saxpy.cubin", &lib, &"-o", &"out"])), "");
     assert!(world.read("out") == plain);
     fs::remove_file(world.path(place(&plain_member))).unwrap();
-    let told = format!("'d{SHOWN}/lib.a:mcaf\\xe9\\x1b[2J \\u{{202e}}.o'");
-    world.fails(words(&[&"saxpy.cubin", &lib, &"-o", &"out"]), &told);
+    let message = format!("'d{SHOWN}/lib.a:mcaf\\xe9\\x1b[2J \\u{{202e}}.o'");
+    world.fails(words(&[&"saxpy.cubin", &lib, &"-o", &"out"]), &message);
 }
 
 #[test]
@@ -177,9 +177,9 @@ fn libraries_and_options_files() {
         world.links(words(&[&"saxpy.cubin", &file, &"-o", &"out"]));
         is_plain();
     }
-    let told = format!("Library '{SHOWN}' was ignored");
+    let message = format!("Library '{SHOWN}' was ignored");
     let missing = world.links(words(&[&"saxpy.cubin", &"smooth.cubin", &library, &"-o", &"out"]));
-    assert!(missing.contains(&told), "{missing}");
+    assert!(missing.contains(&message), "{missing}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn what_is_said_to_be_something_else_is_refused_by_name() {
 }
 
 #[test]
-fn the_report_tells_resources_places_and_what_was_left_out() {
+fn the_report_has_resources_places_and_what_was_left_out() {
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
     let linked = linker.link().expect("it links");
@@ -261,10 +261,10 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     use std::time::{Duration, Instant};
 
     let folder = tempfile::tempdir().expect("a folder");
-    let (ptxas, told) = (folder.path().join("ptxas"), folder.path().join("told"));
+    let (ptxas, place_file) = (folder.path().join("ptxas"), folder.path().join("place"));
     let script = format!(
         "#!/bin/sh\n(pwd; echo $$) > {0}.new\nmv {0}.new {0}\nexec sleep 60\n",
-        told.display()
+        place_file.display()
     );
     fs::write(&ptxas, script).expect("a script");
     fs::set_permissions(&ptxas, fs::Permissions::from_mode(0o755)).expect("a script");
@@ -275,7 +275,7 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     let begin = Instant::now();
     let error = std::thread::scope(|scope| {
         let link = scope.spawn(|| linker.link_with_cancel(&cancel));
-        while !told.exists() {
+        while !place_file.exists() {
             assert!(begin.elapsed() < Duration::from_secs(50), "ptxas has not been started");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -284,8 +284,8 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     });
     assert!(error.is_cancelled() && error.diagnostics.len() == 1, "{error}");
     assert!(begin.elapsed() < Duration::from_secs(50), "it waited for ptxas");
-    let told = fs::read_to_string(told).expect("what ptxas told");
-    let (place, process) = told.trim().split_once('\n').expect("two lines");
+    let written = fs::read_to_string(place_file).expect("what ptxas wrote");
+    let (place, process) = written.trim().split_once('\n').expect("two lines");
     assert!(!Path::new(place).exists(), "{place} is left");
     let status = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!status.contains("sleep"), "process {process} is left");

@@ -230,25 +230,25 @@ fn the_undamaged_files_link() {
 }
 
 #[test]
-fn every_damage_is_told_in_one_line_with_its_place() {
-    all_told("a.cubin", DAMAGES, |damage| refused(&damaged(damage)));
+fn every_damage_is_reported_in_one_line_with_its_place() {
+    all_reported("a.cubin", DAMAGES, |damage| refused(&damaged(damage)));
 }
 
 #[test]
-fn every_damage_of_a_mercury_half_is_told_in_one_line_with_its_place() {
+fn every_damage_of_a_mercury_half_is_reported_in_one_line_with_its_place() {
     let good = inputs_of(MERCURY_CASE);
     assert!(refused_for("sm_100", &good).is_err_and(|what| what == "links, saying []"));
-    all_told("a.cubin", MERCURY_DAMAGES, |damage| {
+    all_reported("a.cubin", MERCURY_DAMAGES, |damage| {
         refused_for("sm_100", &damaged_inputs(good.clone(), damage))
     });
 }
 
 #[test]
-fn every_damage_of_records_without_addends_is_told_in_one_line_with_its_place() {
+fn every_damage_of_records_without_addends_is_reported_in_one_line_with_its_place() {
     let mut good = inputs_of(REL_CASE);
     good.reverse();
     assert!(refused_for("sm_75", &good).is_err_and(|what| what == "links, saying []"));
-    all_told("places.cubin", REL_DAMAGES, |damage| {
+    all_reported("places.cubin", REL_DAMAGES, |damage| {
         refused_for("sm_75", &damaged_inputs(good.clone(), damage))
     });
 }
@@ -263,8 +263,8 @@ fn compressed_code_of_jump_slots_is_not_patched() {
     let options = link_options(&["-arch=sm_100".to_owned(), "-r".to_owned()]).expect("options");
     let outcome = link(&options, &inputs, 1).expect("threads");
     assert!(outcome.image.is_none());
-    let told = lines(&outcome).concat();
-    assert!(told.contains("offset 0x0: Mercury code of a jump slot is compressed"), "{told}");
+    let message = lines(&outcome).concat();
+    assert!(message.contains("offset 0x0: Mercury code of a jump slot is compressed"), "{message}");
 }
 
 /// What no literal names at the end of a bank is not copied.
@@ -340,7 +340,7 @@ fn fields_may_end_with_their_section() {
     }
 }
 
-fn all_told(
+fn all_reported(
     file: &str,
     damages: &[BadInput],
     refused: impl Fn(fn(&mut Editor)) -> Result<String, String>,
@@ -363,7 +363,7 @@ fn all_told(
 }
 
 #[test]
-fn a_bad_file_is_told_wherever_it_stands() {
+fn a_bad_file_is_reported_wherever_it_stands() {
     let (_, damage, place) = DAMAGES[0];
     let mut inputs = damaged(damage);
     inputs.reverse();

@@ -143,7 +143,7 @@ fn everything_that_can_be_built_links() {
 }
 
 #[test]
-fn what_does_not_go_together_is_told() {
+fn what_does_not_go_together_is_refused() {
     type Make = fn(&mut Builder);
     let cases: &[(Make, &str)] = &[
         (
@@ -255,11 +255,11 @@ fn what_does_not_go_together_is_told() {
             "the parameters of 'f'",
         ),
     ];
-    for (make, told) in cases {
+    for (make, message) in cases {
         let mut builder = builder("sm_80");
         make(&mut builder);
         let error = builder.finish().unwrap_err().to_string();
-        assert!(error.contains(told), "{error}: {told}");
+        assert!(error.contains(message), "{error}: {message}");
     }
     // Mercury code: missing, not wanted, for other code.
     let mercury = |count| Mercury::new(&capmerc::encode(&vec![None; count]), 16).unwrap();

@@ -82,7 +82,7 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     arguments.extend(["-o", "out.cubin"].map(str::to_owned));
     let run = command(Path::new(CULD), PROGRAM, &arguments, dir.path())?;
     let lines = case::plain_lines(&run.stderr, PROGRAM);
-    let expected_lines = case::told_once(expect.stderr.clone());
+    let expected_lines = case::stack_warnings_once(expect.stderr.clone());
     ensure!(lines == expected_lines, "messages {lines:#?}\ninstead of {expected_lines:#?}");
     ensure!(run.status == expect.status, "exit status {} not {}", run.status, expect.status);
     ensure!(run.stdout.is_empty(), "standard output: {}", run.stdout);
@@ -102,8 +102,8 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     let together = link(&options, &inputs, 2)?;
     ensure!(alone.image == together.image, "two threads give other bytes than one");
     ensure!(alone.diagnostics == together.diagnostics, "two threads give other messages than one");
-    let told = case::plain_lines(&culd_tests::lines(&alone).join("\n"), PROGRAM);
-    ensure!(told == lines, "the library says {told:#?}, the command {lines:#?}");
+    let library_lines = case::plain_lines(&culd_tests::lines(&alone).join("\n"), PROGRAM);
+    ensure!(library_lines == lines, "the library says {library_lines:#?}, the command {lines:#?}");
     match (&actual, &alone.image) {
         (Some(command), Some(library)) => {
             let what = compare::cubins(command, library);

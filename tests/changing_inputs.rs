@@ -168,8 +168,8 @@ fn bytes_that_change_under_a_link_give_an_output_or_a_line() {
             assert!(!said.contains("panicked") && !said.contains("defect"), "{what}");
             assert!([0, 1, 255].contains(&status), "{what}");
             assert_eq!(status == 0, out != OLD, "{what}");
-            let told = [" fatal   : ", " error   : "].iter().any(|word| said.contains(word));
-            assert!(status == 0 || told, "{what}");
+            let reported = [" fatal   : ", " error   : "].iter().any(|word| said.contains(word));
+            assert!(status == 0 || reported, "{what}");
             assert_eq!(names(world.path()), before, "{what}");
             linked += usize::from(status == 0);
             refused += usize::from(status != 0 && usual == 0);

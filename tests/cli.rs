@@ -122,8 +122,8 @@ fn check(program: &CommandUnderTest, transcript: &Transcript, run: &TranscriptRu
         toml::to_string_pretty(&came)?
     );
     for line in wanted.stdout.iter().filter(|_| run.more_stdout) {
-        let told = came.stdout.iter().any(|came| matches(line, came));
-        ensure!(told, "no line {line:?} in {:#?}", came.stdout);
+        let printed = came.stdout.iter().any(|came| matches(line, came));
+        ensure!(printed, "no line {line:?} in {:#?}", came.stdout);
     }
     let may_change =
         |name: &String| run.output.as_ref() == Some(name) || wanted.writes.contains_key(name);
@@ -213,9 +213,9 @@ fn came(
 ) -> Result<Expected> {
     let mut stderr: Vec<String> = done.finished.stderr.lines().map(str::to_owned).collect();
     if program.name == "nvlink" {
-        stderr = case::told_once(stderr);
+        stderr = case::stack_warnings_once(stderr);
     }
-    if !tells_notes(program, run) {
+    if !has_notes(program, run) {
         stderr.retain(|line| !line.starts_with(case::NOTE));
     }
     let created = done.after.keys().filter(|name| !done.before.contains_key(*name));
@@ -249,13 +249,13 @@ fn shown(
     expected.writes =
         expected.writes.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
     expected.creates.retain(|name| run.output.as_ref() != Some(name));
-    if !tells_notes(program, run) {
+    if !has_notes(program, run) {
         expected.stderr.retain(|line| !line.starts_with(case::NOTE));
     }
     Ok(expected)
 }
 
-fn tells_notes(program: &CommandUnderTest, run: &TranscriptRun) -> bool {
+fn has_notes(program: &CommandUnderTest, run: &TranscriptRun) -> bool {
     run.notes && program.name == "culd"
 }
 

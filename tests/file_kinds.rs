@@ -127,9 +127,12 @@ impl World {
         let links = run.status == Status::Exit(0);
         match expected {
             Comes::To => assert!(links && said.is_empty(), "{what:?}: {said}"),
-            Comes::ToWith(told) => assert!(links && said.contains(told), "{what:?}: {said}"),
-            Comes::Not(told) => {
-                assert!(run.status == Status::Exit(1) && said.contains(told), "{what:?}: {said}");
+            Comes::ToWith(message) => assert!(links && said.contains(message), "{what:?}: {said}"),
+            Comes::Not(message) => {
+                assert!(
+                    run.status == Status::Exit(1) && said.contains(message),
+                    "{what:?}: {said}"
+                );
                 assert!(!self.path("out").exists(), "{what:?}");
             }
         }

@@ -172,14 +172,15 @@ fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
 
 /// Whether a load needs the cache is told of functions, not of a file (sm_80 to sm_100, `-r` too).
 #[test]
-fn a_request_for_the_cache_is_nothing_that_a_file_tells() {
+fn a_request_for_the_cache_in_the_list_of_a_file_is_ignored() {
     const MAX_STACK_SIZE: u64 = 0x23;
     const LOAD_CACHE_REQUEST: u8 = 0x26;
     let mut inputs = inputs_of("calls/chain-80");
     let mut editor = Editor::new(&inputs[0].1);
     let records = editor.content(".nv.info");
-    let told = (0..records.len()).step_by(12);
-    let at = told.map(|at| at + 1).find(|&at| editor.get(records.start, (at, 1)) == MAX_STACK_SIZE);
+    let starts = (0..records.len()).step_by(12);
+    let at =
+        starts.map(|at| at + 1).find(|&at| editor.get(records.start, (at, 1)) == MAX_STACK_SIZE);
     editor.inside(".nv.info", (at.expect("such a record"), 1), LOAD_CACHE_REQUEST.into());
     inputs[0].1 = editor.bytes;
     let image = image("sm_80", &inputs);

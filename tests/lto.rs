@@ -204,14 +204,14 @@ fn words_for_the_compilers_are_split_as_nvlink_does() {
 }
 
 #[test]
-fn what_is_used_is_told_where_lto_ir_is_all_of_the_program() {
+fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
     let world = World::new();
     world.compiler();
     world.run("-kernels-used=k,m a.ltoir b.ltoir -o out");
     let words = world.words();
-    let told =
+    let message =
         "--option -kernels-used=k --option -kernels-used=m --option -optimize-unused-variables";
-    assert!(words.contains(told), "{words}");
+    assert!(words.contains(message), "{words}");
     world.run("-variables-used=v a.ltoir b.ltoir -o out");
     let words = world.words();
     assert!(words.contains("--option -variables-used=v --input"), "{words}");
@@ -222,13 +222,13 @@ fn what_is_used_is_told_where_lto_ir_is_all_of_the_program() {
 }
 
 #[test]
-fn what_the_compiler_says_is_told_as_by_nvlink() {
+fn messages_of_the_compiler_are_reported_as_by_nvlink() {
     let world = World::new();
     world.compiler_and("printf 'opt: no such option\\n'; echo 'raw line' >&2");
     let done = world.run("a.ltoir b.ltoir -o out");
     let expected = "raw line\nculd info    : opt: no such option\n\n";
     assert_eq!((said(&done).as_str(), done.status.code()), (expected, Some(0)));
-    for (code, report, told) in [
+    for (code, report, message) in [
         (5, "x.o: no\\nERROR NVVM_ERROR_X (9) in nvvmCompileProgram\\n", "JIT compile failed"),
         (14, "newer\\n", "nvvm error"),
     ] {
@@ -238,7 +238,8 @@ fn what_the_compiler_says_is_told_as_by_nvlink() {
         assert_eq!(done.status.code(), Some(1));
         let first = if code == 5 { "culd info    : x.o: no\nNVVM_ERROR_X\n" } else { "" };
         let notes = if code == 5 { "" } else { "  >>> newer\n" };
-        let fatal = format!("culd fatal   : elfLink {told}\n  >>> '/lib' refused (code {code})\n");
+        let fatal =
+            format!("culd fatal   : elfLink {message}\n  >>> '/lib' refused (code {code})\n");
         assert_eq!(said(&done), format!("{first}{fatal}{notes}"));
         assert!(!exists(&world.path("new")));
     }
@@ -396,20 +397,20 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
     }
     fs::remove_file(&ptxas).unwrap();
     let done = world.run("a.ltoir b.ltoir -o out");
-    let told = said(&done);
+    let message = said(&done);
     let begin =
         format!("culd fatal   : PTX in 'lto.cubin' cannot be compiled: cannot run '{ptxas}': ");
-    assert!(told.starts_with(&begin), "{told}");
+    assert!(message.starts_with(&begin), "{message}");
     let mut command = Command::new(world.path("culd"));
     command.args(["-arch=sm_90", "-lto", "-nvvmpath=toolkit/nvvm", "a.ltoir", "-o", "out"]);
     command.current_dir(world.folder.path()).env("PATH", "/usr/bin:/bin");
     for name in ["CUDA_HOME", "CUDA_PATH"] {
         command.env_remove(name);
     }
-    let told = said(&command.output().unwrap());
+    let message = said(&command.output().unwrap());
     let begin =
         "culd fatal   : PTX in 'lto.cubin' cannot be compiled: no ptxas: there is none beside";
-    assert!(told.starts_with(begin), "{told}");
+    assert!(message.starts_with(begin), "{message}");
     assert!(!world.path("out").exists());
 }
 

@@ -129,7 +129,7 @@ fn check_places_own(image: &[u8]) {
 
 /// What is damaged, and what the line says.
 #[test]
-fn damaged_tables_of_indices_are_told() {
+fn damaged_tables_of_indices_are_refused() {
     let good = object(&form(LARGE));
     let elf = goblin::elf::Elf::parse(&good).expect("an ELF file");
     let index =

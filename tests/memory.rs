@@ -50,8 +50,8 @@ fn measure(family: &MemoryCase, more: &[&str]) -> (u64, u64, u64) {
     python.args(&family.words).args(more).current_dir(folder.path());
     let output = python.output().unwrap();
     let said = String::from_utf8(fs::read(folder.path().join("said")).unwrap()).unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    let (status, kib) = told.trim().split_once(' ').unwrap_or_else(|| panic!("{told}"));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let (status, kib) = printed.trim().split_once(' ').unwrap_or_else(|| panic!("{printed}"));
     let head: String = said.chars().take(1000).collect();
     assert_eq!(status, family.status.to_string(), "{} {more:?}: {head}", family.name);
     (input, said.lines().count() as u64, kib.parse::<u64>().unwrap() << 10)

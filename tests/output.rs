@@ -142,16 +142,16 @@ fn a_place_without_permission_keeps_the_old_output() {
 }
 
 #[test]
-fn phases_and_counts_are_told_when_asked_for() {
+fn phases_and_counts_are_printed_when_asked_for() {
     let world = world();
     let (status, stderr) = run(&mut link(world.path(), "out --stats --trace trace.json"));
     assert_eq!(status, 0, "{stderr}");
     let size = fs::metadata(world.path().join("out")).expect("an output").len();
-    let told = |count: String, what: &str| {
+    let printed = |count: String, what: &str| {
         let wanted = format!("{count:>12}  {what}");
         assert!(stderr.lines().any(|line| line == wanted), "no '{wanted}' in\n{stderr}");
     };
-    told(size.to_string(), "output bytes");
+    printed(size.to_string(), "output bytes");
     assert!(stderr.contains(" input bytes in 2 cubins\n"), "{stderr}");
     let trace = fs::read_to_string(world.path().join("trace.json")).expect("a trace");
     for phase in ["inputs", "objects", "merge", "relocations", "layout", "write"] {

@@ -93,16 +93,16 @@ fn without_a_fault_the_files_link() {
 }
 
 #[test]
-fn an_input_that_becomes_shorter_is_told() {
+fn an_input_that_becomes_shorter_is_reported() {
     for length in [0, 100, MAPPED as u64] {
         let world = world();
         let output = while_linked(world.path(), || {
             let file = OpenOptions::new().write(true).open(world.path().join("a.cubin"));
             file.and_then(|file| file.set_len(length)).expect("shortened");
         });
-        let told = "culd fatal   : Could not read file 'a.cubin'\n  >>> it ";
+        let message = "culd fatal   : Could not read file 'a.cubin'\n  >>> it ";
         assert_eq!(output.status.code(), Some(1), "{length}: {}", said(&output));
-        assert!(said(&output).contains(told), "{length}: {}", said(&output));
+        assert!(said(&output).contains(message), "{length}: {}", said(&output));
         assert_eq!(fs::read(world.path().join("out")).expect("an output"), OLD, "{length}");
         assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out", "pipe.cubin"], "{length}");
     }
@@ -111,7 +111,7 @@ fn an_input_that_becomes_shorter_is_told() {
 /// Several threads read what is gone, and the first cannot tell it yet: nobody reads from a pipe
 /// that is full.
 #[test]
-fn inputs_that_become_shorter_for_several_threads_are_told_once() {
+fn inputs_that_become_shorter_for_several_threads_are_reported_once() {
     const FILES: usize = 64;
     const PIPE: usize = 64 << 10;
     // What is looked at before there are threads: the ELF header, if nobody has to find the newest
@@ -140,7 +140,11 @@ fn inputs_that_become_shorter_for_several_threads_are_told_once() {
     }
     drop(pipe.expect("a pipe"));
     thread::sleep(Duration::from_millis(500));
-    assert_eq!(child.try_wait().expect("a child"), None, "it has told what nobody can have read");
+    assert_eq!(
+        child.try_wait().expect("a child"),
+        None,
+        "it has printed what nobody can have read"
+    );
     let mut said = String::new();
     reader.read_to_string(&mut said).expect("lines");
     let status = child.wait().expect("an end");
@@ -151,7 +155,7 @@ fn inputs_that_become_shorter_for_several_threads_are_told_once() {
 }
 
 #[test]
-fn an_input_that_changes_is_told() {
+fn an_input_that_changes_is_reported() {
     let world = world();
     let path = world.path().join("a.cubin");
     let mut bytes = fs::read(&path).expect("an input");
@@ -162,9 +166,9 @@ fn an_input_that_changes_is_told() {
         file.and_then(|mut file| file.write_all(&bytes)).expect("written");
     });
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let told =
+    let message =
         "culd fatal   : Could not read file 'a.cubin'\n  >>> it changed while it was linked\n";
-    assert_eq!(said(&output), told);
+    assert_eq!(said(&output), message);
     assert_eq!(fs::read(world.path().join("out")).expect("an output"), OLD);
     assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out", "pipe.cubin"]);
 }
@@ -182,7 +186,7 @@ fn a_pipe_stays_open_while_the_inputs_are_linked_again() {
     let mut child = command.spawn().expect("starts");
     // It waits for a reader when it has the inputs and before it looks at them again.
     let (maps, begin) = (format!("/proc/{}/maps", child.id()), Instant::now());
-    while !fs::read_to_string(&maps).expect("Linux tells").contains("a.cubin") {
+    while !fs::read_to_string(&maps).expect("a file of Linux").contains("a.cubin") {
         assert!(begin.elapsed() < LIMIT, "no input is mapped");
         thread::sleep(Duration::from_millis(1));
     }
@@ -211,7 +215,7 @@ fn a_large_link_is_made_by_the_process_that_was_started() {
         let mut child = culd(world.path(), &words).spawn().expect("starts");
         let pipe = OpenOptions::new().write(true).open(world.path().join("pipe.cubin"));
         let children = format!("/proc/{0}/task/{0}/children", child.id());
-        assert_eq!(fs::read_to_string(children).expect("Linux tells"), "");
+        assert_eq!(fs::read_to_string(children).expect("a file of Linux"), "");
         let bytes = fs::read(world.path().join("b.cubin")).expect("an input");
         pipe.and_then(|mut pipe| pipe.write_all(&bytes)).expect("written");
         assert!(child.wait().expect("an end").success());
@@ -367,7 +371,7 @@ fn a_link_that_somebody_ends_leaves_nothing_behind() {
 fn a_link_that_is_ended_while_ptxas_runs_leaves_no_folder() {
     let world = world();
     let (ptxas, places) = (world.path().join("ptxas"), world.path().join("places"));
-    fs::write(&ptxas, "#!/bin/sh\npwd > ../../told\nexec sleep 3\n").expect("a script");
+    fs::write(&ptxas, "#!/bin/sh\npwd > ../../place\nexec sleep 3\n").expect("a script");
     fs::set_permissions(&ptxas, fs::Permissions::from_mode(0o755)).expect("a script");
     fs::create_dir(&places).expect("a folder");
     fs::write(
@@ -375,22 +379,22 @@ fn a_link_that_is_ended_while_ptxas_runs_leaves_no_folder() {
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry e() { ret; }\n",
     )
     .expect("written");
-    let told = world.path().join("told");
+    let place_file = world.path().join("place");
     for signal in heeded(&[Signal::SIGHUP, Signal::SIGTERM]) {
         let mut command = culd(world.path(), &["x.ptx", "--ptxas-path=./ptxas"]);
         let mut child = command.env("TMPDIR", &places).spawn().expect("starts");
         let begin = Instant::now();
-        while fs::read_to_string(&told).map_or(true, |text| text.is_empty()) {
+        while fs::read_to_string(&place_file).map_or(true, |text| text.is_empty()) {
             assert!(begin.elapsed() < LIMIT, "ptxas has not been started");
             thread::sleep(Duration::from_millis(1));
         }
         kill(Pid::from_raw(child.id() as i32), signal).expect("still there");
         let status = child.wait().expect("an end");
         assert_eq!(status.signal(), Some(signal as i32), "{status}");
-        let place = fs::read_to_string(&told).expect("what ptxas told");
+        let place = fs::read_to_string(&place_file).expect("what ptxas wrote");
         assert!(place.contains("/places/culd-ptx-"), "{place}");
         assert_eq!(names(&places), [""; 0], "{signal}");
-        fs::remove_file(&told).expect("removed");
+        fs::remove_file(&place_file).expect("removed");
     }
 }
 
@@ -444,7 +448,7 @@ fn nobody_needs_to_listen() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn what_cannot_be_read_is_reported() {
     let world = world();
     fs::create_dir(world.path().join("folder.cubin")).expect("made");
     // Reading it fails although it can be opened.

@@ -248,7 +248,7 @@ fn aliases_of_one_function() {
 
 /// A million times the same call.
 #[test]
-fn calls_that_are_told_again_and_again() {
+fn calls_that_are_listed_again_and_again() {
     let mut object = Object::default();
     object.function("global", "f");
     object.calls = "  k f\n".repeat(1_000_000);

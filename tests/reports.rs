@@ -76,18 +76,18 @@ fn the_command_and_the_library_report_the_same() {
     let place = folder.path();
     quickstart(place);
     culd(place, &["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o", "--report=r.json"]);
-    let mut told = json(&place.join("r.json"));
+    let mut whole = json(&place.join("r.json"));
     let mut linker = culd::Linker::new(culd::Options::for_arch("sm_90").expect("sm_90"));
     for name in ["saxpy.cubin", "smooth.cubin"] {
         linker.add_bytes(name, culd::InputKind::Cubin, fs::read(place.join(name)).expect(name));
     }
     let mut own = linker.link().expect("it links").report();
     // The command has an output, options and times.
-    let (told_link, own_link) =
-        (told.link.take().expect("a link"), own.link.take().expect("a link"));
-    assert_eq!((told_link.target, told_link.dialect), (own_link.target, own_link.dialect));
-    assert_eq!(told_link.output_bytes, own_link.output_bytes);
-    assert_eq!(told, own);
+    let (whole_link, own_link) =
+        (whole.link.take().expect("a link"), own.link.take().expect("a link"));
+    assert_eq!((whole_link.target, whole_link.dialect), (own_link.target, own_link.dialect));
+    assert_eq!(whole_link.output_bytes, own_link.output_bytes);
+    assert_eq!(whole, own);
     assert_eq!(Report::from_json(&own.to_json()).expect("JSON"), own);
     // Sections do not overlap, and are all of the file but headers and gaps.
     let image = &own.images[0];

@@ -22,7 +22,7 @@ fn texts(names: &[&str], elsewhere: &[Elsewhere<'_>], missing: &[&str]) -> Vec<V
 }
 
 #[test]
-fn code_for_other_architectures_is_told_once_for_each_file() {
+fn code_for_other_architectures_is_reported_once_for_each_file() {
     let bytes = object();
     let for_arch =
         |file, arch: &str| part(file, Unlinked::OtherArch(arch.to_owned()), Some(&bytes));
@@ -38,7 +38,7 @@ fn code_for_other_architectures_is_told_once_for_each_file() {
 }
 
 #[test]
-fn what_may_explain_any_name_is_told_with_the_last_one() {
+fn what_may_explain_any_name_stands_with_the_last_one() {
     let bytes = object();
     let parts = [
         part("lto.o", Unlinked::LtoIr, None),
@@ -91,12 +91,12 @@ fn a_library_that_is_given_is_not_asked_for() {
 #[test]
 fn functions_of_a_later_driver_name_its_release() {
     let all = ["cudaFabricOpErrorStatusGet", "cudaDeviceMemcpyAsync", "cudaGraphLaunch"];
-    let told = |since| {
+    let hint = |since| {
         format!(
             "the driver has it since CUDA {since}: --dialect={since} follows a release that knows"
         )
     };
-    assert_eq!(texts(&all, &[], &[]), [vec![told("13.3")], vec![told("13.5")], vec![]]);
+    assert_eq!(texts(&all, &[], &[]), [vec![hint("13.3")], vec![hint("13.5")], vec![]]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ const DAMAGES: [UnifiedDamage; 9] = [
 ];
 
 #[test]
-fn what_is_wrong_with_entries_is_told() {
+fn wrong_entries_are_reported() {
     let case = case::named(CASE).expect("the recorded case");
     let (_, index) = case.index_files().expect("index files").remove(0);
     for (damage, list, expected) in DAMAGES {
@@ -131,7 +131,7 @@ const MERCURY_DAMAGES: &[MercuryDamage] = &[
 ];
 
 #[test]
-fn slots_that_the_table_is_not_made_for_are_told() {
+fn slots_that_the_table_is_not_made_for_are_refused() {
     let case = case::named(MERCURY_CASE).expect("the recorded case");
     let (_, index) = case.index_files().expect("index files").remove(0);
     for (damage, expected) in MERCURY_DAMAGES {

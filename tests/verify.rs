@@ -58,14 +58,14 @@ const DAMAGES: &[ImageDamage] = &[
 ];
 
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     let good = case::named(CASE).and_then(|case| case.expected_output());
     let good = good.expect("recorded").expect("an output");
-    for (what, damage, told) in DAMAGES {
+    for (what, damage, message) in DAMAGES {
         let mut editor = Editor::new(&good);
         damage(&mut editor);
         let error = verify(&editor.bytes).expect_err(what);
-        assert!(error.contains(told), "{what}: {error}");
+        assert!(error.contains(message), "{what}: {error}");
     }
     for end in [0, 3, 64, good.len() / 2, good.len() - 1] {
         verify(&good[..end]).expect_err("cut short");
@@ -73,16 +73,16 @@ fn damage_is_told() {
 }
 
 #[test]
-fn any_bytes_are_told_in_words() {
+fn any_damage_is_refused_in_words() {
     let good = case::named(CASE).and_then(|case| case.expected_output());
     let good = good.expect("recorded").expect("an output");
-    let told = (0..20_000).filter(|&seed| {
+    let refused = (0..20_000).filter(|&seed| {
         let mut bytes = good.clone();
         damage_file(&mut bytes, &mut Rng::new(seed));
         verify(&bytes).is_err()
     });
-    let told = told.count();
-    assert!(told > 5000, "only {told} of 20000 were told");
+    let refused = refused.count();
+    assert!(refused > 5000, "only {refused} of 20000 were refused");
 }
 
 #[test]

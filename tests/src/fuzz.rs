@@ -319,8 +319,8 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
             assert!(!error.diagnostics.is_empty(), "no output and no error");
             let unsound = error.diagnostics.iter().map(ToString::to_string);
             // A file may have the words in a name.
-            let told = |line: &String| line.starts_with("fatal: --verify: ");
-            let unsound = unsound.filter(told).collect::<Vec<_>>();
+            let refusal = |line: &String| line.starts_with("fatal: --verify: ");
+            let unsound = unsound.filter(refusal).collect::<Vec<_>>();
             assert!(unsound.is_empty(), "{unsound:?}");
         }
     }

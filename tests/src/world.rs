@@ -90,7 +90,7 @@ pub fn ended(child: Child, limit: Duration) -> Output {
 /// Where Linux does not tell.
 #[must_use]
 pub fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let status = fs::read_to_string("/proc/self/status").expect("a file of Linux");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
     u64::from_str_radix(mask.trim(), 16).expect("a number")
 }

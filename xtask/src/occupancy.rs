@@ -78,12 +78,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let answer = String::from_utf8(answer.stdout)?;
     ensure!(answer.lines().count() == needs.len(), "an answer is missing");
     let mut different = 0;
-    for (told, (limits, needs)) in answer.lines().zip(&needs) {
+    for (header, (limits, needs)) in answer.lines().zip(&needs) {
         let own = limits.occupancy(*needs).blocks;
-        if told != own.to_string() {
+        if header != own.to_string() {
             different += 1;
             if different <= 20 {
-                println!("sm_{}: {needs:?}: {own} blocks, the header {told}", limits.sm);
+                println!("sm_{}: {needs:?}: {own} blocks, the header {header}", limits.sm);
             }
         }
     }

@@ -72,7 +72,13 @@ pub(crate) fn candidate(named: Option<&str>, oracle: &Oracle) -> Result<PathBuf>
 pub(crate) fn tools(named: Option<&str>) -> Result<Tools> {
     let oracle = oracle()?;
     let candidate = candidate(named, &oracle)?;
-    Ok(Tools { oracle, compilers: Vec::new(), candidate, told: Vec::new(), limit: LINK_LIMIT })
+    Ok(Tools {
+        oracle,
+        compilers: Vec::new(),
+        candidate,
+        dialect_option: Vec::new(),
+        limit: LINK_LIMIT,
+    })
 }
 
 /// A poisoned lock means that another worker panicked; the panic ends the scope anyway.

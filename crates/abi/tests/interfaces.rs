@@ -35,7 +35,7 @@ const F: &str =
     ".visible .func (.param .b32 r) f(.param .b64 x, .param .align 8 .b8 y[16]) { ret; }";
 
 #[test]
-fn what_agrees_is_not_told() {
+fn what_agrees_is_not_reported() {
     for other in [
         ".extern .func (.param .b32 r) f(.param .b64 x, .param .align 8 .b8 y[16]);",
         ".extern .func (.param .u32 r) f(.param .s64 x, .param .b8 .align 8 y[16]);",
@@ -59,7 +59,7 @@ fn what_agrees_is_not_told() {
 
 #[test]
 fn interfaces_of_functions_are_compared() {
-    for (other, told) in [
+    for (other, messages) in [
         (
             ".extern .func f(.param .b64 x, .param .align 8 .b8 y[16]);",
             "b, line 4: 'f' has another number of return values: 0 (a, line 4: 1)",
@@ -94,12 +94,14 @@ fn interfaces_of_functions_are_compared() {
             "b, line 4: 'f' has another number of return values: 0 (a, line 4: 1)\nb, line 4: 'f' has another number of parameters: 0 (a, line 4: 2)",
         ),
     ] {
-        assert_eq!(found(&[F, other]).join("\n"), told);
+        assert_eq!(found(&[F, other]).join("\n"), messages);
         // The definition is right, wherever it stands.
         let turned = found(&[other, F]).join("\n");
-        let swap =
-            told.replace("b, line", "?, line").replace("(a,", "(b,").replace("?, line", "a, line");
-        if !told.contains("twice") {
+        let swap = messages
+            .replace("b, line", "?, line")
+            .replace("(a,", "(b,")
+            .replace("?, line", "a, line");
+        if !messages.contains("twice") {
             assert_eq!(turned, swap);
         }
     }
@@ -116,9 +118,9 @@ fn interfaces_of_functions_are_compared() {
 
 #[test]
 fn declarations_without_a_definition_are_compared_too() {
-    let told = found(&[".extern .func f(.param .b32 x);", ".extern .func f(.param .b64 x);"]);
+    let messages = found(&[".extern .func f(.param .b32 x);", ".extern .func f(.param .b64 x);"]);
     assert_eq!(
-        told,
+        messages,
         ["b, line 4: parameter 1 of 'f' has another size: .param .b64 (a, line 4: .param .b32)"]
     );
     let within = found(&[".func f(.param .b32 x);\n.func f(.param .b64 x) { ret; }"]);
@@ -130,7 +132,7 @@ fn declarations_without_a_definition_are_compared_too() {
 
 #[test]
 fn variables_are_compared() {
-    for (other, told) in [
+    for (other, messages) in [
         (
             ".extern .const .align 8 .b8 g[16];",
             "b, line 4: 'g' is in .const here (a, line 4: .global)",
@@ -149,13 +151,13 @@ fn variables_are_compared() {
         ),
         (".extern .func g();", "b, line 4: 'g' is a function here (a, line 4: a variable)"),
     ] {
-        assert_eq!(found(&[".visible .global .align 8 .b8 g[16];", other]).join("\n"), told);
+        assert_eq!(found(&[".visible .global .align 8 .b8 g[16];", other]).join("\n"), messages);
     }
 }
 
 #[test]
 fn documented_limits_hold() {
-    for (text, told) in [
+    for (text, messages) in [
         (
             ".extern .func f(.param .align 3 .b8 x[3]);",
             "a, line 4: parameter 1 of 'f' is aligned to 3 bytes, which is none of 1, 2, 4, 8, 16, 32, 64 and 128",
@@ -181,7 +183,7 @@ fn documented_limits_hold() {
         ),
         (".const .b8 c[65536]; .extern .const .b8 d;", ""),
     ] {
-        assert_eq!(found(&[text]).join("\n"), told, "{text}");
+        assert_eq!(found(&[text]).join("\n"), messages, "{text}");
     }
     // Together, and weak ones once.
     let all = found(&[
@@ -198,12 +200,12 @@ fn documented_limits_hold() {
 #[test]
 fn modules_are_for_one_host_and_have_the_abi() {
     let short = ".version 8.0\n.target sm_90\n.address_size 32\n".to_owned();
-    let told = found_in(&[HEAD.to_owned(), short]);
-    assert_eq!(told, ["b, line 1: addresses have 32 bits here (a, line 1: 64 bits)"]);
+    let messages = found_in(&[HEAD.to_owned(), short]);
+    assert_eq!(messages, ["b, line 1: addresses have 32 bits here (a, line 1: 64 bits)"]);
     let old = ".version 1.4\n.target sm_13\n.extern .func f();\n.reg .b32 r;".to_owned();
-    let told = found_in(&[old]);
+    let messages = found_in(&[old]);
     assert_eq!(
-        told,
+        messages,
         ["a, line 1: PTX 1.4 has no ABI: functions of other modules can be called from 2.0 on"]
     );
 }

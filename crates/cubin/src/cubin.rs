@@ -390,7 +390,7 @@ impl<'d> Cubin<'d> {
                 return Err(nameless(header, index, raw));
             };
             let bytes = section_bytes(data, index, raw);
-            let bytes = bytes.map_err(|defect| defect.told_of(data, name, raw))?;
+            let bytes = bytes.map_err(|defect| defect.malformed(data, name, raw))?;
             if !budget.take(name) {
                 let what = "section names overlap too much";
                 return Err(Malformed::file(header_offset(header, index), what));
@@ -608,7 +608,7 @@ enum HeaderDefect {
 
 impl HeaderDefect {
     #[cold]
-    fn told_of(self, data: &[u8], name: &[u8], raw: &RawSection) -> Malformed {
+    fn malformed(self, data: &[u8], name: &[u8], raw: &RawSection) -> Malformed {
         let size = raw.sh_size.get(Le);
         let what = match self {
             HeaderDefect::Alignment => {

@@ -148,8 +148,8 @@ pub fn toolkit(file: &[u8]) -> Option<u16> {
         if info.version == CUVER { release_of_cuda_12(note(tools)?.0) } else { Some(info.toolkit) }
     };
     // The flags of the file have the index of the note, unless it is behind many sections.
-    let told = usize::from(*file.get(51)?);
-    section(told).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
+    let listed = usize::from(*file.get(51)?);
+    section(listed).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
 }
 
 /// The release of CUDA 12 in the first record of a tool note: it stands in the place of the
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_record_tells_the_tool() {
+    fn the_first_record_names_the_tool() {
         let mut note = Vec::new();
         for (tool, options) in [("nvlink", "-arch sm_90 -r  "), ("ptxas", "-c ")] {
             let (tool, options) = (tool.to_owned(), options.to_owned());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_cuda_12_tell_their_release() {
+    fn files_of_cuda_12_name_their_release() {
         let mut old = vec![0; 64];
         old[7] = OSABI_CUDA_12;
         old[20] = 124;

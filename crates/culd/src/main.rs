@@ -20,16 +20,18 @@ fn whole() -> u8 {
     let args: Vec<OsString> = args.collect();
     // In a shadow toolkit culd stands for three programs of it.
     match program.as_str() {
-        "nvcc" => return tell("nvlink", culd_driver::nvcc_front(&args), None),
-        "fatbinary" => return tell("fatbinary", culd_driver::fatbinary_front(&args), None),
+        "nvcc" => return print_outcome("nvlink", culd_driver::nvcc_front(&args), None),
+        "fatbinary" => {
+            return print_outcome("fatbinary", culd_driver::fatbinary_front(&args), None);
+        }
         _ => {}
     }
     match command(&program, &args) {
-        Some(said) => tell(&program, said, None),
+        Some(said) => print_outcome(&program, said, None),
         None => {
             let parsed = parse(&args);
             let color = parsed.color.clone();
-            tell(&program, culd_driver::command(parsed), color.as_deref())
+            print_outcome(&program, culd_driver::command(parsed), color.as_deref())
         }
     }
 }
@@ -44,7 +46,7 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
 }
 
 /// Prints the text and the lines; returns the exit status.
-fn tell(program: &str, (text, outcome): (String, RunOutcome), color: Option<&str>) -> u8 {
+fn print_outcome(program: &str, (text, outcome): (String, RunOutcome), color: Option<&str>) -> u8 {
     // A closed pipe is the reader's choice, no error of ours.
     let _ = std::io::stdout().write_all(text.as_bytes());
     print(program, &outcome, is_coloured(color));

@@ -28,7 +28,7 @@ that cannot be read.
 pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> Vec<Line> {
     let read = |&(name, text): &(&str, &[u8])| (name.to_owned(), Module::parse(&text_of(text)));
     let modules: Vec<(String, Module)> = texts.iter().map(read).collect();
-    let found = findings(&modules).into_iter().filter(|one| !one.fault.is_told_by_linker());
+    let found = findings(&modules).into_iter().filter(|one| !one.fault.is_reported_by_linker());
     found.map(|finding| line(finding, severity)).collect()
 }
 

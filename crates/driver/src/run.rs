@@ -26,16 +26,16 @@ pub fn command(parsed: Parsed) -> (String, RunOutcome) {
     let mut first: Vec<Line> =
         redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
     if parsed.ignores_host_info {
-        let mut told = LineList::of(parsed.told_target.as_deref());
-        told.push(Line::new(Severity::Info, FileError::HostInfoIgnored));
-        first.append(&mut told.end().lines);
+        let mut lines = LineList::of(parsed.reported_target.as_deref());
+        lines.push(Line::new(Severity::Info, FileError::HostInfoIgnored));
+        first.append(&mut lines.end().lines);
     }
     let (text, mut outcome) = match parsed.request {
         Ok(Request::Print(text)) => (text, RunOutcome::success()),
         Ok(Request::HostScript(options)) => host_script::make(&options),
         Ok(Request::Link(options)) => run(&options),
         Err(error) => {
-            let mut lines = LineList::of(parsed.told_target.as_deref());
+            let mut lines = LineList::of(parsed.reported_target.as_deref());
             let notes = if parsed.notes { error.notes() } else { Vec::new() };
             lines.push(Line::new(Severity::Fatal, error).with_notes(notes));
             (String::new(), lines.end())
@@ -195,13 +195,13 @@ struct Attempt<'o> {
 
 /// The reason for a missing output.
 enum AttemptStop {
-    Told(Line),
+    Reported(Line),
     Changed(InputChange),
 }
 
 impl From<Line> for AttemptStop {
     fn from(line: Line) -> Self {
-        AttemptStop::Told(line)
+        AttemptStop::Reported(line)
     }
 }
 
@@ -276,12 +276,13 @@ impl Attempt<'_> {
         }
         if let (Some(image), Some(path)) = (image, self.options.output()) {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-            let told = self.output(session, image, path, input_bytes, lines).and_then(|account| {
-                Ok(self.report(gathered, link_options, (account, &unused), lines)?)
-            });
-            match told {
+            let written =
+                self.output(session, image, path, input_bytes, lines).and_then(|account| {
+                    Ok(self.report(gathered, link_options, (account, &unused), lines)?)
+                });
+            match written {
                 Ok(()) => {}
-                Err(AttemptStop::Told(line)) => {
+                Err(AttemptStop::Reported(line)) => {
                     lines.push(line);
                     return Ok(None);
                 }
@@ -309,7 +310,7 @@ impl Attempt<'_> {
         std::mem::forget(image);
         written?;
         self.time("write", start);
-        self.tell(input_bytes, counts, lines)?;
+        self.report_link(input_bytes, counts, lines)?;
         Ok(account)
     }
 
@@ -374,7 +375,7 @@ impl Attempt<'_> {
     }
 
     /// The outputs of `--stats` and `--trace`.
-    fn tell(
+    fn report_link(
         &self,
         input_bytes: u64,
         counts: Option<Counts>,

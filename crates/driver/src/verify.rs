@@ -218,21 +218,21 @@ impl<'d> ImageReader<'d> {
         for (index, symbol) in symbols.iter().enumerate() {
             let name =
                 symbol.name(Le, strings).map_err(|error| format!("symbol {index}: {error}"))?;
-            let told = || format!("symbol {index} '{}'", text_of(name));
+            let shown = || format!("symbol {index} '{}'", text_of(name));
             let home = match symbol.st_shndx.get(Le).0 {
                 0xffff => indices.get(index).map_or(u32::MAX, |index| index.get(Le)),
                 0xff00.. => continue,
                 home => u32::from(home),
             };
             let Some(home) = self.sections.get(home as usize) else {
-                return Err(format!("{} is in section {home}, which does not exist", told()));
+                return Err(format!("{} is in section {home}, which does not exist", shown()));
             };
             // nvlink 13.5 has shared variables of a debuggable program behind, too.
             let behind = symbol.st_bind() == object::elf::STB_LOCAL && index >= locals;
             if behind && !self.counts_on(home) {
-                return Err(format!("{} is local and behind the first {locals}", told()));
+                return Err(format!("{} is local and behind the first {locals}", shown()));
             }
-            self.inside(symbol, home).map_err(|what| format!("{} {what}", told()))?;
+            self.inside(symbol, home).map_err(|what| format!("{} {what}", shown()))?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn an_entry_tells_what_it_was_made_with() {
+fn an_entry_names_what_it_was_made_with() {
     let text = "// by hand\n.version 8.4\n.target sm_90a\n";
     let image = Image::ptx(text, Target::accelerated(90)).expect("a version");
     let image = image.ident("name").options("-O3").flags(flag::DEBUG);
@@ -230,7 +230,7 @@ fn images_never_grow_beyond_what_is_declared_or_allowed() {
 }
 
 #[test]
-fn a_frame_that_does_not_tell_its_size_is_bounded_all_the_same() {
+fn a_frame_without_a_size_is_bounded_all_the_same() {
     use zstd::stream::write::Encoder;
     let mut encoder = Encoder::new(Vec::new(), 3).expect("an encoder");
     let megabytes = vec![0; 64 << 20];

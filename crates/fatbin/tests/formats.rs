@@ -16,7 +16,7 @@ fn elf(kind: u16, machine: u16) -> Vec<u8> {
 }
 
 #[test]
-fn every_format_is_told_by_its_contents() {
+fn every_format_is_known_by_its_contents() {
     let coff = coff_object(&HostParts::default()).expect("COFF");
     let image = Image::ptx(".version 9.0", Target::sm(90)).expect("a version");
     let rows: &[(&[u8], Format)] = &[

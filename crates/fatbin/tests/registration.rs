@@ -160,7 +160,7 @@ void __cudaRegisterFatBinaryEnd(void **handle) { printf("end %d\n", (int)((int *
 void __cudaUnregisterFatBinary(void **handle) {
   printf("unregister %d\n", (int)((int *)handle - handles)); fflush(stdout);
 }
-void told(const char *name, void **handle) { printf("%s %d\n", name, (int)((int *)handle - handles)); }
+void print_handle(const char *name, void **handle) { printf("%s %d\n", name, (int)((int *)handle - handles)); }
 "#;
 
 /// The object of a module, as nvcc's host code does it. The stack must be aligned when its callback
@@ -169,12 +169,12 @@ fn module(id: &str) -> String {
     format!(
         r#"
 struct wrapper {{ unsigned magic, version; const void *data; const void *list; }};
-extern void told(const char *, void **);
+extern void print_handle(const char *, void **);
 extern void __cudaRegisterLinkedBinary{id}(void (*)(void **), void *, void *, void (*)(void *));
 struct wrapper __fatbinwrap{id} = {{ 0x466243b1, 1, "image{id}", 0 }};
 static void callback(void **handle) {{
-  if ((unsigned long)__builtin_frame_address(0) % 16) told("stack", handle);
-  told("callback{id}", handle);
+  if ((unsigned long)__builtin_frame_address(0) % 16) print_handle("stack", handle);
+  print_handle("callback{id}", handle);
 }}
 static void nothing(void *p) {{ (void)p; }}
 __attribute__((constructor)) static void begin(void) {{

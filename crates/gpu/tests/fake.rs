@@ -79,7 +79,7 @@ fn what_is_right_passes() {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_the_rest_runs() {
+fn errors_are_reported_and_the_rest_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = driver(folder.path());
     let mut plan = Plan::default();

@@ -15,7 +15,7 @@ fn described(name: &str) -> String {
 }
 
 #[test]
-fn interfaces_are_told() {
+fn interfaces_are_listed() {
     let text = described("main.90.cubin");
     let begin = "\
 kernels

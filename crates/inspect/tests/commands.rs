@@ -41,7 +41,7 @@ fn dump_prints_the_text_form_or_a_part_of_it() {
 }
 
 #[test]
-fn diff_tells_by_its_status_whether_files_differ() {
+fn the_status_of_diff_says_whether_files_differ() {
     let (a, b) = (path("linked.90.cubin"), path("reversed.90.cubin"));
     let same = diff(&[], &a, &a);
     assert_eq!((same.status.code(), text(&same.stdout)), (Some(0), ""));

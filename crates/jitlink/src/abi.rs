@@ -85,9 +85,9 @@ fn lowest_of_stack() -> Option<usize> {
         if libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        let told = libc::pthread_attr_getstack(attributes.as_ptr(), &mut lowest, &mut size);
+        let status = libc::pthread_attr_getstack(attributes.as_ptr(), &mut lowest, &mut size);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        (told == 0).then_some(lowest as usize)
+        (status == 0).then_some(lowest as usize)
     }
 }
 
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_told_with_the_reason() {
+    fn a_file_that_cannot_be_read_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("loop");
         std::os::unix::fs::symlink(&path, &path).unwrap();

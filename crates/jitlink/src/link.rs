@@ -62,15 +62,15 @@ enum LinkState {
 impl JitLink {
     /// A link with the options `words`; [`JitLink::created`] says whether they are valid.
     pub fn new(words: &[OsString]) -> Self {
-        let (mut index, mut told) = (None, String::new());
+        let (mut index, mut message) = (None, String::new());
         let parsed = options::parse(words).and_then(|options| {
             if let Some(path) = &options.index {
-                (index, told) = index_file(path)?;
+                (index, message) = index_file(path)?;
             }
             Ok(options)
         });
         let (options, errors) = match parsed {
-            Ok(options) => (Ok(options), told),
+            Ok(options) => (Ok(options), message),
             // One line, with a word of the caller's in it.
             Err((code, text)) => {
                 let line = text.strip_suffix('\n');
@@ -176,7 +176,7 @@ impl JitLink {
 
     fn add(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Result<(), Refusal> {
         // Some messages have the name of an input, or nothing if it has none.
-        let (told, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
+        let (plain, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
         let Some(kind) = InputType::of(kind) else {
             let text = format!("unsupported input type: {shown}\n");
             return Err((ResultCode::IncorrectInputType, text));
@@ -193,7 +193,7 @@ impl JitLink {
                 _ => {
                     let kind = kind.name();
                     let text = format!(
-                        "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{told}\n"
+                        "ERROR 1: bad input: does not match type NVJITLINK_INPUT_{kind}{plain}\n"
                     );
                     (ResultCode::IncorrectInputType, text)
                 }
@@ -204,11 +204,11 @@ impl JitLink {
         }
         let cubins = self.unpack(kind, format, name, bytes)?;
         if !matches!((&self.state, &self.options), (LinkState::Open, Ok(_))) {
-            let text = format!("ERROR 1: empty elfw when adding cubin{told}\n");
+            let text = format!("ERROR 1: empty elfw when adding cubin{plain}\n");
             return Err((ResultCode::Internal, text));
         }
         for cubin in &cubins {
-            self.check(cubin, told)?;
+            self.check(cubin, plain)?;
         }
         self.cubins.extend(cubins);
         Ok(())
@@ -285,7 +285,7 @@ impl JitLink {
         if cubins.is_empty() && outcome.lines.iter().any(missing) {
             return Err(no_code(name));
         }
-        self.told(outcome, name)?;
+        self.add_lines(outcome, name)?;
         Ok(cubins)
     }
 
@@ -305,7 +305,7 @@ impl JitLink {
     }
 
     /// Adds the driver's lines about an input.
-    fn told(&mut self, outcome: RunOutcome, name: Option<&str>) -> Result<(), Refusal> {
+    fn add_lines(&mut self, outcome: RunOutcome, name: Option<&str>) -> Result<(), Refusal> {
         let failed = outcome.status != 0;
         let tool_failed = failed && outcome.lines.iter().any(|line| line.kind == LineKind::Tool);
         let mut refusal = None;
@@ -341,7 +341,7 @@ impl JitLink {
     }
 
     /// Looks whether a cubin can be linked for the target.
-    fn check(&self, cubin: &NamedCubin, told: &str) -> Result<(), Refusal> {
+    fn check(&self, cubin: &NamedCubin, input_name: &str) -> Result<(), Refusal> {
         let Ok(options) = &self.options else { return Ok(()) };
         // A small link takes as long as its inputs are looked at: one for the very target is not
         // looked at twice. Its tables are, so that a damaged file is refused when it is added.
@@ -361,12 +361,12 @@ impl JitLink {
             if !matches!(line.message, Message::ArchMismatch { .. }) {
                 text.push_str(&shown(&culd_driver::line(line)));
             } else if options.arch.flavour == Flavour::Mercury && is_classic(&cubin.bytes) {
-                let told = "Mercury or Capmerc target was requested, but SASS input";
-                let text = format!("{told} {} was found.\n", cubin.name);
+                let problem = "Mercury or Capmerc target was requested, but SASS input";
+                let text = format!("{problem} {} was found.\n", cubin.name);
                 return Err((ResultCode::InvalidInput, text));
             }
         }
-        let _ = writeln!(text, "ERROR 4: bad input:{told}");
+        let _ = writeln!(text, "ERROR 4: bad input:{input_name}");
         if any { Err((ResultCode::InvalidInput, text)) } else { Ok(()) }
     }
 
@@ -465,7 +465,7 @@ impl JitLink {
         let failure = failed.then(|| failure(&outcome.diagnostics));
         let mut errors = String::new();
         for diagnostic in outcome.diagnostics {
-            if !is_told(&diagnostic.message) {
+            if !is_logged(&diagnostic.message) {
                 continue;
             }
             let is_error = diagnostic.severity >= Severity::Error;
@@ -558,7 +558,7 @@ fn compile_failed(name: Option<&str>) -> String {
 }
 
 /// False for messages of the command only.
-fn is_told(message: &Message) -> bool {
+fn is_logged(message: &Message) -> bool {
     !matches!(
         message,
         Message::MergeFailed | Message::ForOneArch { .. } | Message::MissingIsaClass { .. }

@@ -70,7 +70,7 @@ fn get(
     let mut buffer = vec![0xaau8; size.max(1) + 1];
     // SAFETY: room for as many bytes as were told, and one.
     let code = unsafe { copy(handle, buffer.as_mut_ptr().cast()) };
-    assert_eq!(buffer.pop(), Some(0xaa), "more was written than was told");
+    assert_eq!(buffer.pop(), Some(0xaa), "more was written than the size");
     buffer.truncate(size);
     if code == SUCCESS { Ok(buffer) } else { Err(code) }
 }
@@ -144,7 +144,7 @@ fn what_is_wrong_with_a_program_is_in_the_error_log() {
 }
 
 #[test]
-fn verbose_links_tell_resources() {
+fn verbose_links_list_resources() {
     let (_, mut handle) = create(&["-arch=sm_90", "-verbose", "-time"]);
     for name in ["saxpy.cubin", "smooth.cubin"] {
         let path = CString::new(quickstart(name).display().to_string()).expect("no NUL");

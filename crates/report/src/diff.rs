@@ -220,8 +220,8 @@ impl Diff {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |number: Option<u64>| number.map_or("-".to_owned(), grouped);
-        write!(f, "{} {} -> {}", self.what, told(self.before), told(self.after))?;
+        let number_text = |number: Option<u64>| number.map_or("-".to_owned(), grouped);
+        write!(f, "{} {} -> {}", self.what, number_text(self.before), number_text(self.after))?;
         if let (Some(before), Some(after)) = (self.before, self.after) {
             let sign = if after >= before { '+' } else { '-' };
             write!(f, " ({sign}{}", grouped(after.abs_diff(before)))?;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_threshold_is_told() {
+    fn invalid_thresholds_are_refused() {
         for text in
             ["", "registers", "registers=", "registers=-1", "registers=x%", "what=1", "code=inf"]
         {

@@ -52,14 +52,14 @@ impl Report {
 
     fn why_function(&self, image: &Image, ways: &Ways, place: usize) -> Vec<String> {
         let function = |place: usize| &image.functions[place];
-        let told = |place: usize| {
+        let shown_function = |place: usize| {
             format!("{}:({})", self.input_name(function(place).input), function(place).shown())
         };
-        let mut lines = vec![format!("live symbol: {}", told(place))];
+        let mut lines = vec![format!("live symbol: {}", shown_function(place))];
         let way = ways.to(place);
         for pair in way.windows(2).rev() {
             let how = if pair[1].indirect { "called through a pointer by" } else { "called by" };
-            lines.push(format!("  >>> {how} {}", told(pair[0].function)));
+            lines.push(format!("  >>> {how} {}", shown_function(pair[0].function)));
         }
         let first = way.first().map_or(place, |step| step.function);
         let root = match () {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_is_told_through_pointers_too() {
+    fn the_shortest_path_goes_through_pointers_too() {
         let function = |name: &str, calls: &[usize], indirect: &[usize]| Function {
             name: name.to_owned(),
             calls: calls.to_vec(),

@@ -152,11 +152,11 @@ impl Text {
             let dynamic = if kernel.dynamic_shared { "+" } else { " " };
             self.line(&format!(
                 "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {name}",
-                told(function.registers.total),
-                told(function.registers.own),
-                told(function.stack.total),
+                number_text(function.registers.total),
+                number_text(function.registers.own),
+                number_text(function.stack.total),
                 kernel.shared,
-                told(function.barriers.total),
+                number_text(function.barriers.total),
                 function.code,
             ));
             let setter = function.registers.set_by.and_then(|place| image.functions.get(place));
@@ -189,8 +189,8 @@ impl Text {
             self.line(&format!(
                 "  {:>9}  {:>9}  {:>5}  {}",
                 function.code,
-                told(function.registers.own),
-                told(function.stack.own),
+                number_text(function.registers.own),
+                number_text(function.stack.own),
                 function.shown()
             ));
         }
@@ -292,7 +292,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn told(number: Option<u32>) -> String {
+fn number_text(number: Option<u32>) -> String {
     number.map_or("-".to_owned(), |number| number.to_string())
 }
 

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reached_is_told() {
+    fn reached_targets_are_reported() {
         let text = table(&[row("many1000", 10), row("many3000", 34)]);
         assert!(text.contains("| many1000 | 0.100 | 0.12 | met | 0.100 | 0.08 | missed | 2.1 |"));
         assert!(text.contains("| many3000 | 0.340 | 0.05 | missed |"));

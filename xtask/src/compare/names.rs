@@ -179,13 +179,15 @@ impl Plan {
 /// The names about which a link ended before it looked for what is undefined: the others have to be
 /// linked without them.
 fn fatal_names<'n>(messages: &str, names: &[&'n str]) -> Option<BTreeSet<&'n str>> {
-    let told: BTreeSet<&str> = messages
+    let reported: BTreeSet<&str> = messages
         .lines()
         .filter(|line| !line.contains("Undefined reference"))
         .filter_map(|line| line.split('\'').nth(1))
         .collect();
     messages
         .contains("fatal")
-        .then(|| names.iter().copied().filter(|&name| told.contains(name)).collect::<BTreeSet<_>>())
+        .then(|| {
+            names.iter().copied().filter(|&name| reported.contains(name)).collect::<BTreeSet<_>>()
+        })
         .filter(|apart| !apart.is_empty())
 }

@@ -129,7 +129,7 @@ impl Bench {
             let theirs = link(tools.oracle.command("nvlink"), words, existing.as_deref(), dir)?;
             let mut candidate = Command::new(&tools.candidate);
             let itself = tools.candidate == tools.oracle.tool("nvlink");
-            candidate.args(&tools.told).args((!itself).then_some("--no-notes"));
+            candidate.args(&tools.dialect_option).args((!itself).then_some("--no-notes"));
             let ours = link(candidate, words, existing.as_deref(), dir)?;
             let counts = match compare(&theirs, &ours, words, &self.cubins) {
                 None if theirs.run.status.success() => VerdictCounts::identical(1),

@@ -104,7 +104,7 @@ impl Setup {
             tools.compilers.push(workspace::oracle_of(name.parse()?)?);
         }
         if self.release.is_none() && self.objects.is_none() {
-            tools.told.clear();
+            tools.dialect_option.clear();
         }
         Ok(tools)
     }
@@ -113,9 +113,9 @@ impl Setup {
     pub(super) fn tools_with(&self, oracle: Oracle) -> Result<Tools> {
         let candidate = workspace::candidate(self.culd.as_deref(), &oracle)?;
         let itself = candidate == oracle.tool("nvlink");
-        let told = (!itself).then(|| format!("--dialect={}", oracle.release().name));
-        let told = told.into_iter().collect();
-        Ok(Tools { oracle, compilers: Vec::new(), candidate, told, limit: LINK_LIMIT })
+        let dialect_option = (!itself).then(|| format!("--dialect={}", oracle.release().name));
+        let dialect_option = dialect_option.into_iter().collect();
+        Ok(Tools { oracle, compilers: Vec::new(), candidate, dialect_option, limit: LINK_LIMIT })
     }
 
     /// The releases of `--release`, 13.0 without it.

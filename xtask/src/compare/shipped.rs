@@ -253,9 +253,9 @@ impl ShippedLink<'_> {
 
     /// What each linker takes, one after the other.
     fn measure(&self) -> Result<LinkUsage> {
-        let of = |program: &Path, told: &[String]| -> Result<Usage> {
+        let of = |program: &Path, dialect_option: &[String]| -> Result<Usage> {
             let mut arguments = self.arguments(&["-o", "measured.cubin"]);
-            arguments.splice(0..0, told.iter().cloned());
+            arguments.splice(0..0, dialect_option.iter().cloned());
             let usage = measure::measure(program, &arguments, self.dir, LIMIT)?;
             fs::remove_file(self.dir.join("measured.cubin"))?;
             usage.context("the limit of time")
@@ -266,7 +266,7 @@ impl ShippedLink<'_> {
             files: self.files.len(),
             bytes: self.files.iter().map(size).sum::<Result<u64>>()?,
             theirs: of(&self.tools.oracle.tool("nvlink"), &[])?,
-            ours: of(&self.tools.candidate, &self.tools.told)?,
+            ours: of(&self.tools.candidate, &self.tools.dialect_option)?,
         })
     }
 }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_crate_is_told_once_with_what_it_needs() {
+    fn each_crate_is_listed_once_with_what_it_needs() {
         let bill = bill(TREE);
         let list = |key: &str| bill[key].as_array().cloned().expect("a list");
         let urls: Vec<String> =

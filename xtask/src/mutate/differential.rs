@@ -87,8 +87,8 @@ impl Report {
             None if answer.class.needs_reason() => self.unexplained += 1,
             None => {}
         }
-        let told = matches!(answer.class, DamageClass::Equal | DamageClass::SameRefusal);
-        if answer.key.is_none() && !told {
+        let as_nvlink = matches!(answer.class, DamageClass::Equal | DamageClass::SameRefusal);
+        if answer.key.is_none() && !as_nvlink {
             let class = (answer.class, pattern(&answer.what));
             self.others.entry(class).or_default().push(seed);
         }

@@ -62,7 +62,7 @@ pub enum Position {
 
 impl Fault {
     /// True if the linker reports the fault itself, from the machine code.
-    pub fn is_told_by_linker(&self) -> bool {
+    pub fn is_reported_by_linker(&self) -> bool {
         matches!(self, Fault::Duplicate { .. } | Fault::Constants { .. })
     }
 }

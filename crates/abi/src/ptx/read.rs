@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_told_and_the_rest_is_read() {
+    fn what_is_not_understood_is_reported_and_the_rest_is_read() {
         let module =
             module(".frobnicate x;\n.visible .func f() { }\nx y; .global .q g; .func h();");
         let unread: Vec<(u32, &str)> =

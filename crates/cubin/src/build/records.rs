@@ -228,13 +228,13 @@ impl FileParts<'_> {
 
     /// Code says whose it is.
     fn name_code(&mut self, code: &[usize]) {
-        let told = self.object.arch().registers_in_text_info;
+        let in_text_info = self.object.arch().registers_in_text_info;
         for &at in code {
             let SymbolPlace { section, symbol: Some(symbol), .. } = *self.place(at) else {
                 continue;
             };
             let registers = match self.builder.symbols.get(at).map(|symbol| &symbol.what) {
-                Some(What::Function { code: Some(code), .. }) if told => code.registers,
+                Some(What::Function { code: Some(code), .. }) if in_text_info => code.registers,
                 _ => 0,
             };
             for section in [section.0, section.1].into_iter().flatten() {

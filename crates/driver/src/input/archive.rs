@@ -18,7 +18,7 @@ pub(super) const MAX_DEPTH: usize = 16;
 
 /// The number of ignored members of an archive that have a line each. Lines take more memory than
 /// members.
-pub(super) const MAX_TOLD: usize = 16;
+pub(super) const MAX_REPORTED: usize = 16;
 
 /// An archive being read.
 pub(super) struct ArchiveReader<'s, 'a> {
@@ -86,7 +86,7 @@ impl<'a> Gatherer<'a, '_> {
             without_code += usize::from(self.found.without_code != before);
         }
         let ignored = std::mem::replace(&mut self.members_ignored, outer).unwrap_or_default();
-        self.others_ignored(archive.name, ignored.saturating_sub(MAX_TOLD));
+        self.others_ignored(archive.name, ignored.saturating_sub(MAX_REPORTED));
         self.members_without_code(archive, without_code);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<'a> Gatherer<'a, '_> {
     /// an undefined symbol names the member that would have defined it.
     fn members_without_code(&mut self, archive: &ArchiveReader<'_, 'a>, count: usize) {
         let wanted = self.options.flag(Id::Strict) && !archive.system;
-        if count != 0 && wanted && self.tells_missing_code() {
+        if count != 0 && wanted && self.warns_of_missing_code() {
             let (file, arch) = (archive.name.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });
         }

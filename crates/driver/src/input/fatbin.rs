@@ -129,7 +129,7 @@ impl<'a> Gatherer<'a, '_> {
             };
             self.unlinked(&source.name, why, entry);
         }
-        if source.member || !is_first || !self.tells_missing_code() {
+        if source.member || !is_first || !self.warns_of_missing_code() {
             return;
         }
         let hint = hints::holds(&source.name, archs.iter().map(String::as_str));
@@ -139,7 +139,7 @@ impl<'a> Gatherer<'a, '_> {
     }
 
     /// Warnings about inputs without code for the target are wanted.
-    pub(super) fn tells_missing_code(&self) -> bool {
+    pub(super) fn warns_of_missing_code(&self) -> bool {
         !self.options.flag(Id::SuppressArchWarning) && !self.options.flag(Id::DisableInfos)
     }
 

@@ -117,9 +117,9 @@ impl<'a> InputEvent<'a> {
             InputEvent::Line(line) => Some(line),
             InputEvent::Lto(_) => None,
             InputEvent::Piece(piece) => {
-                let told = InputError::PartialLto(piece.name);
+                let cause = InputError::PartialLto(piece.name);
                 let wanted = options.lto() && !piece.system;
-                wanted.then(|| Line::about(Severity::Info, told))
+                wanted.then(|| Line::about(Severity::Info, cause))
             }
         }
     }

@@ -29,16 +29,16 @@ impl<'a> Gatherer<'a, '_> {
             true => self.device_code(&source, &object)?,
             false => Vec::new(),
         };
-        let tells = !modules.is_empty()
+        let has_list = !modules.is_empty()
             && object.references.iter().any(|(reference, section)| {
                 *reference == Reference::Kernel && !section.data.is_empty()
             });
-        let lists = tells.then(|| std::mem::take(&mut object.references));
+        let lists = has_list.then(|| std::mem::take(&mut object.references));
         if object.module_ids.is_none() && self.found.lto.len() > before {
             // LTO-IR without an id registers nothing, but its lists count.
             modules.clear();
         }
-        self.told.push(HostLists { modules, system: source.system, lists });
+        self.host_lists.push(HostLists { modules, system: source.system, lists });
         match object.module_ids {
             Some(ModuleIds::Linked(ids)) if self.follows_device_links() => {
                 let ids = ids.map_err(|error| {
@@ -149,14 +149,14 @@ impl<'a> Gatherer<'a, '_> {
     /// Adds the file of `module`, which has no list of kernels.
     pub(super) fn device_only(&mut self, source: &InputSource, module: ModuleNumber) {
         let modules = vec![module];
-        self.told.push(HostLists { modules, system: source.system, lists: None });
+        self.host_lists.push(HostLists { modules, system: source.system, lists: None });
     }
 
     /// Reports that a file has device code only, so the code that registers it must be elsewhere.
-    pub(super) fn tell_missing_host_code(&mut self, source: &InputSource) {
+    pub(super) fn report_missing_host_code(&mut self, source: &InputSource) {
         if self.follows_device_links() {
             self.found.depends_on_release = true;
-            if self.rules.tells_missing_host_code {
+            if self.rules.reports_missing_host_code {
                 self.line(Severity::Info, InputError::NoHostCode(source.name.clone()), Vec::new());
             }
         }
@@ -207,15 +207,15 @@ impl<'a> Gatherer<'a, '_> {
 /// The kernels that host code refers to; `None` if some input has no list. An input does not count
 /// if all its modules are left out or withdrawn.
 pub(super) fn references<'a>(
-    told: &[HostLists<'a>],
+    host_lists: &[HostLists<'a>],
     registration: &Registration<'a>,
 ) -> Option<HostUses<'a>> {
     let mut all = HostUses::default();
-    let counts = |told: &&HostLists<'a>| {
-        let mut modules = told.modules.iter();
-        told.modules.is_empty() || modules.any(|&module| registration.takes_part(module))
+    let counts = |host_lists: &&HostLists<'a>| {
+        let mut modules = host_lists.modules.iter();
+        host_lists.modules.is_empty() || modules.any(|&module| registration.takes_part(module))
     };
-    for HostLists { system, lists, .. } in told.iter().filter(counts) {
+    for HostLists { system, lists, .. } in host_lists.iter().filter(counts) {
         for (reference, section) in lists.as_ref()? {
             let list = match reference {
                 Reference::Kernel => &mut all.external,

@@ -80,7 +80,7 @@ struct Gatherer<'a, 'o> {
     session: &'o Session,
     events: Vec<InputEvent<'a>>,
     /// The references of each input's host code.
-    told: Vec<HostLists<'a>>,
+    host_lists: Vec<HostLists<'a>>,
     /// Some event is an error: nvlink stops at the next container it opens.
     failed: bool,
     found: Inputs<'a>,
@@ -111,7 +111,7 @@ pub(crate) fn gather<'a>(
         sources,
         session,
         events: Vec::new(),
-        told: Vec::new(),
+        host_lists: Vec::new(),
         failed,
         found: Inputs::default(),
         seen: Vec::new(),
@@ -121,7 +121,7 @@ pub(crate) fn gather<'a>(
     };
     let walked = gather.walk();
     gather.leave_out_linked();
-    let Gatherer { events, told, mut found, .. } = gather;
+    let Gatherer { events, host_lists, mut found, .. } = gather;
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
@@ -136,7 +136,7 @@ pub(crate) fn gather<'a>(
             Ok(())
         }
     };
-    found.references = host::references(&told, &found.registration);
+    found.references = host::references(&host_lists, &found.registration);
     (found, lines, ready.and(walked))
 }
 
@@ -167,7 +167,7 @@ impl<'a> Gatherer<'a, '_> {
     fn ignored(&mut self, ignored: Ignored) {
         if let Some(count) = &mut self.members_ignored {
             *count += 1;
-            if *count > archive::MAX_TOLD {
+            if *count > archive::MAX_REPORTED {
                 return;
             }
         }

@@ -197,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_ptxas_does() {
-        let told = |record: &str| words(record).unwrap_err().to_string();
-        assert_eq!(told("--bogus"), "Unknown option '-bogus'");
-        assert_eq!(told("-bogus=x"), "Unknown option 'bogus'");
-        assert_eq!(told("-O3x"), "Unknown option 'O3x'");
-        assert_eq!(told("-v -dlcm"), "argument expected after '-dlcm'");
+    fn errors_are_reported_as_ptxas_does() {
+        let message = |record: &str| words(record).unwrap_err().to_string();
+        assert_eq!(message("--bogus"), "Unknown option '-bogus'");
+        assert_eq!(message("-bogus=x"), "Unknown option 'bogus'");
+        assert_eq!(message("-O3x"), "Unknown option 'O3x'");
+        assert_eq!(message("-v -dlcm"), "argument expected after '-dlcm'");
     }
 }

@@ -213,7 +213,7 @@ impl<'a> Gatherer<'a, '_> {
             Format::RelocatableCubin => {
                 // Behind an error nvlink does not look at cubins.
                 if !self.failed {
-                    self.tell_missing_host_code(&source);
+                    self.report_missing_host_code(&source);
                 }
                 let module = self.device_file(&source);
                 self.piece(source, DeviceCode::Cubin(bytes), true, module);
@@ -224,7 +224,7 @@ impl<'a> Gatherer<'a, '_> {
                 Ok(())
             }
             Format::Fatbin => {
-                self.tell_missing_host_code(&source);
+                self.report_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
                 let module = self.module_of_path(&source);
                 let mut modules = std::iter::repeat(module);
@@ -238,7 +238,7 @@ impl<'a> Gatherer<'a, '_> {
                 Ok(())
             }
             Format::Ptx => {
-                self.tell_missing_host_code(&source);
+                self.report_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
                 let module = self.device_file(&source);
                 self.piece(source, DeviceCode::Ptx(bytes), true, module);

@@ -88,7 +88,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             return self.part(names);
         }
         if let Some(open) = open(&names) {
-            self.tell_need(&open);
+            self.report_need(&open);
             return self.part(names);
         }
         let ptx = self.whole_ptx()?;
@@ -96,7 +96,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             return self.whole(ptx);
         };
         // LTO-IR of which nothing was known.
-        self.tell_need(&open);
+        self.report_need(&open);
         self.complete(&mut names);
         self.part(names)
     }
@@ -150,10 +150,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
     }
 
-    fn tell_need(&mut self, function: &str) {
+    fn report_need(&mut self, function: &str) {
         if !self.options.flag(Id::DisableInfos) {
-            let told = InputError::LtoNeeds(function.to_owned());
-            self.lines.push(Line::about(Severity::Info, told));
+            let need = InputError::LtoNeeds(function.to_owned());
+            self.lines.push(Line::about(Severity::Info, need));
         }
     }
 
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_told_and_that_no_variable_is() {
+    fn used_names_are_passed_on_and_that_no_variable_is() {
         let arch = Arch::by_name("sm_90").unwrap();
         let mut options = Options::for_target(Target::Real(arch));
         assert_eq!(used(&options, None), [""; 0]);

@@ -198,8 +198,8 @@ fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
         return LtoFailure::Refused { code, library: library.to_owned(), said };
     }
     let why = first.strip_prefix("failed: ").filter(|why| !why.is_empty());
-    let told = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
-    LtoFailure::Failed(told.chain(lines).collect())
+    let reasons = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
+    LtoFailure::Failed(reasons.chain(lines).collect())
 }
 
 /// The options as options of libnvJitLink, without those about used names.

@@ -60,13 +60,13 @@ pub(crate) struct LineList {
 impl LineList {
     /// No lines yet, of a link for the target called `target`.
     pub(crate) fn new(options: &Options, target: &str) -> Self {
-        let told = Some(target).filter(|_| options.flag(Id::ReportArch));
-        LineList { notes: !options.flag(Id::NoNotes), ..LineList::of(told) }
+        let target_name = Some(target).filter(|_| options.flag(Id::ReportArch));
+        LineList { notes: !options.flag(Id::NoNotes), ..LineList::of(target_name) }
     }
 
-    /// No lines yet; each will name the target `told`.
-    pub(crate) fn of(told: Option<&str>) -> Self {
-        let suffix = told.map(|target| format!(" (target: {target})")).unwrap_or_default();
+    /// No lines yet; each will name the target `target_name`.
+    pub(crate) fn of(target_name: Option<&str>) -> Self {
+        let suffix = target_name.map(|target| format!(" (target: {target})")).unwrap_or_default();
         LineList { lines: Vec::new(), suffix, notes: true }
     }
 

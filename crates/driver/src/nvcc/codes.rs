@@ -316,14 +316,14 @@ mod tests {
         for (line, expected) in cases {
             let Codes { targets, reports } = asked(line).unwrap();
             let name = |code: &Code| format!("{}{}", code.target.name(), code.suffix);
-            let mut told: Vec<String> = targets.iter().map(name).collect();
-            told.extend(reports.then(|| "R".to_owned()));
-            assert_eq!(told.join(" "), expected, "{line}");
+            let mut shown: Vec<String> = targets.iter().map(name).collect();
+            shown.extend(reports.then(|| "R".to_owned()));
+            assert_eq!(shown.join(" "), expected, "{line}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_nvcc_does() {
+    fn errors_are_reported_as_nvcc_does() {
         #[rustfmt::skip]
         let cases = [
             ("-arch=sm_90 -code=sm_90", "Value of -arch option ('sm_90') must be a virtual code architecture"),

@@ -241,8 +241,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_nvcc_does() {
-        let told = |line: &str| parsed(line).map(|_| ()).unwrap_err().to_string();
+    fn errors_are_reported_as_nvcc_does() {
+        let message = |line: &str| parsed(line).map(|_| ()).unwrap_err().to_string();
         for (line, text) in [
             ("-rdc=foo", "'foo': expected true or false"),
             ("-Ofc=2", "Value '2' is not defined for option 'Ofast-compile'"),
@@ -251,7 +251,7 @@ mod tests {
             ("-r=true", "no argument expected after '-r'"),
             ("--output-file", "argument expected after '--output-file'"),
         ] {
-            assert_eq!(told(line), text);
+            assert_eq!(message(line), text);
         }
         assert_eq!(parsed("-o x -o y -o y").unwrap().redefined, ["output-file"]);
         assert!(parsed("-arch=sm_90 -arch=sm_90").unwrap().redefined.is_empty());

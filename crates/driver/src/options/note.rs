@@ -109,12 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn with_debugging_files_are_told_by_their_last_name() {
+    fn with_debugging_files_are_listed_by_their_last_name() {
         assert_eq!(note("-arch=sm_75 -g in/a.o b.o -o out/x"), "a.o,b.o -o x -g  -arch sm_75 ");
     }
 
     #[test]
-    fn with_debugging_other_files_are_told_too() {
+    fn with_debugging_other_files_are_listed_too() {
         let line = "-arch=sm_80 -g -r -Werror -disable-infos -w a.o -o x -time out/t.csv";
         assert_eq!(
             note(&format!("{line} --register-link-binaries=out/r.c -cpu-arch=X86_64 -L. -v")),

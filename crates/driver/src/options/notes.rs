@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nearly_an_option_is_told() {
+    fn a_name_that_is_nearly_an_option_is_reported() {
         for (typed, option) in [
             ("--v", "-v"),
             ("-verbose", "--verbose"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_is_told_what_is_missing() {
+    fn a_newcomer_learns_what_is_missing() {
         assert_eq!(notes("a.cubin"), ["name a target: -arch=sm_90"]);
         assert_eq!(notes("-arch=sm_90b"), ["there is a target 'sm_90'; --help lists the targets"]);
         assert_eq!(notes("-arch=gfx942"), ["--help lists the targets"]);

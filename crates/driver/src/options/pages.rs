@@ -35,7 +35,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "culd -arch=sm_90 a.o -o program.cubin --reproduce=link.tar",
         "Pack the link for a bug report",
     ),
-    ("culd size libnccl.so", "Tell the device code in a library"),
+    ("culd size libnccl.so", "Show the device code in a library"),
     ("culd report diff before.json after.json --max registers=0", "Fail where a kernel needs more"),
 ];
 
@@ -106,7 +106,8 @@ pub fn help() -> String {
             let short =
                 if row.short.is_empty() { String::new() } else { format!("(-{})", row.short) };
             let line = format!("{names:<51} {short}");
-            let _ = write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(&told(row), "        "));
+            let _ =
+                write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(&help_text(row), "        "));
             if row.takes == Takes::Target {
                 let names = format!("Targets: {}.", Target::all_names().join(", "));
                 let _ = writeln!(text, "{}", wrapped(&names, "        "));
@@ -125,7 +126,7 @@ pub fn help() -> String {
 }
 
 /// The help of `row`, with a remark if culd does not support it.
-fn told(row: &Row) -> String {
+fn help_text(row: &Row) -> String {
     format!("{}{}", row.help, support(row))
 }
 
@@ -171,7 +172,7 @@ pub fn man_page() -> String {
                 text,
                 ".TP\n\\fB\\-\\-{}\\fR{short}{value}\n{}",
                 roff(row.long),
-                roff(&told(row))
+                roff(&help_text(row))
             );
         }
     }
@@ -182,8 +183,8 @@ pub fn man_page() -> String {
     let sections = [("EXAMPLES", EXAMPLES), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)];
     for (title, rows) in sections {
         let _ = writeln!(text, ".SH {title}");
-        for (what, told) in rows {
-            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", roff(what), roff(told));
+        for (what, meaning) in rows {
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", roff(what), roff(meaning));
         }
     }
     text.push_str(
@@ -262,8 +263,11 @@ fn bash() -> String {
 fn zsh() -> String {
     let mut text = String::from("#compdef culd\n_arguments \\\n");
     for row in TABLE {
-        let help =
-            told(row).replace('\'', "").replace('[', "(").replace(']', ")").replace(':', "\\:");
+        let help = help_text(row)
+            .replace('\'', "")
+            .replace('[', "(")
+            .replace(']', ")")
+            .replace(':', "\\:");
         let words = choices(row);
         let value = match row.takes {
             Takes::Nothing => String::new(),
@@ -295,7 +299,7 @@ fn fish() -> String {
         "complete -c culd -n '__fish_seen_subcommand_from completions' -x -a '{SHELLS}'"
     );
     for row in TABLE {
-        let help = told(row).replace('\\', "").replace('\'', "\\'");
+        let help = help_text(row).replace('\\', "").replace('\'', "\\'");
         let short = match row.short {
             "" => String::new(),
             short if short.len() == 1 => format!(" -s {short}"),
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_tells_what_is_refused() {
+    fn the_help_says_what_is_refused() {
         let help = help().split_whitespace().collect::<Vec<_>>().join(" ");
         let refused = TABLE.iter().filter(|row| row.support == Support::Refused);
         assert_eq!(refused.clone().count(), 6);

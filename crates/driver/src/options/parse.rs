@@ -47,7 +47,7 @@ pub struct Parsed {
     /// `-use-host-info` is ignored; nvlink reports that even if there is another error.
     pub ignores_host_info: bool,
     /// The target, if the line asks for it in messages. Errors about single words never have it.
-    pub told_target: Option<String>,
+    pub reported_target: Option<String>,
     /// Notes are wanted.
     pub notes: bool,
     /// When severities are in colour: `always`, `never`, or as the terminal is.
@@ -68,13 +68,13 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> Parsed {
         false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
     };
     let Parser { options, redefined, .. } = parser;
-    let tells = read.is_ok() && options.flag(Id::ReportArch);
-    let told_target = options.target.filter(|_| tells).map(|target| target.name());
+    let reports_arch = read.is_ok() && options.flag(Id::ReportArch);
+    let reported_target = options.target.filter(|_| reports_arch).map(|target| target.name());
     let notes = !options.flag(Id::NoNotes);
     let color = options.text(Id::Color).map(str::to_owned);
     let mut ignores_host_info = false;
     let request = read.and_then(|()| finish(options, &mut ignores_host_info));
-    Parsed { request, redefined, ignores_host_info, told_target, notes, color }
+    Parsed { request, redefined, ignores_host_info, reported_target, notes, color }
 }
 
 fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
@@ -435,14 +435,14 @@ mod tests {
         assert_eq!(options.list(Id::LibraryPath), [OsStr::from_bytes(b"l\xe9")]);
         assert_eq!(options.list(Id::Library), [OsStr::from_bytes(b"\xe8"), OsStr::new("x")]);
         assert_eq!(options.object_name(), "o\\xea");
-        for (word, told) in [
+        for (word, message) in [
             (&b"-arch=\xff"[..], "Value '\\xff' is not defined for option 'arch'"),
             (b"-m=\xff", "'\\xff': expected a number"),
             (b"-device-stack-protector=\xff", "'\\xff': expected true or false"),
             (b"-Ofc=\xff", "Value '\\xff' is not defined for option 'Ofast-compile'"),
             (b"-\xff=x", "Unknown option '\\xff'"),
         ] {
-            assert_eq!(bytes(&[word]).unwrap_err().to_string(), told);
+            assert_eq!(bytes(&[word]).unwrap_err().to_string(), message);
         }
     }
 
@@ -451,35 +451,37 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let write = |name: &str, text: String| std::fs::write(path(name), text).unwrap();
-        let told = |line: &str| parsed(line).request.map(|_| ()).unwrap_err().to_string();
+        let message = |line: &str| parsed(line).request.map(|_| ()).unwrap_err().to_string();
         for level in 0..12 {
             let next = path(&format!("f{}", level + 1));
             write(&format!("f{level}"), format!("@{next} @{next}"));
         }
         write("f12", "a".to_owned());
-        assert!(told(&format!("@{}", path("f0"))).starts_with("Too many options file opened '"));
+        assert!(message(&format!("@{}", path("f0"))).starts_with("Too many options file opened '"));
         let full = "a ".repeat(MAX_WORDS);
         write("full", full.clone());
         assert_eq!(linked(&format!("-arch=sm_90 -o x @{}", path("full"))).inputs.len(), MAX_WORDS);
         write("more", full + "a");
         for line in [path("more"), format!("{} @{}", path("full"), path("f12"))] {
-            assert_eq!(told(&format!("@{line}")), "Too many words in options files and lists");
+            assert_eq!(message(&format!("@{line}")), "Too many words in options files and lists");
         }
         write("list", format!("-l {}", "a,".repeat(MAX_WORDS)));
         assert_eq!(
-            told(&format!("@{}", path("list"))),
+            message(&format!("@{}", path("list"))),
             "Too many words in options files and lists"
         );
         write("long", " ".repeat(MAX_BYTES as usize + 1));
-        assert!(told(&format!("@{}", path("long"))).starts_with("Could not open options file '"));
+        assert!(
+            message(&format!("@{}", path("long"))).starts_with("Could not open options file '")
+        );
         let half = " ".repeat(MAX_BYTES as usize / 2 + 1);
         write("half", half);
         let line = format!("@{0} @{0}", path("half"));
-        assert!(told(&line).starts_with("Could not open options file '"));
+        assert!(message(&line).starts_with("Could not open options file '"));
     }
 
     #[test]
-    fn nothing_at_all_is_told_what_to_do() {
+    fn an_empty_command_line_gets_usage() {
         let error = parsed("").request.unwrap_err();
         assert!(error.to_string().starts_with("No input files specified; "));
         assert!(error.notes()[0].starts_with("usage: culd -arch="), "{:?}", error.notes());

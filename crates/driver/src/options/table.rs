@@ -264,7 +264,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ),
     (
         "size [options] <file>...",
-        "Tell the device code in any program: images, kernels and what they use",
+        "Show the device code in any program: images, kernels and what they use",
     ),
     (
         "report diff <before.json> <after.json>",

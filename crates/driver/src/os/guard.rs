@@ -60,7 +60,7 @@ struct Map {
     start: usize,
     end: usize,
     /// The line for the case that it becomes shorter.
-    told: Vec<u8>,
+    line: Vec<u8>,
 }
 
 /// A folder for a program that is started, with the files that may be in it.
@@ -110,12 +110,12 @@ static OVERFLOW: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 /// Watches over `map`, which are the bytes of the file at `path`, after [`set_up`].
 pub(crate) fn watch(map: &[u8], path: &Path) {
     let path = culd_text::name(path);
-    let told = format!(
+    let line = format!(
         "culd fatal   : Could not read file '{}'\n  >>> it became shorter while it was linked, or cannot be read\n",
         culd_text::escaped(&path)
     );
     let start = map.as_ptr() as usize;
-    MAPS.push(Map { start, end: start + map.len(), told: told.into_bytes() });
+    MAPS.push(Map { start, end: start + map.len(), line: line.into_bytes() });
 }
 
 /// Whether a file is mapped.
@@ -214,8 +214,8 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // Otherwise a process has sent it.
     let is_fault = code > 0;
     let map = MAPS.iter().find(|map| (map.start..map.end).contains(&address));
-    let told: &[u8] = match (signal, map) {
-        (libc::SIGBUS, Some(map)) if is_fault => &map.told,
+    let line: &[u8] = match (signal, map) {
+        (libc::SIGBUS, Some(map)) if is_fault => &map.line,
         // Raised by abort(3).
         (libc::SIGABRT, _) if code == libc::SI_TKILL => ABORTED,
         _ => return end_by(signal, is_fault),
@@ -228,7 +228,7 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
         }
     }
     // SAFETY: write may be called in a handler; the bytes are valid and never freed.
-    unsafe { libc::write(libc::STDERR_FILENO, told.as_ptr().cast(), told.len()) };
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     remove_temporaries();
     // SAFETY: _exit may be called in a handler.
     unsafe { libc::_exit(1) };

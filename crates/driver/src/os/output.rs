@@ -194,12 +194,12 @@ fn descriptor(target: &Path) -> Option<String> {
 
 /// Whether a descriptor of this process was opened for appending.
 fn appends(number: &str) -> bool {
-    let told = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
+    let info = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
     let flags = |text: &str| {
         let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
         i32::from_str_radix(flags.trim(), 8).ok()
     };
-    told.is_ok_and(|text| flags(&text).is_some_and(|flags| flags & libc::O_APPEND != 0))
+    info.is_ok_and(|text| flags(&text).is_some_and(|flags| flags & libc::O_APPEND != 0))
 }
 
 /// A new file in the folder of `place`, with the mode of the old one.

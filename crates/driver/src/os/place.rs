@@ -81,7 +81,7 @@ mod tests {
         assert!(made.starts_with(folder.path()) && made.join("in").is_file());
         drop(made);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let told = scratch("culd-test-", &[], None, fill).map(|_| ()).unwrap_err().to_string();
-        assert!(told.contains("; '/dev/shm': "), "{told}");
+        let message = scratch("culd-test-", &[], None, fill).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("; '/dev/shm': "), "{message}");
     }
 }

@@ -65,8 +65,8 @@ fn diff(words: &[OsString]) -> (String, RunOutcome) {
     let lines = diff.lines().into_iter().map(|line| format!("{}\n", culd_text::escaped(&line)));
     let exceeded = diff.exceeded(&thresholds);
     let status = if exceeded.is_empty() { 0 } else { EXCEEDED };
-    let told = exceeded.into_iter().map(|text| Line::new(Severity::Error, text));
-    (lines.collect(), RunOutcome { status, lines: told.collect() })
+    let errors = exceeded.into_iter().map(|text| Line::new(Severity::Error, text));
+    (lines.collect(), RunOutcome { status, lines: errors.collect() })
 }
 
 fn read(path: &OsString) -> Result<Report, Line> {

@@ -21,7 +21,7 @@ use crate::os::output;
 
 const USAGE: &str = "\
 usage: culd size [options] FILE...
-Tell the device code in executables, shared libraries, objects, archives, fat binaries, cubins and
+Show the device code in executables, shared libraries, objects, archives, fat binaries, cubins and
 programs for Windows: images with architecture, kind, compression and bytes; kernels with registers,
 stack, shared memory and occupancy.
   --report FILE   write the report to FILE: .json data, .html a page, .txt text (docs/REPORT.md)
@@ -45,8 +45,8 @@ pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
     let (mut text, mut lines) = (String::new(), Vec::new());
     for path in &asked.files {
         match asked.one(Path::new(path)) {
-            Ok((told, mut said)) => {
-                text.push_str(&told);
+            Ok((table, mut said)) => {
+                text.push_str(&table);
                 lines.append(&mut said);
             }
             Err(line) => return (text, RunOutcome::fatal_line(line)),
@@ -167,7 +167,7 @@ impl Asked {
         }
         if self.kernels {
             line("\nAll kernels".to_owned());
-            let told = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
+            let shown = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
             for image in &report.images {
                 for (_, function, kernel) in image.kernels() {
                     let banks = kernel
@@ -177,9 +177,9 @@ impl Asked {
                     line(format!(
                         "{} registers={} stack={} barriers={} shared={}{} {}",
                         image.target,
-                        told(function.registers.total),
-                        told(function.stack.total),
-                        told(function.barriers.total),
+                        shown(function.registers.total),
+                        shown(function.stack.total),
+                        shown(function.barriers.total),
                         kernel.shared,
                         banks.collect::<String>(),
                         function.name

@@ -46,12 +46,12 @@ pub(crate) fn reproduce(
     gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<(), Line> {
-    let told = |problem: Problem| {
+    let line = |problem: Problem| {
         let text = format!("Could not write '{}'", culd_text::name(path));
         Line::new(Severity::Fatal, text).with_notes(vec![problem.to_string()])
     };
-    let bytes = archive(path, options, gathered, dialect).map_err(told)?;
-    output::write(path, &bytes).map_err(|error| told(error.into()))
+    let bytes = archive(path, options, gathered, dialect).map_err(line)?;
+    output::write(path, &bytes).map_err(|error| line(error.into()))
 }
 
 fn archive(
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn paths_lose_their_root_and_their_dots() {
-        let told = |path: &str| inside(Path::new(path)).map(|place| place.display().to_string());
-        assert_eq!(told("/a/./b/../c").as_deref(), Some("a/c"));
-        assert_eq!(told("/"), Some(String::new()));
-        assert_eq!(told("/a/../.."), None);
+        let shown = |path: &str| inside(Path::new(path)).map(|place| place.display().to_string());
+        assert_eq!(shown("/a/./b/../c").as_deref(), Some("a/c"));
+        assert_eq!(shown("/"), Some(String::new()));
+        assert_eq!(shown("/a/../.."), None);
     }
 
     #[test]

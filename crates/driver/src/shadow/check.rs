@@ -147,7 +147,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn every_fault_is_told() {
+    fn every_fault_is_reported() {
         let world = tempfile::tempdir().unwrap();
         let at = |name: &str| world.path().canonicalize().unwrap().join(name);
         let (toolkit, dir, program) = (at("cuda"), at("tk"), at("culd"));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn toolkits_tell_their_release() {
+    fn toolkits_name_their_release() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(of_toolkit(folder.path()), None);
         fs::create_dir(folder.path().join("include")).unwrap();

@@ -53,8 +53,8 @@ fn difference(arguments: &Arguments) -> Result<DiffReport, String> {
     let b = View::parse(&b).map_err(|error| culd_inspect::about(b_name, error))?;
     let difference = diff::compare(&a, &b, Options { tool: arguments.tool });
     if difference.is_empty() && a.data != b.data {
-        let told = "only the linkers' own tool records differ (--tool shows them)";
-        culd_inspect::complain("culd-diff", told, "");
+        let note = "only the linkers' own tool records differ (--tool shows them)";
+        culd_inspect::complain("culd-diff", note, "");
     }
     Ok(difference)
 }

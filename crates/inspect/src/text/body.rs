@@ -40,7 +40,7 @@ impl SectionText {
     }
 
     /// True if the body has `sh_info` of a symbol table.
-    pub(super) fn tells_globals(&self) -> bool {
+    pub(super) fn has_first_global(&self) -> bool {
         matches!(self, SectionText::Symbols(_, true))
     }
 }

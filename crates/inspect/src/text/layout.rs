@@ -253,7 +253,7 @@ fn info(out: &mut String, view: &View<'_>, index: usize, raw: &SectionHeader, bo
         _ if rules::info_is_section(raw.sh_type, raw.flags) => {
             key(out, "info", &view.section(raw.info));
         }
-        (sht::SYMTAB | sht::MERCURY_SYMTAB, _) if body.tells_globals() => {}
+        (sht::SYMTAB | sht::MERCURY_SYMTAB, _) if body.has_first_global() => {}
         _ if raw.info == 0 => {}
         (_, Some(symbol)) => {
             key(out, "symbol", symbol);

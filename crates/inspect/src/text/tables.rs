@@ -29,7 +29,7 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<SectionText> {
     };
     let strings = StringIndex::new(view.cubin.sections.get(section.link as usize)?.data);
     let first_global = section.info as usize;
-    let tells_globals = (1..=symbols.len()).contains(&first_global);
+    let has_first_global = (1..=symbols.len()).contains(&first_global);
     let mut lines = Vec::with_capacity(symbols.len() + 1);
     for (at, (symbol, name)) in symbols.iter().zip(names).enumerate() {
         let raw = SymbolEntry::read(section.data, SymbolEntry::SIZE * at)?;
@@ -66,10 +66,10 @@ pub(super) fn symbols(view: &View<'_>, index: usize) -> Option<SectionText> {
         }
         lines.push(line);
     }
-    if tells_globals && first_global == symbols.len() {
+    if has_first_global && first_global == symbols.len() {
         lines.push("globals".to_owned());
     }
-    (!symbols.is_empty()).then_some(SectionText::Symbols(lines, tells_globals))
+    (!symbols.is_empty()).then_some(SectionText::Symbols(lines, has_first_global))
 }
 
 /// The section of a symbol. The extended form is for indices that need it; else the number that

@@ -37,7 +37,7 @@ pub struct EntryReport {
     /// Legacy samplers that the entry can use.
     pub samplers: usize,
     /// The line of `-v` has the barriers.
-    tells_barriers: bool,
+    prints_barriers: bool,
 }
 
 /// Resources of a linked program. Sizes are bytes.
@@ -56,7 +56,7 @@ pub struct Report {
 impl fmt::Display for EntryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "used {} registers, ", self.registers)?;
-        if self.tells_barriers {
+        if self.prints_barriers {
             write!(f, "used {} barriers, ", self.barriers)?;
         }
         write!(f, "{} stack, {} bytes smem", self.stack, self.shared)?;
@@ -149,7 +149,7 @@ pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, Ent
             name: program.merged.draft.names.text(symbol.name),
             registers: facts.registers,
             barriers: barriers(program, entry),
-            tells_barriers: draft.dialect.tells_barriers,
+            prints_barriers: draft.dialect.prints_barriers,
             stack: facts.stack.unwrap_or(own_stack),
             shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
             constant0: classic.then(|| bank(0).unwrap_or(0)),

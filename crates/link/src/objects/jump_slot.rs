@@ -209,7 +209,7 @@ mod tests {
 
     /// Slots of ptxas by their records. The frame of three instructions is that of 13.1 and later.
     #[test]
-    fn slots_with_frames_are_told_from_others() {
+    fn slots_with_frames_are_distinguished() {
         const JUMP: Option<&[u8]> = Some(&[0x42, 0x0a, 2, 0x0e]);
         let form = |entries: &[Option<&[u8]>]| {
             let code = capmerc::encode(entries);

@@ -158,10 +158,10 @@ dialects! {
     tool_strings: usize = steps(97, &[(131, 98), (132, 97)]);
 
     /// Files for sm_90a and older have no notes: release and target are in their header.
-    header_tells_all: bool = before(130);
+    all_in_header: bool = before(130);
 
     /// `-v` tells the barriers of entries.
-    tells_barriers: bool = since(126);
+    prints_barriers: bool = since(126);
     /// How unified functions and variables are linked is known.
     knows_unified: bool = since(130);
     /// `-r` makes an object; older releases take it and make a program.
@@ -200,7 +200,7 @@ dialects! {
     /// A weak symbol that nothing defines is an error.
     weak_must_be_defined: bool = since(134);
     /// With a register file, files of device code only have a line.
-    tells_missing_host_code: bool = since(133);
+    reports_missing_host_code: bool = since(133);
     /// Functions of the driver that came after the oldest release.
     driver_functions: Names = steps(&[], &[(133, FABRIC), (135, COPIES)]);
 
@@ -362,7 +362,7 @@ impl Dialect {
             return target.device_shared;
         }
         // CUDA 12 has no larger limit for `a` targets.
-        if self.header_tells_all { 0xc000 } else { target.shared_limit }
+        if self.all_in_header { 0xc000 } else { target.shared_limit }
     }
 
     /// True for an option, or a value of one, that the release has and 13.0 does not have.

@@ -22,7 +22,7 @@ impl Form {
     /// The form that the release `dialect` writes for `target`.
     pub(crate) fn of(dialect: &Dialect, target: &Arch) -> Self {
         match target.flavour {
-            Flavour::Classic if dialect.header_tells_all => Form::Header,
+            Flavour::Classic if dialect.all_in_header => Form::Header,
             _ => Form::Notes,
         }
     }

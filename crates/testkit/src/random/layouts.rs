@@ -185,7 +185,7 @@ impl Sample {
         let mut line = format!("size={} align={}", layout.size, layout.align);
         for (field, place) in self.record.fields.iter().zip(&layout.fields) {
             match field.bits {
-                Some(_) if !self.is_told(field, unions) => {}
+                Some(_) if !self.is_listed(field, unions) => {}
                 Some(bits) => {
                     write!(line, " {}@{}.{}:{bits}", field.name, place.offset, place.bit)?;
                 }
@@ -207,7 +207,7 @@ impl Sample {
         let mut line = format!("size={size} align={align}");
         for (place, field) in self.record.fields.iter().enumerate() {
             match field.bits {
-                Some(_) if !self.is_told(field, unions) => {}
+                Some(_) if !self.is_listed(field, unions) => {}
                 Some(_) => {
                     let bytes = object.bytes(&format!("r{number}_{place}"))?;
                     ensure!(bytes.len() as u64 == size, "r{number}_{place}: {} bytes", bytes.len());
@@ -221,7 +221,7 @@ impl Sample {
         Ok(line)
     }
 
-    fn is_told(&self, field: &Field, unions: bool) -> bool {
+    fn is_listed(&self, field: &Field, unions: bool) -> bool {
         !field.name.is_empty() && (unions || !holds_union(&self.record))
     }
 }

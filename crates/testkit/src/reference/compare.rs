@@ -20,7 +20,7 @@ pub mod steps;
 pub mod trial;
 mod whole;
 
-use crate::fixtures::case::{plain_lines, told_once};
+use crate::fixtures::case::{plain_lines, stack_warnings_once};
 use crate::reference::oracle::process::Run;
 use mercury::{Classes, LinkObjects};
 use object::elf::{FileHeader64, SectionHeader64};
@@ -321,7 +321,7 @@ pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
 /// The lines that count; nvlink may stand for either linker.
 fn messages(run: &Run) -> Vec<String> {
     let lines = plain_lines(&run.stderr_text(), "culd").join("\n");
-    told_once(plain_lines(&lines, "nvlink"))
+    stack_warnings_once(plain_lines(&lines, "nvlink"))
 }
 
 #[cfg(test)]

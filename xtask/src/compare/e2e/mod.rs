@@ -18,7 +18,7 @@ use super::setup::Setup;
 use super::tally::Checks;
 use crate::workspace::lock;
 use anyhow::{Context, Result, bail, ensure};
-use culd_testkit::fixtures::case::{plain_lines, told_once};
+use culd_testkit::fixtures::case::{plain_lines, stack_warnings_once};
 use culd_testkit::reference::compare::embedded;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::process::{self, Run};
@@ -104,7 +104,7 @@ fn same_words(expected: &Run, actual: &Run) -> Result<()> {
     let (status, other) = (expected.status, actual.status);
     ensure!(status == other, "{other} instead of {status}:\n{ours}");
     ensure!(expected.stdout == actual.stdout, "standard output differs");
-    let lines = |text: &str| told_once(plain_lines(text, "nvlink"));
+    let lines = |text: &str| stack_warnings_once(plain_lines(text, "nvlink"));
     let (theirs, ours) = (lines(&theirs), lines(&ours));
     let at = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at));
     let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();

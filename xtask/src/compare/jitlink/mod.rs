@@ -354,8 +354,8 @@ fn first_difference(expected: &str, actual: &str) -> Option<String> {
     loop {
         let (expected, actual) = (theirs.next(), ours.next());
         if expected != actual || expected.is_none() {
-            let told = |line: Option<&str>| line.unwrap_or("the end").to_owned();
-            return Some(format!("'{}' instead of '{}'", told(actual), told(expected)));
+            let shown = |line: Option<&str>| line.unwrap_or("the end").to_owned();
+            return Some(format!("'{}' instead of '{}'", shown(actual), shown(expected)));
         }
     }
 }

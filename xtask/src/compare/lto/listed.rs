@@ -123,7 +123,7 @@ impl Differing<'_> {
     fn is(&self, listed: Listed, all: &[Listed]) -> Result<bool> {
         let linked = self.ours.run.status == Status::Exit(0);
         let both = linked && self.theirs.run.status == Status::Exit(0);
-        let told = |text: &str| self.theirs.run.stderr_text().contains(text);
+        let nvlink_says = |text: &str| self.theirs.run.stderr_text().contains(text);
         Ok(linked
             && match listed {
                 Within => both && self.says_the_same(self.theirs) && self.has_more_by_name(),
@@ -131,12 +131,13 @@ impl Differing<'_> {
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {
                     let more = [self.words, &["-lcudadevrt".to_owned()]].concat();
-                    told("expected libcudadevrt object") && self.is_link_of(&more, all)?
+                    nvlink_says("expected libcudadevrt object") && self.is_link_of(&more, all)?
                 }
                 Folder => {
                     let words = self.words.iter().filter(|word| !word.starts_with("-nvvmpath="));
                     let words: Vec<String> = words.cloned().collect();
-                    told("elfLink linker library load error") && self.is_link_of(&words, all)?
+                    nvlink_says("elfLink linker library load error")
+                        && self.is_link_of(&words, all)?
                 }
                 // The same LTO-IR in a host object.
                 Lost => {

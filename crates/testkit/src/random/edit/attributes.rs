@@ -55,19 +55,19 @@ fn is_compat(section: &Section) -> bool {
     section.header.sh_type == sht::CUDA_COMPAT
 }
 
-fn tell(object: &Object, at: usize, range: &Range<usize>) -> String {
+fn describe(object: &Object, at: usize, range: &Range<usize>) -> String {
     let section = &object.sections[at];
     format!("{} {:02x?}", section.name, section.data.get(range.clone()).unwrap_or_default())
 }
 
 fn drop_record(object: &mut Object, (at, range): (usize, Range<usize>)) -> String {
-    let line = format!("attribute less: {}", tell(object, at, &range));
+    let line = format!("attribute less: {}", describe(object, at, &range));
     object.sections[at].data.drain(range);
     line
 }
 
 fn repeat_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &mut Rng) -> String {
-    let line = format!("attribute twice: {}", tell(object, at, &range));
+    let line = format!("attribute twice: {}", describe(object, at, &range));
     let data = &mut object.sections[at].data;
     let copy = data[range.clone()].to_vec();
     let to = if rng.chance(50) { range.end } else { data.len() };
@@ -78,7 +78,7 @@ fn repeat_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
 /// Another number in the value. Symbols that it names stay: another function's attributes would be
 /// there twice, and its own nowhere.
 fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &mut Rng) -> String {
-    let before = tell(object, at, &range);
+    let before = describe(object, at, &range);
     let record = &mut object.sections[at].data[range.clone()];
     let named = match attr::known(record[1]) {
         Some((_, Shape::Symbols)) => return String::new(),
@@ -96,7 +96,7 @@ fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
             _ => rng.below(32) as u8,
         };
     }
-    format!("attribute {before} -> {}", tell(object, at, &range))
+    format!("attribute {before} -> {}", describe(object, at, &range))
 }
 
 pub(super) fn gone(object: &mut Object, seed: u64) -> Option<String> {
@@ -131,7 +131,7 @@ pub(super) fn moved(object: &mut Object, seed: u64) -> Option<String> {
     let others = object.sections.iter().enumerate();
     let others = others.filter(|(to, s)| is_info(s) && s.name != ".nv.info" && *to != at);
     let to: usize = pick(seed, others.map(|(to, section)| (section.name.clone(), to)))?;
-    let line = format!("to {}: {}", object.sections[to].name, tell(object, at, &range));
+    let line = format!("to {}: {}", object.sections[to].name, describe(object, at, &range));
     let content: Vec<u8> = object.sections[at].data.drain(range).collect();
     object.sections[to].data.extend(content);
     Some(line)

@@ -29,10 +29,10 @@ fn change(
     edit(object, &mut symbol, &mut Rng::new(seed));
     let before = std::mem::replace(&mut object.symbols[at], symbol);
     let after = &object.symbols[at];
-    (*after != before).then(|| format!("symbol {} -> {}", tell(&before), tell(after)))
+    (*after != before).then(|| format!("symbol {} -> {}", describe(&before), describe(after)))
 }
 
-fn tell(symbol: &Symbol) -> String {
+fn describe(symbol: &Symbol) -> String {
     let entry = &symbol.entry;
     format!(
         "{} info {:#x} other {:#x} section {:#x} value {:#x} size {:#x}",

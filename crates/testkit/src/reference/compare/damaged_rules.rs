@@ -133,8 +133,9 @@ fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
 fn differ_in_notes_only(good: &[u8], other: &[u8]) -> bool {
     let contents = |bytes: &[u8]| -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let content = |(name, range): (Vec<u8>, Range<usize>)| {
-            let told = (name != TOOL_NOTE).then(|| bytes.get(range).unwrap_or_default().to_vec());
-            (name, told)
+            let content_that_counts =
+                (name != TOOL_NOTE).then(|| bytes.get(range).unwrap_or_default().to_vec());
+            (name, content_that_counts)
         };
         sections(bytes).into_iter().map(content).collect()
     };

@@ -238,7 +238,8 @@ fn elsewhere(
 ) -> Result<bool, String> {
     let blocks = |bytes: &[u8], own: bool| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
-        let allowed = Allowed { own, rewritten, others, told: copies::told(&view, others) };
+        let allowed =
+            Allowed { own, rewritten, others, debug_lines: copies::debug_lines(&view, others) };
         // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA
         // 13.5).
         let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);

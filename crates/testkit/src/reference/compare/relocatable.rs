@@ -100,7 +100,7 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     let copies = copies::all(&resolved, inputs);
     let others = Others { copies, ..Others::default() };
     if mercury::applies(expected)
-        && copies::told(&without, &others) == copies::told(&resolved, &others)
+        && copies::debug_lines(&without, &others) == copies::debug_lines(&resolved, &others)
     {
         // What is told of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
         allowed

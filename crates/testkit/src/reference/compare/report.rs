@@ -49,14 +49,14 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
     let all = readers::sections(&file)?;
     let relocatable = super::is_relocatable(arguments);
     if !relocatable {
-        let told = as_told(&run.stderr_text());
+        let printed = as_printed(&run.stderr_text());
         let classic = image.get(49).is_some_and(|&sm| sm < 100);
         let names: &[&str] = match classic {
             true => &["registers", "barriers", "stack", "shared", "constant0"],
             // Shared memory is told without the part of the system.
             false => &["registers", "barriers", "stack"],
         };
-        if let Some(what) = first_unequal("nvlink -v", &told, &ours, names) {
+        if let Some(what) = first_unequal("nvlink -v", &printed, &ours, names) {
             return different(what);
         }
         let mut cuobjdump = tools.oracle.command("cuobjdump");
@@ -123,7 +123,7 @@ fn reported(text: &str) -> Result<(Kernels, Vec<(String, u64)>)> {
 }
 
 /// Kernels of `nvlink -v`.
-fn as_told(text: &str) -> Kernels {
+fn as_printed(text: &str) -> Kernels {
     let mut kernels = Kernels::new();
     let mut name = None;
     for line in text.lines() {
@@ -186,12 +186,12 @@ fn first_unequal(tool: &str, theirs: &Kernels, ours: &Kernels, names: &[&str]) -
         all
     };
     for (kernel, own) in ours {
-        let Some(told) = theirs.get(kernel) else {
+        let Some(their) = theirs.get(kernel) else {
             return Some(format!("{tool} does not know '{kernel}'"));
         };
-        let (told, own) = (picked(told), picked(own));
-        if told != own {
-            return Some(format!("'{kernel}': {names:?} {own:?}, {tool} {told:?}"));
+        let (their, own) = (picked(their), picked(own));
+        if their != own {
+            return Some(format!("'{kernel}': {names:?} {own:?}, {tool} {their:?}"));
         }
     }
     None

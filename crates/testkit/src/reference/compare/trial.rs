@@ -12,7 +12,7 @@ use super::relinked::compare_relinked;
 use super::report::compare_report;
 use super::steps::compare_steps;
 use super::{is_any_whole_program, is_relocatable, outcomes, outputs};
-use crate::fixtures::case::{plain_lines, told_once};
+use crate::fixtures::case::{plain_lines, stack_warnings_once};
 use crate::fixtures::uidx;
 use crate::random::edit::edited;
 use crate::random::generate::model::{Debug, Index, Program, Unit};
@@ -44,7 +44,7 @@ pub struct Tools {
     /// The linker under test.
     pub candidate: PathBuf,
     /// What it is always told.
-    pub told: Vec<String>,
+    pub dialect_option: Vec<String>,
     /// How long a link may take.
     pub limit: Duration,
 }
@@ -496,7 +496,7 @@ pub fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
     let mut ours = plain_lines(&ours, "culd").into_iter();
     let mut text = String::new();
-    for line in told_once(theirs.lines().map(str::to_owned).collect()) {
+    for line in stack_warnings_once(theirs.lines().map(str::to_owned).collect()) {
         let none = ours.next().is_some_and(|line| line.contains(" used 0 barriers, "));
         let parts = line.split_once(", used ").filter(|_| none);
         let rest = parts.and_then(|(front, rest)| Some((front, rest.split_once(" barriers, ")?.1)));
@@ -512,7 +512,7 @@ pub fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
 /// The command of the linker under test.
 pub(super) fn candidate(tools: &Tools) -> Command {
     let mut command = Command::new(&tools.candidate);
-    command.env_remove("LD_LIBRARY_PATH").args(&tools.told);
+    command.env_remove("LD_LIBRARY_PATH").args(&tools.dialect_option);
     command
 }
 

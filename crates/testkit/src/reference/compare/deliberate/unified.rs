@@ -94,7 +94,7 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
     for record in Records::new(b"", ours) {
         let Ok(record) = record else { return false };
         // Of a record with words, how many bytes are behind those that it should have.
-        let told;
+        let more_bytes;
         loop {
             let Some((&[format, code, low, high], behind)) = theirs.split_first_chunk() else {
                 return false;
@@ -105,7 +105,7 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
             if let (true, Some(more), Some(rest)) =
                 (same && more.is_some_and(|m| m % 4 == 0), more, rest)
             {
-                (theirs, told) = (rest, if format == form::SIZED { more } else { 0 });
+                (theirs, more_bytes) = (rest, if format == form::SIZED { more } else { 0 });
                 break;
             }
             if !is_name([format, code, low, high]) {
@@ -113,7 +113,7 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
             }
             theirs = behind;
         }
-        let Some((words, rest)) = theirs.split_at_checked(told.into()) else { return false };
+        let Some((words, rest)) = theirs.split_at_checked(more_bytes.into()) else { return false };
         if !words.as_chunks().0.iter().copied().all(is_name) {
             return false;
         }
@@ -319,10 +319,10 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         let behind_value = [2, 0x4a, 4, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
         let behind_words = [2, 0x4a, 0, 0, 4, 0x2f, 8, 0, 9, 0, 0, 0, 3, 0, 0, 0, 3, 0x50, 0, 0];
         // Machine code's list does not tell of the word, Mercury's does.
-        let untold = [2, 0x4a, 0, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
+        let behind_nothing = [2, 0x4a, 0, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
         let explained = |theirs: &[u8]| super::behind_words(theirs, &ours, &names);
         assert!(explained(&ours) && explained(&behind_value) && explained(&behind_words));
-        assert!(explained(&untold));
+        assert!(explained(&behind_nothing));
         // Told, and not there, as of all but one.
         assert!(explained(&[&[2, 0x4a, 4, 0], &ours[4..]].concat()));
         // Another word, another value, a record less, bytes more.

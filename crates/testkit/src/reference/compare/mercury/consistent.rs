@@ -89,10 +89,10 @@ fn size_of_mercury(instructions: Option<u64>, section: &Section<'_>) -> Option<S
 fn exits(info: Option<&Section<'_>>, section: &Section<'_>) -> Option<String> {
     let records = info.into_iter().flat_map(|info| Records::new(info.name, info.data));
     let lists = records.filter_map(Result::ok).filter(|r| r.code == code::EXIT_INSTR_OFFSETS);
-    let mut told: Vec<u32> = lists.flat_map(|r| r.words().collect::<Vec<_>>()).collect();
-    told.sort_unstable();
+    let mut listed: Vec<u32> = lists.flat_map(|r| r.words().collect::<Vec<_>>()).collect();
+    listed.sort_unstable();
     let found = exits_in(section.data);
-    (told != found).then(|| format!("exits at {found:x?}, told are {told:x?}"))
+    (listed != found).then(|| format!("exits at {found:x?}, listed are {listed:x?}"))
 }
 
 /// Where `code` ends a thread, bytes.

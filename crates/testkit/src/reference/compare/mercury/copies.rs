@@ -69,24 +69,30 @@ pub(in crate::reference::compare) fn all(
 }
 
 /// The contents of the sections that may differ, by name.
-pub(in crate::reference::compare) fn told(
+pub(in crate::reference::compare) fn debug_lines(
     view: &View<'_>,
     others: &Others,
 ) -> HashMap<&'static str, SectionContents> {
-    let mut told = HashMap::new();
+    let mut debug_lines = HashMap::new();
     for (index, section) in view.cubin.section_indices().filter(|(_, s)| !is_mercury(s)) {
         let functions = || functions(view, index);
         match section.name {
-            b".debug_frame" => told.insert(".debug_frame", frames(section, &functions(), others)),
-            b".debug_line" => told.insert(".debug_line", units(section, &functions(), others)),
-            b".nv_debug_line_sass" => {
-                told.insert(".nv_debug_line_sass", units(section, &functions(), others))
+            b".debug_frame" => {
+                debug_lines.insert(".debug_frame", frames(section, &functions(), others))
             }
-            REGISTERS => told.insert(".nv_debug_info_reg_sass", registers(section.data, others)),
+            b".debug_line" => {
+                debug_lines.insert(".debug_line", units(section, &functions(), others))
+            }
+            b".nv_debug_line_sass" => {
+                debug_lines.insert(".nv_debug_line_sass", units(section, &functions(), others))
+            }
+            REGISTERS => {
+                debug_lines.insert(".nv_debug_info_reg_sass", registers(section.data, others))
+            }
             _ => None,
         };
     }
-    told
+    debug_lines
 }
 
 /// The functions whose addresses are in section `target`, by place.

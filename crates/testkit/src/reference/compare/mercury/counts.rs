@@ -127,7 +127,7 @@ pub(super) struct Allowed<'a> {
     /// Those and others of which debug sections tell something else.
     pub(super) others: &'a Others,
     /// The contents of debug sections without that.
-    pub(super) told: HashMap<&'static str, Vec<String>>,
+    pub(super) debug_lines: HashMap<&'static str, Vec<String>>,
 }
 
 /// The sections of `text` without what may differ.
@@ -195,11 +195,11 @@ impl Block {
 
     /// Leaves out what debug sections tell of copies and other code, and places that move with it.
     fn without_others(&mut self, name: &str, allowed: &Allowed<'_>) {
-        let Allowed { others, told, .. } = allowed;
+        let Allowed { others, debug_lines, .. } = allowed;
         if others.is_empty() {
             return;
         }
-        if let Some(lines) = told.get(name) {
+        if let Some(lines) = debug_lines.get(name) {
             self.body.clone_from(lines);
         }
         if name == ".debug_info" && !others.anew.is_empty() {
@@ -209,13 +209,13 @@ impl Block {
         }
         let Some(target) = name.strip_prefix(".rela") else { return };
         if target.starts_with(".debug_") || target.starts_with(".nv_debug_") {
-            let moves = told.contains_key(target);
+            let moves = debug_lines.contains_key(target);
             // OFFSET TYPE SYMBOL [ADDEND]
             self.each(|line| {
                 let mut words: Vec<&str> = line.split(' ').collect();
                 let symbol = words.get(2).copied().unwrap_or_default();
                 // Places in tables of which a part has another length.
-                let in_table = !others.anew.is_empty() && told.contains_key(symbol);
+                let in_table = !others.anew.is_empty() && debug_lines.contains_key(symbol);
                 if others.contains(symbol.as_bytes()) || in_table {
                     words.truncate(3);
                 }
@@ -299,8 +299,8 @@ mod tests {
             SW_WAR words 0x8\n";
         let others = Others::default();
         let read = |text: &str| {
-            let (rewritten, told) = (&[][..], HashMap::new());
-            let allowed = Allowed { own: false, rewritten, others: &others, told };
+            let (rewritten, debug_lines) = (&[][..], HashMap::new());
+            let allowed = Allowed { own: false, rewritten, others: &others, debug_lines };
             blocks(text, &allowed)
         };
         let names = BTreeSet::from(["0x3".to_owned(), "free".to_owned()]);

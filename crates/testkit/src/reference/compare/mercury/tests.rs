@@ -130,7 +130,7 @@ fn contradictions_are_found() {
             ".nv.info.fenced",
             "words 0x100",
             "words 0x110",
-            ".text.fenced: exits at [100], told are [110]",
+            ".text.fenced: exits at [100], listed are [110]",
         ),
         (
             ".nv.capmerc.text.fenced",
@@ -189,7 +189,7 @@ fn inputs(objects: &[&str]) -> LinkObjects {
 }
 
 #[test]
-fn what_is_told_of_copies_may_differ_and_nothing_else() {
+fn debug_data_of_copies_may_differ_and_nothing_else() {
     let compared = |section, old, new, objects: &[&str]| {
         let ours = edited(NVLINK, section, old, new);
         compare(&bytes(NVLINK), &bytes(&ours), &inputs(objects))
